@@ -1,0 +1,97 @@
+# Headrace. On a new machine this needs Python 3.11, make and the package registries: no Java, Node or Docker.
+#
+#   make demo    everything on one machine, from nothing
+#   make test    every check and every test
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(BIN)/uv
+RUN    := $(BIN)/python
+NICE   := nice -n 5
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup environment jars extension web web-check check lint types unit test demo bench browser jvm-test lock clean
+
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+## -- set-up: each step costs nothing when it is already done ------------------------------------------------------
+
+setup: environment jars extension web ## Install everything Headrace needs: Python packages, jars, JVM extension, web page
+
+environment: $(VENV)/.headrace
+
+# uv itself comes out of the lock too, hash-checked by the pip that every venv brings.
+$(UV): requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "make: needs Python 3.11 or newer as '$(PYTHON)'; name another with make PYTHON=..." >&2; exit 1; }
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(VENV)/uv.lock
+	@touch $@
+
+$(VENV)/.packages: requirements.lock $(UV)
+	VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.headrace: $(VENV)/.packages pyproject.toml src/headrace/__init__.py
+	VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+jars: environment
+	@$(RUN) -m headrace.runtime.jars
+
+extension: jars
+	@if test -d jvm/src/main/scala; then $(RUN) -m headrace.runtime.extension; fi
+
+web: environment
+	@if test -f web/package.json; then $(RUN) -m headrace.runtime.webpage; fi
+
+browser: ## Install Chromium for the web journey, when no browser is there
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/install-browser.sh
+
+## -- checks -------------------------------------------------------------------------------------------------------
+
+check: environment lint types unit ## Formatting, lint, types, import contracts, unit tests: under two minutes
+
+lint: environment
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+web-check: environment ## Lint, types and unit tests of the web page
+	$(RUN) -m headrace.runtime.webpage --check
+
+types: environment
+	$(NICE) $(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: environment
+	$(NICE) $(BIN)/pytest -q tests/unit tests/test_tidy.py
+
+test: setup browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
+	@if test -d jvm/src/test/scala; then $(MAKE) --no-print-directory jvm-test; fi
+	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/test_tidy.py
+
+jvm-test: jars ## Compile and run the tests of the JVM extension
+	$(NICE) $(RUN) -m headrace.runtime.extension --test
+
+## -- run ----------------------------------------------------------------------------------------------------------
+
+demo: setup ## Start Headrace with a Kafka broker and show it working (ONCE=1: run through it once and stop)
+	$(RUN) -m demo $(if $(ONCE),--once)
+
+bench: setup ## Measure throughput, latency and recovery; writes a report
+	$(RUN) -m benchmarks
+
+## -- upkeep -------------------------------------------------------------------------------------------------------
+
+lock: $(UV) ## Choose new package versions: rewrites requirements.lock from pyproject.toml
+	VIRTUAL_ENV=$(VENV) $(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	  --generate-hashes --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --quiet --output-file requirements.lock
+
+clean: ## Remove what was made in this folder (the download cache stays)
+	rm -rf $(VENV) build dist web/dist web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

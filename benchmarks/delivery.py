@@ -1,0 +1,52 @@
+"""What exactly-once delivery costs: one plan, 50,000 records a batch, with either guarantee, in turns."""
+
+# ruff: noqa: S608 - the names in these statements are made here
+
+from __future__ import annotations
+
+from benchmarks.driver_rig import RECORDS_PER_BATCH, DriverRig, Guarantee, plan_of
+from benchmarks.records import Sink, preload
+from benchmarks.rig import PARTITIONS, Rig, batch_ends_s
+from benchmarks.throughput import Figures, orders, orders_definition
+from headrace.planner.physical import SparkPlan
+
+COLD_BATCHES = 2
+
+
+def delivery(rig: Rig) -> Figures:
+    """Milliseconds a batch with each guarantee, at-least-once first, the same again; the first batches of each do not count."""
+    count = rig.sizes.delivery_records
+    topic = rig.topic("bench_delivery", lambda name: preload(rig.bootstrap, name, orders(count)))
+    rig.relation("deliveries", orders_definition("deliveries", topic))
+    plan = plan_of(
+        rig,
+        f"CREATE STREAM {rig.name('delivered')} AS SELECT at, id, item, price, note "
+        "FROM deliveries WITH ('starting.position' = 'earliest')",
+    )
+    driver = DriverRig(rig)
+    turns: tuple[Guarantee, ...] = ("at_least_once", "exactly_once") * 2
+    found: dict[Guarantee, list[float]] = {"at_least_once": [], "exactly_once": []}
+    try:
+        for guarantee in turns:
+            found[guarantee].append(_batch_s(rig, driver, plan, guarantee))
+    finally:
+        driver.close()
+    # Of two turns the faster: the first one also compiled.
+    at_least_once, exactly_once = min(found["at_least_once"]), min(found["exactly_once"])
+    return {
+        "at_least_once_batch_ms": at_least_once * 1000,
+        "exactly_once_batch_ms": exactly_once * 1000,
+        "exactly_once_cost_percent": (exactly_once / at_least_once - 1) * 100,
+    }
+
+
+def _batch_s(rig: Rig, driver: DriverRig, plan: SparkPlan, guarantee: Guarantee) -> float:
+    topic = rig.name("bench_delivered")
+    batches = rig.sizes.delivery_records // RECORDS_PER_BATCH
+    with driver.running(plan, topic, guarantee) as checkpoint:
+        sink = Sink(rig.bootstrap, topic, PARTITIONS)
+        sink.wait(rig.sizes.delivery_records, within=300)
+        sink.close()
+        rig.until(lambda: len(batch_ends_s(checkpoint)) >= batches)
+        ends = batch_ends_s(checkpoint)
+    return (ends[batches - 1] - ends[COLD_BATCHES - 1]) / (batches - COLD_BATCHES)

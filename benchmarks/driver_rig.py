@@ -1,0 +1,60 @@
+"""A driver without a server, for what no statement can ask for: another batch size, and micro-batches where real-time is possible.
+
+It runs the plan that the server made for a query, so that two runs differ in nothing but what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.rig import PARTITIONS, Rig
+from headrace.planner.physical import SparkPlan, WriteEntity
+from tests.driver.control import DriverControl
+
+RECORDS_PER_BATCH = 50_000
+Guarantee = Literal["at_least_once", "exactly_once"]
+
+
+class DriverRig:
+    """A driver that reads `RECORDS_PER_BATCH` records a batch."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._driver = DriverControl(
+            rig.folder / rig.name("driver"), records_per_batch=RECORDS_PER_BATCH, driver_memory_mb=2048
+        )
+
+    def close(self) -> None:
+        """End the driver."""
+        self._driver.close()
+
+    @contextmanager
+    def running(self, plan: SparkPlan, topic: str, guarantee: Guarantee) -> Iterator[Path]:
+        """A plan as micro-batches into a topic of its own; gives its checkpoint, and stops it at the end."""
+        self._rig.kafka.create(topic, partitions=PARTITIONS)
+        store = {"uris": self._rig.bootstrap, "tls.disabled": "TRUE"}
+        last = plan.steps[-1]
+        if not isinstance(last, WriteEntity):
+            raise TypeError(f"expected a plan that writes an entity, found {last.step}")
+        changed = last.model_copy(update={"entity": topic, "guarantee": guarantee})
+        plan = plan.model_copy(
+            update={"mode": "micro_batch", "output_mode": "append", "steps": [*plan.steps[:-1], changed]}
+        )
+        checkpoint = self._rig.folder / f"checkpoint-{topic}"
+        query = self._driver.start(plan, checkpoint=checkpoint, stores={changed.store: store})
+        self._driver.started(query)
+        try:
+            yield checkpoint
+        finally:
+            self._driver.stop(query)
+
+
+def plan_of(rig: Rig, sql: str) -> SparkPlan:
+    """The plan that the server makes for a continuous query; the query itself is ended."""
+    query = rig.start(sql)
+    plan = SparkPlan.from_json(str(rig.facts(query)["plan"]))
+    rig.terminate(query)
+    return plan

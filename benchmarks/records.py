@@ -1,0 +1,167 @@
+"""Records in, and when they came out: preloaded topics, a steady producer, and the times of a topic's first and last record."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+_NEVER = float("inf")
+_MARKERS_MAX = 16
+
+
+def preload(bootstrap: str, topic: str, partitions: Sequence[Iterable[bytes]]) -> None:
+    """Writes encoded values, partition by partition as they are given; returns when the broker has them all."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
+    )
+    for number, values in enumerate(partitions):
+        for value in values:
+            while True:
+                try:
+                    producer.produce(topic, value, partition=number)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+    if producer.flush(120):
+        raise RuntimeError(f"the broker did not take all records of {topic}")
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a topic holds: the number of offsets, and the records' own first and last timestamp (seconds since 1970)."""
+
+    offsets: int
+    first_s: float
+    last_s: float
+
+
+class Sink:
+    """A topic that a query writes, looked at from outside without reading its records."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"benchmark-{topic}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        self._places = [TopicPartition(topic, number) for number in range(partitions)]
+
+    def offsets(self) -> int:
+        """Committed records, and the markers of transactions."""
+        bounds = [self._consumer.get_watermark_offsets(place, timeout=10) for place in self._places]
+        return sum(high - low for low, high in bounds)
+
+    def wait(self, count: int, *, within: float, every: Callable[[], None] = lambda: None) -> Output:
+        """Until there are `count` offsets; `every` is called each second, and may raise."""
+        deadline = time.monotonic() + within
+        looks = 0
+        while (found := self.offsets()) < count:
+            looks += 1
+            if looks % 10 == 0:
+                every()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{found} of {count} records after {within:.0f} s")
+            time.sleep(0.1)
+        times = [self._time(place, at) for place in self._places for at in self._ends(place)]
+        return Output(found, min(times), max(times))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._consumer.close()
+
+    def _ends(self, place: TopicPartition) -> list[int]:
+        low, high = self._consumer.get_watermark_offsets(place, timeout=10)
+        # The last offsets may be markers of transactions, which are no records.
+        return [] if high == low else [low, max(low, high - _MARKERS_MAX)]
+
+    def _time(self, place: TopicPartition, offset: int) -> float:
+        self._consumer.assign([TopicPartition(place.topic, place.partition, offset)])
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            message = self._consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                return float(message.timestamp()[1]) / 1000
+        raise TimeoutError(f"no record at offset {offset} of {place.topic}")
+
+
+class SteadyProducer:
+    """Writes `rate` records a second with the wall clock in them, from a thread, while it is entered."""
+
+    def __init__(self, bootstrap: str, topic: str, *, rate: int) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self._topic = topic
+        self._interval = 1 / rate
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> SteadyProducer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(10)
+
+    def _run(self) -> None:
+        due, number = time.monotonic(), 0
+        while not self._stop.is_set():
+            value = json.dumps({"sent": time.time_ns() // 1000, "id": number, "note": "x" * 60}).encode()
+            self._producer.produce(self._topic, value, partition=number % 2)
+            self._producer.poll(0)
+            number += 1
+            due += self._interval
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+class Receiver:
+    """Reads a sink's committed records as they come: when each was sent, and when it was here (seconds since 1970)."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"benchmark-{topic}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 10,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+
+    def latencies(self, *, since: float, until: float) -> list[float]:
+        """Milliseconds on the way, of the records sent between two times; reads until two seconds after `until`."""
+        found = []
+        while time.time() < until + 2:
+            for sent, received in self._take(0.2):
+                if since <= sent < until:
+                    found.append((received - sent) * 1000)
+        return sorted(found)
+
+    def first_sent_after(self, moment: float, *, within: float = 120) -> float:
+        """When the first record arrived that was sent after `moment`."""
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            arrived = min((received for sent, received in self._take(0.2) if sent > moment), default=_NEVER)
+            if arrived < _NEVER:
+                return arrived
+        raise TimeoutError(f"no new record within {within:.0f} s")
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._consumer.close()
+
+    def _take(self, wait: float) -> list[tuple[float, float]]:
+        message = self._consumer.poll(wait)
+        if message is None or message.error() is not None:
+            return []
+        received = time.time()
+        return [(json.loads(message.value() or b"")["sent"] / 1e6, received)]

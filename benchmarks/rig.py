@@ -1,0 +1,213 @@
+"""What a measurement gets: a broker, a server, and the few things a user does with them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import psutil
+
+from benchmarks.records import Output, Sink
+from headrace.client import Client
+from headrace.core.context import SessionContext
+from headrace.runtime.kafka_broker import KafkaBroker
+from tests.harness.kafka import KafkaClient
+from tests.harness.process import HeadraceProcess
+
+PARTITIONS = 2
+_WAIT_S = 600.0
+_IN_BENCH = SessionContext("", database="bench", schema="public", store="broker")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much each measurement does."""
+
+    projection_records: int = 1_000_000
+    window_records: int = 1_000_000
+    window_keys: int = 10_000
+    join_records: int = 300_000
+    join_keys: int = 10_000
+    delivery_records: int = 600_000
+    latency_seconds: int = 20
+    interactive_queries: int = 5
+
+
+QUICK = Sizes(
+    projection_records=300_000,
+    window_records=300_000,
+    join_records=60_000,
+    delivery_records=300_000,
+    latency_seconds=8,
+    interactive_queries=3,
+)
+
+
+class Rig:
+    """One broker for all measurements, and one server over `folder` that is started when it is first asked for."""
+
+    def __init__(self, folder: Path, broker: KafkaBroker, sizes: Sizes) -> None:
+        self.folder = folder
+        self.sizes = sizes
+        self.bootstrap = broker.bootstrap
+        self.kafka = KafkaClient(broker.bootstrap)
+        self._topics: set[str] = set()
+        self._streams: set[str] = set()
+        self._names = 0
+
+    @cached_property
+    def server(self) -> HeadraceProcess:
+        """The server, its compute pool warm and its database made."""
+        process = HeadraceProcess(self.folder / "data").start()
+        try:
+            self.prepare(process)
+        except BaseException:
+            process.stop()
+            raise
+        return process
+
+    def prepare(self, process: HeadraceProcess) -> None:
+        """Make database and store on a new server, and wait until its compute pool runs."""
+        self.execute("CREATE DATABASE bench;", process)
+        store = f"'type' = KAFKA, 'uris' = '{self.bootstrap}', 'tls.disabled' = TRUE"
+        self.execute(f"CREATE STORE broker WITH ({store});", process)
+        self.until(lambda: self.pool_state(process) == "running")
+
+    def close(self) -> None:
+        """End the server."""
+        if "server" in self.__dict__:
+            self.server.stop()
+
+    def say(self, text: str) -> None:
+        """A line of progress."""
+        print(text, file=sys.stderr, flush=True)
+
+    def name(self, prefix: str) -> str:
+        """A name that nothing else has."""
+        self._names += 1
+        return f"{prefix}_{self._names}"
+
+    # --- statements
+
+    def execute(self, sql: str, process: HeadraceProcess | None = None) -> list[list[str | None]]:
+        """The rows of one statement's answer."""
+        server = process or self.server
+        return asyncio.run(_execute(server, sql))
+
+    def first_row_seconds(self, sql: str, process: HeadraceProcess) -> float:
+        """From the statement to the first row of its live result."""
+        return asyncio.run(_first_row(process, sql))
+
+    def pool_state(self, process: HeadraceProcess) -> str:
+        """Of the only compute pool."""
+        return str(self.execute("LIST COMPUTE_POOLS;", process)[0][3])
+
+    def facts(self, query: str) -> dict[str, str | None]:
+        """DESCRIBE QUERY."""
+        return {str(name): value for name, value in self.execute(f"DESCRIBE QUERY {query};")}
+
+    def terminate(self, query: str) -> None:
+        """Ends a query and waits until it has ended."""
+        self.execute(f"TERMINATE QUERY {query};")
+        self.until(lambda: self.facts(query)["state"] == "terminated")
+
+    def check(self, query: str) -> None:
+        """Raises RuntimeError when a query has failed."""
+        facts = self.facts(query)
+        if facts["state"] in ("errored", "restarting"):
+            raise RuntimeError(f"the query is {facts['state']}: {facts['message']}\n{facts['query']}")
+
+    def until(self, condition: Callable[[], bool], *, within: float = 120) -> None:
+        """Returns when `condition` holds."""
+        deadline = time.monotonic() + within
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {within:.0f} s")
+            time.sleep(0.05)
+
+    # --- topics and queries
+
+    def topic(self, name: str, fill: Callable[[str], None] = lambda _name: None) -> str:
+        """A topic of two partitions that is made and filled once."""
+        if name not in self._topics:
+            self.kafka.create(name, partitions=PARTITIONS)
+            self.say(f"    filling {name}")
+            fill(name)
+            self._topics.add(name)
+        return name
+
+    def relation(self, name: str, definition: str) -> None:
+        """Runs a CREATE STREAM or CREATE CHANGELOG once."""
+        if name not in self._streams:
+            self.execute(definition)
+            self._streams.add(name)
+
+    def checkpoint(self, query: str) -> Path:
+        """Where a continuous query keeps its progress."""
+        return self.folder / "data" / "checkpoints" / query
+
+    def running(self, sql: str) -> str:
+        """Creates a continuous query, waits until it runs, and gives its id."""
+        query = self.start(sql)
+        self.until(lambda: self._runs(query))
+        return query
+
+    def start(self, sql: str) -> str:
+        """Creates a continuous query and gives its id; `sql` has no properties of the query yet."""
+        name = self.name("query")
+        self.execute(f"{sql} QUERY WITH ('query.name' = {name});")
+        return str(self.facts(name)["id"])
+
+    def output(self, topic: str, count: int, *, query: str) -> Output:
+        """What a query's sink holds once it has `count` records; the sink has two partitions."""
+        sink = Sink(self.bootstrap, topic, PARTITIONS)
+        try:
+            return sink.wait(count, within=_WAIT_S, every=lambda: self.check(query))
+        finally:
+            sink.close()
+
+    def driver_cpu_s(self) -> float:
+        """Processor time that the compute pool's processes have used so far: hardly changed by what else runs on the machine."""
+        times = [process.cpu_times() for process in self.server.descendants()]
+        return float(sum(time.user + time.system for time in times))
+
+    def _runs(self, query: str) -> bool:
+        self.check(query)
+        return self.facts(query)["state"] == "running"
+
+
+def first_batch_s(checkpoint: Path) -> float:
+    """When Spark planned the first micro-batch of a query (seconds since 1970)."""
+    return (checkpoint / "offsets" / "0").stat().st_mtime
+
+
+def batch_ends_s(checkpoint: Path) -> list[float]:
+    """When each micro-batch was committed, in order (seconds since 1970)."""
+    commits = [path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
+    return [path.stat().st_mtime for path in sorted(commits, key=lambda path: int(path.name))]
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of one process."""
+    return float(psutil.Process(pid).memory_info().rss) / 2**20
+
+
+async def _execute(server: HeadraceProcess, sql: str) -> list[list[str | None]]:
+    async with Client(server.url, server.token, context=_IN_BENCH) as client:
+        return [list(row) for row in (await client.execute(sql)).rows]
+
+
+async def _first_row(server: HeadraceProcess, sql: str) -> float:
+    async with Client(server.url, server.token, context=_IN_BENCH) as client:
+        await client.version()
+        began = time.monotonic()
+        rows = (await client.execute(sql)).stream()
+        await anext(rows)
+        took = time.monotonic() - began
+        await rows.aclose()
+        return took

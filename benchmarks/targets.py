@@ -1,0 +1,53 @@
+"""What the figures should be, on two cores with nothing else running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on the median of one figure."""
+
+    measurement: str
+    figure: str
+    bound: Literal["at_least", "at_most"]
+    value: float
+
+    def met(self, found: float) -> bool:
+        """Whether a median is within the bound."""
+        return found >= self.value if self.bound == "at_least" else found <= self.value
+
+
+TARGETS = (
+    Target("projection", "records_per_s_steady", "at_least", 100_000),
+    Target("tumble", "records_per_s", "at_least", 60_000),
+    Target("temporal_join", "records_per_s", "at_least", 15_000),
+    Target("delivery", "exactly_once_cost_percent", "at_most", 20),
+    Target("latency", "micro_batch_p50_ms", "at_most", 60),
+    Target("latency", "real_time_p50_ms", "at_most", 3),
+    Target("start_up", "ready_s", "at_most", 5),
+    Target("start_up", "pool_warm_s", "at_most", 20),
+    Target("start_up", "first_interactive_row_s", "at_most", 1.5),
+    Target("start_up", "server_rss_mb", "at_most", 250),
+    Target("recovery", "driver_killed_s", "at_most", 20),
+    Target("recovery", "server_killed_s", "at_most", 20),
+)
+
+
+def compared(medians: Mapping[tuple[str, str], float]) -> list[dict[str, object]]:
+    """The targets of which there is a figure, with it."""
+    return [
+        {
+            "measurement": target.measurement,
+            "figure": target.figure,
+            "bound": target.bound,
+            "target": target.value,
+            "median": medians[target.measurement, target.figure],
+            "met": target.met(medians[target.measurement, target.figure]),
+        }
+        for target in TARGETS
+        if (target.measurement, target.figure) in medians
+    ]

@@ -1,0 +1,226 @@
+"""`make demo`: see the package."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+from platformdirs import user_cache_path
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from demo import check, data
+from demo.server import TOKEN, Server
+from headrace.client import Client
+from headrace.core.context import SessionContext
+from headrace.sql import parse
+
+CHECK_TIMEOUT_S = 900
+DAYS_PER_SECOND = 2.0
+_SESSION = SessionContext("", database="nyc", schema="public", store="kafka")
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def main() -> int:
+    """Returns the exit code: 1 when a sink differs from the recomputation."""
+    options = _options()
+    shutil.rmtree(options.folder, ignore_errors=True)
+    server = Server(options.folder, port=options.port)
+    try:
+        return _run(server, options)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        console.print("Stopping.")
+        server.stop()
+
+
+def _run(server: Server, options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    with console.status("Starting the server and a Kafka broker …"):
+        server.start()
+    console.print(
+        f"Server ready at [bold]{server.url}[/] after {time.monotonic() - started:.1f} s; broker at {server.bootstrap}"
+    )
+    for summary in asyncio.run(_define(server)):
+        console.print(f"  {summary}")
+    with console.status("Reading the flights …"):
+        records = {
+            "planes": data.planes(),
+            "airlines": data.airlines(),
+            "airports": data.airports(),
+            "weather": data.weather(),
+            "flights": data.flights(options.rows),
+        }
+    replay = None if options.once else options.days_per_second * 86_400
+    began = time.monotonic()
+    loading = threading.Thread(target=_load, args=(server, records, replay), daemon=True)
+    loading.start()
+    console.print("\nFlights that leave late, as they happen ([bold]SELECT … FROM late_departures[/]):")
+    asyncio.run(_watch(server, count=8))
+    if options.kill:
+        _kill(server, options.kill)
+    loading.join()
+    if not options.once:
+        return _stay(server)
+    failures = _check(server, records, began, killed=bool(options.kill))
+    asyncio.run(_worst_routes(server))
+    console.print(f"All in {time.monotonic() - started:.0f} s.")
+    return 1 if failures else 0
+
+
+async def _define(server: Server) -> list[str]:
+    """Run `flights.sql` statement by statement; what each one answered."""
+    text = (Path(__file__).parent / "flights.sql").read_text().replace("${bootstrap}", server.bootstrap)
+    summaries = []
+    async with Client(server.url, TOKEN) as client:
+        for statement in parse(text):
+            answer = await client.execute(statement.text)
+            summaries += [str(row[3]) for row in answer.rows]
+    return summaries
+
+
+def _load(server: Server, records: dict[str, list[data.Record]], speed: float | None) -> None:
+    """Everything but the flights first, then the flights by their own time."""
+    producer = Producer(
+        {"bootstrap.servers": server.bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 3}
+    )
+    columns = (TextColumn("  {task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=speed is not None) as progress:
+        for topic, rows in records.items():
+            task = progress.add_task(topic, total=len(rows))
+            began = time.monotonic()
+            for due, batch in data.batches(rows, speed=speed if topic == "flights" else None):
+                time.sleep(max(0.0, began + due - time.monotonic()))
+                for record in batch:
+                    _produce(producer, topic, record)
+                    progress.advance(task)
+            producer.flush()
+
+
+def _produce(producer: Producer, topic: str, record: data.Record) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                record.encoded(),
+                record.key.encode(),
+                partition=record.partition,
+                timestamp=record.time_ms,
+            )
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return
+
+
+async def _watch(server: Server, *, count: int) -> None:
+    """Print the first rows of an interactive SELECT."""
+    async with Client(server.url, TOKEN, context=_SESSION) as client:
+        answer = await client.execute(
+            "SELECT carrier, flight, origin, dest, dep_delay FROM late_departures WITH ('starting.position' = 'earliest');"
+        )
+        rows = answer.stream()
+        for _ in range(count):
+            carrier, flight, origin, dest, delay = await anext(rows)
+            console.print(f"  {carrier}{flight:<6} {origin} → {dest}  {float(delay or 0):5.0f} minutes late")
+        await rows.aclose()
+
+
+def _kill(server: Server, what: str) -> None:
+    console.print(f"\n[bold red]kill -9[/] of the {what}")
+    if what == "driver":
+        server.kill_driver()
+    else:
+        server.kill()
+        server.start()
+
+
+def _check(server: Server, records: dict[str, list[data.Record]], began: float, *, killed: bool) -> int:
+    """Wait for every sink to hold the recomputed answers, print a table, return how many do not."""
+
+    def select(sql: str) -> check.Rows:
+        return asyncio.run(_select(server, sql))
+
+    waiting = check.sinks(server.bootstrap, records, select, killed=killed)
+    table = Table("sink", "answers", "as recomputed", "seconds", title="Every sink against plain Python")
+    deadline = time.monotonic() + CHECK_TIMEOUT_S
+    differences: dict[str, str] = {}
+    columns = (TextColumn("  {task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("sinks complete", total=len(waiting))
+        while waiting and time.monotonic() < deadline:
+            for sink in list(waiting):
+                difference = sink.difference()
+                if difference is None:
+                    table.add_row(sink.name, str(sink.size), "yes", f"{time.monotonic() - began:.1f}")
+                    waiting.remove(sink)
+                    progress.advance(task)
+                else:
+                    differences[sink.name] = difference
+            time.sleep(1)
+    for sink in waiting:
+        table.add_row(sink.name, str(sink.size), f"[red]no: {differences[sink.name]}", "")
+    console.print(table)
+    return len(waiting)
+
+
+async def _select(server: Server, sql: str) -> check.Rows:
+    async with Client(server.url, TOKEN, context=_SESSION) as client:
+        return [list(row) for row in (await client.execute(sql)).rows]
+
+
+async def _worst_routes(server: Server) -> None:
+    rows = await _select(
+        server,
+        "SELECT origin, dest, departures, mean_arrival_delay FROM route_delays "
+        "WHERE departures >= 100 ORDER BY mean_arrival_delay DESC LIMIT 5;",
+    )
+    table = Table(
+        "origin",
+        "dest",
+        "departures",
+        "mean delay (min)",
+        title="The worst routes, now (a snapshot SELECT of a view)",
+    )
+    for origin, dest, departures, delay in rows:
+        table.add_row(origin, dest, departures, f"{float(delay or 0):.1f}")
+    console.print(table)
+
+
+def _stay(server: Server) -> int:
+    asyncio.run(_worst_routes(server))
+    console.print(
+        f"\nOpen [bold]{server.url}[/] and sign in with the token [bold]{TOKEN}[/] (USE DATABASE nyc; first)."
+    )
+    console.print(f"Or: HEADRACE_TOKEN={TOKEN} .venv/bin/headrace sql --url {server.url}")
+    console.print("Ctrl-C ends the demonstration.")
+    while True:
+        time.sleep(3600)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="demo", description="Replay a year of flights through Headrace.")
+    parser.add_argument(
+        "--once", action="store_true", help="check every sink against a recomputation and exit"
+    )
+    parser.add_argument("--rows", type=int, default=None, help="the first so many flights only")
+    parser.add_argument("--days-per-second", type=float, default=DAYS_PER_SECOND, help="speed of the replay")
+    folder = user_cache_path("headrace") / "demo"
+    parser.add_argument("--folder", type=Path, default=folder, help="the server's data; emptied at the start")
+    parser.add_argument("--port", type=int, default=0, help="the server's port")
+    parser.add_argument("--kill", choices=("driver", "server"), help="kill -9 in the middle")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

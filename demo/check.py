@@ -1,0 +1,147 @@
+"""Do the sinks hold what plain Python computes? Each `Sink` reads one of them and says what is different."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from demo import expected
+from demo.data import Record
+
+Rows = list[list[str | None]]
+RELATIVE_ERROR_MAX = 1e-9
+
+
+@dataclass(frozen=True)
+class Sink:
+    """One continuous query's result: `size` answers are expected; `difference` reads it and tells the first one, or None."""
+
+    name: str
+    size: int
+    difference: Callable[[], str | None]
+
+
+def sinks(
+    bootstrap: str, records: Mapping[str, list[Record]], select: Callable[[str], Rows], *, killed: bool
+) -> list[Sink]:
+    """The five sinks of `flights.sql`. After a kill an at-least-once sink may hold a record twice, no other may."""
+    flights = records["flights"]
+    watermark = expected.watermark_ms(flights)
+    late = expected.late_departures(flights)
+    hours = expected.departures_by_hour(flights, watermark)
+    carriers = expected.carrier_totals(flights)
+    enriched = expected.flights_enriched(flights, records["planes"], records["airlines"], watermark)
+    routes = expected.route_delays(flights)
+    return [
+        Sink("late_departures", late.total(), lambda: _late(bootstrap, late, repeats=killed)),
+        Sink("departures_by_hour", len(hours), lambda: _hours(bootstrap, hours)),
+        Sink("carrier_totals", len(carriers), lambda: _carriers(bootstrap, carriers)),
+        Sink("flights_enriched", enriched.total(), lambda: _enriched(bootstrap, enriched)),
+        Sink("route_delays", len(routes), lambda: _routes(select, routes)),
+    ]
+
+
+def _late(bootstrap: str, wanted: Counter[tuple[Any, ...]], *, repeats: bool) -> str | None:
+    found = Counter(expected.identity(value) for _, value in _records(bootstrap, "late_departures"))
+    if repeats:
+        missing, foreign = wanted - found, found.keys() - wanted.keys()
+        return f"missing {len(missing)}, foreign {len(foreign)}" if missing or foreign else None
+    return _bags(wanted, found)
+
+
+def _hours(bootstrap: str, wanted: Mapping[Any, tuple[int, float | None]]) -> str | None:
+    found = _records(bootstrap, "departures_by_hour")
+    if len(found) != len(wanted):
+        return f"expected {len(wanted)} records, found {len(found)}"
+    rows = {
+        (_millis(row["window_start"]), row["origin"]): (row["departures"], row["mean_delay"])
+        for _, row in found
+    }
+    return _tables(wanted, rows)
+
+
+def _carriers(bootstrap: str, wanted: Mapping[Any, tuple[int, int, float | None]]) -> str | None:
+    latest = dict(_records(bootstrap, "carrier_totals"))
+    rows = {
+        row["carrier"]: (row["departures"], row["miles"], row["mean_arrival_delay"])
+        for row in latest.values()
+    }
+    return _tables(wanted, rows)
+
+
+def _enriched(bootstrap: str, wanted: Counter[tuple[Any, ...]]) -> str | None:
+    names = ("carrier", "flight", "scheduled", "tailnum", "manufacturer", "seats", "airline")
+    found = _records(bootstrap, "flights_enriched")
+    return _bags(wanted, Counter(tuple(row[name] for name in names) for _, row in found))
+
+
+def _routes(select: Callable[[str], Rows], wanted: Mapping[Any, tuple[Any, ...]]) -> str | None:
+    rows = select(
+        "SELECT origin, dest, departures, mean_arrival_delay, worst_arrival_delay FROM route_delays;"
+    )
+    found = {(row[0], row[1]): (int(row[2] or 0), _number(row[3]), _number(row[4])) for row in rows}
+    return _tables(wanted, found)
+
+
+def _bags(wanted: Counter[tuple[Any, ...]], found: Counter[tuple[Any, ...]]) -> str | None:
+    missing, surplus = wanted - found, found - wanted
+    if not missing and not surplus:
+        return None
+    example = next(iter(missing or surplus))
+    return f"missing {missing.total()}, surplus {surplus.total()}, for example {example}"
+
+
+def _tables(wanted: Mapping[Any, tuple[Any, ...]], found: Mapping[Any, tuple[Any, ...]]) -> str | None:
+    for key, values in wanted.items():
+        if key not in found:
+            return f"{key} is missing ({len(found)} of {len(wanted)} are there)"
+        if not all(_equal(left, right) for left, right in zip(values, found[key], strict=True)):
+            return f"{key}: expected {values}, found {found[key]}"
+    foreign = found.keys() - wanted.keys()
+    return f"{next(iter(foreign))} should not be there" if foreign else None
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, int | float):
+        return abs(left - right) <= RELATIVE_ERROR_MAX * max(1.0, abs(left))
+    return bool(left == right)
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)
+
+
+def _millis(text: str) -> int:
+    return int(datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC).timestamp() * 1000)
+
+
+def _records(bootstrap: str, topic: str) -> list[tuple[bytes | None, dict[str, Any]]]:
+    """The committed (key, value) pairs of a topic, from its beginning to its present end, in the order of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "headrace-demo-check",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        unread = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in unread])
+        found: list[tuple[bytes | None, dict[str, Any]]] = []
+        while unread:
+            for message in consumer.consume(10_000, 1.0):
+                if message.error() is not None:
+                    unread.discard(message.partition())
+                elif message.value() is not None:
+                    found.append((message.key(), json.loads(message.value())))
+        return found
+    finally:
+        consumer.close()

@@ -1,0 +1,83 @@
+"""A `headrace up --with-kafka` of the demonstration's own, as a user would start it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+TOKEN = "demo"  # noqa: S105 - the demonstration's server listens on loopback only and holds public data
+
+
+class Server:
+    """The server's process over `folder`; `start` again after `kill` resumes there."""
+
+    def __init__(self, folder: Path, *, port: int) -> None:
+        self.folder = folder
+        self.url = ""
+        self._port = port
+        self._kafka_port = _free_port()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address."""
+        return f"127.0.0.1:{self._kafka_port}"
+
+    def start(self) -> None:
+        """Returns when the server says that it is ready; raises RuntimeError with the end of its log otherwise."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "headrace.cli", "up", "--data-dir", str(self.folder)]
+        command += ["--port", str(self._port), "--with-kafka", str(self._kafka_port)]
+        with (self.folder / "server.log").open("a") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "HEADRACE_TOKEN": TOKEN},
+            )
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line.startswith("headrace ready "):
+            raise RuntimeError(
+                "the server did not start:\n" + (self.folder / "server.log").read_text()[-3000:]
+            )
+        self.url = line.split()[2]
+        self._port = int(self.url.rsplit(":", 1)[1])
+
+    def kill_driver(self) -> None:
+        """kill -9 of the Spark driver."""
+        for child in psutil.Process(self._pid).children(recursive=True):
+            if "headrace.engine.driver" in child.cmdline():
+                child.kill()
+
+    def kill(self) -> None:
+        """kill -9 of the server; what it started goes with it."""
+        started = psutil.Process(self._pid).children(recursive=True)
+        os.kill(self._pid, signal.SIGKILL)
+        if self._process:
+            self._process.wait()
+        psutil.wait_procs(started, timeout=30)
+
+    def stop(self) -> None:
+        """End it in order."""
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(60)
+
+    @property
+    def _pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the server is not started")
+        return self._process.pid
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

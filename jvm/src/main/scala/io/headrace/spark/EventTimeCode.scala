@@ -1,0 +1,62 @@
+package io.headrace.spark
+
+import org.apache.spark.sql.Column
+import org.apache.spark.sql.functions._
+
+/** Packs a partition and an event time into the one TIMESTAMP that a watermark column may be.
+  *
+  * The low 48 bits hold the milliseconds since the year 0 and the 15 above them the partition, so that times before
+  * 1970 order correctly. Event times outside the years 0 to 8919 are clamped to that range: they can only come from
+  * corrupt data, and must not leak into the bits of the partition.
+  */
+private[spark] object EventTimeCode {
+  val PartitionLimit: Int = Short.MaxValue.toInt
+
+  private val TimeBits = 48
+  private val TimeMask = (1L << TimeBits) - 1
+
+  /** Milliseconds from the year 0 (proleptic Gregorian) to 1970. */
+  private val Bias = 62167219200000L
+
+  val MinMs: Long = -Bias
+  val MaxMs: Long = TimeMask - Bias
+
+  def encode(partition: Int, ms: Long): Long = (partition.toLong << TimeBits) | (clamp(ms) + Bias)
+
+  def partition(code: Long): Int = (code >>> TimeBits).toInt
+
+  def ms(code: Long): Long = (code & TimeMask) - Bias
+
+  def clamp(ms: Long): Long = math.max(MinMs, math.min(MaxMs, ms))
+
+  /** The same encoding as an expression over `eventTime` (TIMESTAMP), `topic` (STRING) and `partition` (INT).
+    *
+    * It is NULL for a NULL event time, and fails the query for a topic or partition that `layout` has no code for.
+    */
+  def column(eventTime: Column, topic: Column, partition: Column, layout: PartitionLayout): Column = {
+    val ms = greatest(lit(MinMs), least(lit(MaxMs), unix_millis(eventTime))) + lit(Bias)
+    val inRange = partition.cast("long").between(0L, layout.partitionsPerTopic - 1L)
+    val code = when(inRange, (base(topic, layout) + partition.cast("long")) * lit(1L << TimeBits) + ms)
+      .otherwise(
+        raise_error(
+          concat(
+            lit(s"expected partitions from 0 to ${layout.partitionsPerTopic - 1} for the watermark, found "),
+            coalesce(partition.cast("string"), lit("NULL"))
+          )
+        ).cast("long")
+      )
+    when(eventTime.isNull, lit(null).cast("timestamp")).otherwise(timestamp_micros(code))
+  }
+
+  /** A source of one topic needs no look at the topic of every row. */
+  private def base(topic: Column, layout: PartitionLayout): Column =
+    if (layout.topics.size == 1) lit(0L)
+    else {
+      val unknown = raise_error(
+        concat(lit("found a row of a topic that the watermark does not follow: "), coalesce(topic, lit("NULL")))
+      ).cast("long")
+      layout.topics.foldRight(unknown) { (name, otherwise) =>
+        when(topic === lit(name), lit(layout.code(name, 0).toLong)).otherwise(otherwise)
+      }
+    }
+}

@@ -1,0 +1,22 @@
+package io.headrace.spark
+
+import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.headrace.SparkInternals
+
+/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, and leaves all others alone. */
+final class HeadraceExtensions extends SparkSessionExtensionsProvider {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
+}
+
+private[spark] object PartitionWatermarkStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case node: EventTimeWatermark if SourceSettings.fromMetadata(node.eventTime.metadata).isDefined =>
+      // Read here, in the query's thread: a foreachBatch function may run its jobs elsewhere, under names of its own.
+      val query = SparkInternals.plannedQuery
+      new PartitionWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(node.child), query) :: Nil
+    case _ => Nil
+  }
+}

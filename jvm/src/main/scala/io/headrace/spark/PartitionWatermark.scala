@@ -1,0 +1,126 @@
+package io.headrace.spark
+
+import java.util.{Map => JavaMap, UUID}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.types.{IntegerType, MetadataBuilder, StringType, TimestampType}
+
+/** Watermarks that follow every partition of a source: the entry points for Python. */
+object PartitionWatermark {
+
+  private val mapper = new ObjectMapper()
+
+  /** `df` with `eventTime` as its event-time column, whose watermark is the minimum over the active partitions of all
+    * sources of the query, each less its source's delay. The columns stay as they are.
+    *
+    * @param source         a name for the source, for people
+    * @param eventTime      a TIMESTAMP column; a NULL in it says nothing about time
+    * @param topic          the STRING column with the row's topic
+    * @param partition      the INT column with the row's partition in its topic
+    * @param partitions     topic -> how many partitions it has now; more may come while the query runs
+    * @param delayMs        how far the watermark stays behind the greatest event time of each partition
+    * @param idleTimeoutMs  after how long without a row a partition stops holding the watermark back; 0: never
+    * @param allIdle        what to do when all partitions are idle: `hold`, `advance`, or `flush` for a bounded run
+    *
+    * Throws IllegalArgumentException for settings or columns that cannot be followed.
+    */
+  def assign(
+      df: DataFrame,
+      source: String,
+      eventTime: String,
+      topic: String,
+      partition: String,
+      partitions: JavaMap[String, Integer],
+      delayMs: Long,
+      idleTimeoutMs: Long,
+      allIdle: String
+  ): DataFrame = {
+    val counts = partitions.asScala.map { case (name, count) => name -> count.intValue }.toMap
+    val settings = SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts)
+    requireColumns(df, eventTime, topic, partition)
+    val code = EventTimeCode.column(named(eventTime), named(topic), named(partition), settings.layout)
+    val codeName = unusedName(df)
+    val watermarked = df
+      .select(col("*"), code.as(codeName, settings.toMetadata))
+      .withWatermark(codeName, s"$delayMs milliseconds")
+    // The name and the metadata, not the values, make Spark's operators take the column as event time.
+    val columns = df.columns.map { name =>
+      if (name == eventTime) {
+        val metadata = new MetadataBuilder()
+          .withMetadata(df.schema(name).metadata)
+          .putLong(SparkInternals.DelayKey, delayMs)
+          .build()
+        SparkInternals.column(FilterBarrier(SparkInternals.expression(named(name)))).as(name, metadata)
+      } else named(name)
+    }
+    watermarked.select(columns.toIndexedSeq: _*)
+  }
+
+  /** Ends the event time of a running query that waits for data: everything that waits for the watermark comes out with
+    * the next batch, and rows that arrive after it are late. False when a batch is being built or runs: call again.
+    *
+    * For stopping a query for good. A bounded replay needs no call: see `allIdle = flush`.
+    */
+  def flush(query: StreamingQuery): Boolean = QueryRun.byRunId(query.runId).exists(_.flush())
+
+  /** Prepares the checkpoint of a bounded query with `allIdle = flush` that was killed after it read its last row and
+    * before the flush came out: Spark runs no batch after a restart when there is nothing new to read. Call it before
+    * every start; returns whether there was anything to do.
+    */
+  def resumeFlush(spark: SparkSession, checkpoint: String): Boolean =
+    SparkInternals.resumeAtWatermark(spark, checkpoint, QueryWatermark.EndOfTime)
+
+  /** The state of the watermark of a run as JSON; `{"active": false}` with nothing else once the run has ended, or before
+    * its first batch.
+    */
+  def describe(runId: String): String = {
+    val root = mapper.createObjectNode()
+    val found = QueryRun.byRunId(UUID.fromString(runId))
+    root.put("active", found.isDefined)
+    found.foreach { run =>
+      run.watermark.combined() match {
+        case Some(ms) => root.put("watermarkMs", ms)
+        case None     => root.putNull("watermarkMs")
+      }
+      val sources = root.putArray("sources")
+      run.watermark.snapshot().foreach { source =>
+        val node = sources.addObject()
+        node.put("name", source.settings.name)
+        node.put("delayMs", source.settings.delayMs)
+        node.put("idleTimeoutMs", source.settings.idleMs)
+        node.put("rowsBehindWatermark", source.rowsBehind)
+        val list = node.putArray("partitions")
+        source.partitions.foreach { partition =>
+          val entry = list.addObject()
+          entry.put("topic", partition.topic).put("partition", partition.partition)
+          partition.maxMs match {
+            case Some(ms) => entry.put("maxEventTimeMs", ms)
+            case None     => entry.putNull("maxEventTimeMs")
+          }
+          entry.put("idle", partition.idle).put("active", !partition.idle)
+        }
+      }
+    }
+    mapper.writeValueAsString(root)
+  }
+
+  private def requireColumns(df: DataFrame, eventTime: String, topic: String, partition: String): Unit =
+    for ((name, expected) <- Seq(eventTime -> TimestampType, topic -> StringType, partition -> IntegerType)) {
+      val found = df.schema.find(_.name == name).map(_.dataType)
+      require(
+        found.contains(expected),
+        s"expected a ${expected.sql} column $name for the watermark, found ${found.fold("no such column")(_.sql)}"
+      )
+    }
+
+  private def unusedName(df: DataFrame): String =
+    Iterator.iterate("__headrace_watermark")(_ + "_").find(name => !df.columns.contains(name)).get
+
+  private[spark] def named(column: String): Column = col(s"`${column.replace("`", "``")}`")
+}

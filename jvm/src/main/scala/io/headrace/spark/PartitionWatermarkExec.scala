@@ -1,0 +1,169 @@
+package io.headrace.spark
+
+import java.util.UUID
+
+import scala.collection.mutable
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
+import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStats, EventTimeStatsAccum, EventTimeWatermarkExec}
+import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.unsafe.types.CalendarInterval
+import org.apache.spark.util.AccumulatorV2
+
+/** Spark's watermark node, with an accumulator that keeps one maximum per partition instead of one for all.
+  *
+  * Spark's tracker finds its nodes by the type of the parent class and asks their accumulator for the greatest event
+  * time; ours answers with the query's combined watermark plus the delay that the tracker is about to subtract.
+  *
+  * @param eventTime  the column made by [[EventTimeCode]], with the [[SourceSettings]] in its metadata
+  * @param queryId    the streaming query for which this was planned; None in an EXPLAIN, which never runs
+  */
+private[spark] class PartitionWatermarkExec(
+    nodeId: UUID,
+    eventTime: Attribute,
+    delay: CalendarInterval,
+    child: SparkPlan,
+    queryId: Option[UUID]
+) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
+    with CodegenSupport {
+
+  private val maxima = new PartitionMaxima
+  sparkContext.register(maxima)
+  SparkInternals.replaceStatistics(this, maxima)
+
+  private def ordinal: Int = child.output.indexWhere(_.exprId == eventTime.exprId)
+
+  override protected def doPrepare(): Unit =
+    for (id <- queryId; run <- QueryRun.of(session, id)) maxima.follow(run, nodeId, delayMs, run.planned())
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (seen, at) = (maxima, ordinal)
+    child.execute().mapPartitions { rows =>
+      rows.map { row =>
+        if (!row.isNullAt(at)) seen.see(row.getLong(at))
+        row
+      }
+    }
+  }
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child match {
+    case generated: CodegenSupport => generated.inputRDDs()
+    case other                     => Seq(other.execute())
+  }
+
+  override def usedInputs: AttributeSet = AttributeSet(eventTime)
+
+  override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
+    val seen = ctx.addReferenceObj("watermark", maxima)
+    val code = input(ordinal)
+    s"""
+       |if (!${code.isNull}) {
+       |  $seen.see(${code.value});
+       |}
+       |${consume(ctx, input)}
+     """.stripMargin
+  }
+
+  override protected def otherCopyArgs: Seq[AnyRef] = queryId :: Nil
+
+  override protected def withNewChildInternal(newChild: SparkPlan): EventTimeWatermarkExec =
+    new PartitionWatermarkExec(nodeId, eventTime, delay, newChild, queryId)
+
+  override def copy(
+      nodeId: UUID,
+      eventTime: Attribute,
+      delay: CalendarInterval,
+      child: SparkPlan
+  ): EventTimeWatermarkExec = new PartitionWatermarkExec(nodeId, eventTime, delay, child, queryId)
+}
+
+/** Keeps the greatest event time of each partition: in a task over its rows, on the driver over all tasks of a batch.
+  *
+  * A maximum is the same however often a task is retried. The count of rows behind the watermark is not: rows of a task
+  * that failed after its result arrived are counted twice.
+  */
+private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new EventTimeStats(Long.MinValue, Long.MaxValue, 0d, 0L)) {
+  private val maxima = mutable.LongMap.empty[Long]
+  private var behind = 0L
+  private var watermarkMs = Long.MinValue
+
+  // A task reads one partition, or few in long runs: the last one is kept out of the map.
+  private var lastCode = PartitionMaxima.NoPartition
+  private var lastMs = Long.MinValue
+
+  // Only on the driver; null in a task.
+  @transient private var followed: PartitionMaxima.Followed = _
+
+  /** Driver: feeds `run` from now on, for a batch that runs with `watermarkMs`. */
+  def follow(run: QueryRun, nodeId: UUID, delayMs: Long, watermarkMs: Long): Unit = {
+    this.watermarkMs = watermarkMs
+    followed = PartitionMaxima.Followed(run, nodeId, delayMs)
+  }
+
+  /** Task: one event time, as [[EventTimeCode]] packs it. */
+  def see(code: Long): Unit = {
+    val partition = EventTimeCode.partition(code)
+    val ms = EventTimeCode.ms(code)
+    if (ms <= watermarkMs) behind += 1
+    if (partition != lastCode) {
+      settle()
+      lastCode = partition
+      lastMs = ms
+    } else if (ms > lastMs) lastMs = ms
+  }
+
+  private def settle(): Unit =
+    if (lastCode != PartitionMaxima.NoPartition) {
+      raise(lastCode.toLong, lastMs)
+      lastCode = PartitionMaxima.NoPartition
+    }
+
+  private def raise(code: Long, ms: Long): Unit = maxima.update(code, math.max(maxima.getOrElse(code, Long.MinValue), ms))
+
+  override def isZero: Boolean = lastCode == PartitionMaxima.NoPartition && maxima.isEmpty && behind == 0
+
+  override def reset(): Unit = {
+    maxima.clear()
+    lastCode = PartitionMaxima.NoPartition
+    behind = 0
+  }
+
+  override def copy(): AccumulatorV2[Long, EventTimeStats] = {
+    val copied = new PartitionMaxima
+    copied.watermarkMs = watermarkMs
+    copied.merge(this)
+    copied
+  }
+
+  override def add(code: Long): Unit = see(code)
+
+  override def merge(other: AccumulatorV2[Long, EventTimeStats]): Unit = other match {
+    case seen: PartitionMaxima =>
+      seen.settle()
+      seen.maxima.foreachEntry(raise)
+      behind += seen.behind
+      Option(followed).foreach { of =>
+        of.run.watermark.saw(of.nodeId, seen.maxima.map { case (code, ms) => code.toInt -> ms }, seen.behind)
+      }
+    case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
+  }
+
+  /** What Spark's tracker takes for the statistics of the batch; a count of 0 says that nothing is known yet. */
+  override def value: EventTimeStats =
+    Option(followed).flatMap(of => of.run.watermark.combined().map(_ + of.delayMs)) match {
+      case Some(ms) => new EventTimeStats(ms, ms, ms.toDouble, 1L)
+      case None     => new EventTimeStats(Long.MinValue, Long.MaxValue, 0d, 0L)
+    }
+}
+
+private[spark] object PartitionMaxima {
+  private val NoPartition = -1
+
+  private final case class Followed(run: QueryRun, nodeId: UUID, delayMs: Long)
+}

@@ -1,0 +1,123 @@
+package io.headrace.spark
+
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.headrace.SparkInternals
+
+/** One run of one query on this driver: Spark's execution of it, and the watermark we keep for it.
+  *
+  * When operators compare event times themselves (joins, deduplication, `transformWithState`), the watermark is 1 ms
+  * lower than the greatest time less the delay, so that a row with an equal time is not late: the watermark of Flink.
+  * Windows alone need no such step, since a row at a window's end is not in the window.
+  */
+private[spark] final class QueryRun private (
+    val execution: MicroBatchExecution,
+    val watermark: QueryWatermark,
+    streams: Map[UUID, (SourceSettings, Seq[SparkDataStream])]
+) {
+  private val flushes = streams.values.exists { case (settings, _) => settings.allIdle == AllIdle.Flush }
+
+  /** Called in the query's thread before a batch runs. Returns the watermark that the batch runs with. */
+  def planned(): Long = {
+    look()
+    if (flushes && SparkInternals.readsLastRows(execution)) watermark.end()
+    SparkInternals.batchWatermarkMs(execution)
+  }
+
+  /** Called by the clock: lets partitions become idle while the query waits for data. */
+  def tick(): Boolean = SparkInternals.raiseWatermark(execution, patienceMs = 0) {
+    look()
+    watermark.combined()
+  }
+
+  /** Ends the query's event time while it waits for data; false when it does not wait. */
+  def flush(): Boolean = SparkInternals.raiseWatermark(execution, QueryRun.FlushPatienceMs) {
+    watermark.end()
+    watermark.combined()
+  }
+
+  private def look(): Unit = {
+    val polledMs = SparkInternals.polledMs(execution)
+    streams.foreach { case (node, (settings, read)) =>
+      val progress = SourceProgress.merge(read.map { stream =>
+        val (start, end, latest) = SparkInternals.offsets(execution, stream)
+        SourceProgress.of(start, end, latest, settings.layout)
+      })
+      // A batch that is replayed after a restart carries the time of its first attempt, long ago.
+      watermark.look(node, progress, if (progress == SourceProgress.Unknown) System.currentTimeMillis() else polledMs)
+    }
+  }
+}
+
+private[spark] object QueryRun {
+  /** How long a flush waits for a poll of the sources to be over. */
+  private val FlushPatienceMs = 5000L
+
+  private val runs = new ConcurrentHashMap[UUID, QueryRun]()
+
+  /** The run that is now executing the query, registered on first sight; None for a query that is not in micro-batches. */
+  def of(session: SparkSession, queryId: UUID): Option[QueryRun] =
+    SparkInternals.execution(session, queryId).map { execution =>
+      IdleClock.start()
+      runs.computeIfAbsent(execution.runId, _ => start(execution))
+    }
+
+  def active: Iterable[QueryRun] = runs.values().asScala
+
+  def byRunId(runId: UUID): Option[QueryRun] = Option(runs.get(runId))
+
+  /** Forgets the runs that have ended. */
+  def sweep(): Unit = runs.values().removeIf(run => !run.execution.isActive)
+
+  private def start(execution: MicroBatchExecution): QueryRun = {
+    val nodes = for {
+      (node, streams) <- SparkInternals.watermarkNodes(execution)
+      settings <- SourceSettings.fromMetadata(node.eventTime.metadata)
+    } yield (node.nodeId, settings, streams)
+    // The same source can be read twice in one plan, as in a self-join.
+    val sources = nodes.groupBy(_._1).map { case (id, same) => id -> ((same.head._2, same.flatMap(_._3).distinct)) }
+    if (sources.values.exists(_._1.allIdle == AllIdle.Flush) && !SparkInternals.readsToAnEnd(execution))
+      throw new IllegalStateException(
+        "expected the trigger availableNow for a query whose sources are flushed at their end, found another trigger"
+      )
+    val boundaryMs = if (SparkInternals.comparesEventTimes(execution)) 1L else 0L
+    val settings = sources.map { case (id, (found, _)) => id -> found }
+    new QueryRun(execution, new QueryWatermark(settings, boundaryMs, System.currentTimeMillis()), sources)
+  }
+}
+
+/** The one daemon thread of this JVM that lets partitions become idle while their queries wait for data. */
+private[spark] object IdleClock extends Logging {
+  private val PeriodMs = 100L
+
+  // Started by the first use of the object; later calls of start() do nothing.
+  private lazy val clock: ScheduledExecutorService = {
+    val executor = Executors.newSingleThreadScheduledExecutor { task =>
+      val thread = new Thread(task, "headrace-watermark-clock")
+      thread.setDaemon(true)
+      thread
+    }
+    executor.scheduleWithFixedDelay(() => tick(), PeriodMs, PeriodMs, TimeUnit.MILLISECONDS)
+    executor
+  }
+
+  def start(): Unit = { val _ = clock }
+
+  private def tick(): Unit = {
+    QueryRun.sweep()
+    QueryRun.active.foreach { run =>
+      // One query in trouble must not stop the clock of the others.
+      try run.tick()
+      catch { case NonFatal(error) => logWarning(s"The watermark of run ${run.execution.runId} was not looked at", error) }
+    }
+  }
+}

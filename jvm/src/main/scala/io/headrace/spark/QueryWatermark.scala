@@ -1,0 +1,125 @@
+package io.headrace.spark
+
+import java.util.UUID
+
+import scala.collection.mutable
+
+/** The watermark of one run of a query: the minimum over the active partitions of all its sources.
+  *
+  * A partition is idle only when its source was ''seen'' to have no rows of it for the idle timeout: neither a backlog
+  * nor a long batch makes a partition idle. One that was never heard of holds the watermark until it is idle.
+  * The watermark never falls. All times are epoch milliseconds. Thread-safe.
+  *
+  * @param sources      the watermark nodes of the query
+  * @param boundaryMs   subtracted from every watermark: 1 when rows with a time ''equal'' to the watermark must still
+  *                     be waited for (see [[QueryRun]]), else 0
+  * @param startedMs    when the run began
+  */
+private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], boundaryMs: Long, startedMs: Long) {
+  import QueryWatermark._
+
+  private val states: Map[UUID, SourceState] = sources.map { case (node, settings) =>
+    node -> new SourceState(settings, startedMs)
+  }
+  private var current: Option[Long] = None
+  private var ended = false
+
+  /** What one look at the source of `node` showed at `nowMs`. */
+  def look(node: UUID, progress: SourceProgress, nowMs: Long): Unit = synchronized(states(node).look(progress, nowMs))
+
+  /** The greatest event times (partition code -> ms) among rows that were read, and how many rows came too late. */
+  def saw(node: UUID, maxima: Iterable[(Int, Long)], behind: Long): Unit = synchronized {
+    val state = states(node)
+    maxima.foreach { case (code, ms) => state.saw(code, ms) }
+    state.rowsBehind += behind
+  }
+
+  /** Says that no row will follow: the watermark goes to the end of time. */
+  def end(): Unit = synchronized { ended = true }
+
+  /** The watermark, or None while some partition has not been heard of. */
+  def combined(): Option[Long] = synchronized {
+    val candidate =
+      if (ended) Some(EndOfTime)
+      else {
+        val (idle, active) = states.values.flatMap(_.partitions).partition(_.idle)
+        if (active.nonEmpty) Option.when(active.forall(_.heard))(active.map(_.watermark).min - boundaryMs)
+        else if (states.values.forall(_.settings.allIdle == AllIdle.Advance))
+          idle.filter(_.heard).map(_.watermark - boundaryMs).maxOption
+        else None
+      }
+    current = (current ++ candidate).maxOption
+    current
+  }
+
+  /** A consistent picture of every partition, for people. */
+  def snapshot(): Seq[SourceSnapshot] = synchronized {
+    states.values.toSeq.sortBy(_.settings.name).map { state =>
+      SourceSnapshot(
+        state.settings,
+        state.rowsBehind,
+        state.partitions.toSeq.sortBy(_.code).map { partition =>
+          val (topic, number) = state.settings.layout.decode(partition.code)
+          PartitionSnapshot(topic, number, Option.when(partition.heard)(partition.maxMs), partition.idle)
+        }
+      )
+    }
+  }
+}
+
+private[spark] object QueryWatermark {
+
+  /** 9999-12-31T23:59:59.999Z, the last millisecond that a TIMESTAMP can print. */
+  val EndOfTime: Long = 253402300799999L
+
+  final case class PartitionSnapshot(topic: String, partition: Int, maxMs: Option[Long], idle: Boolean)
+  final case class SourceSnapshot(settings: SourceSettings, rowsBehind: Long, partitions: Seq[PartitionSnapshot])
+
+  private val Unheard = Long.MinValue
+
+  private final class PartitionState(source: SourceState, val code: Int, var lastRowsMs: Long) {
+    var maxMs: Long = Unheard
+    var hasRows: Boolean = true
+
+    def heard: Boolean = maxMs != Unheard
+    def watermark: Long = maxMs - source.settings.delayMs
+    def idle: Boolean =
+      source.settings.idleMs > 0 && !hasRows && source.lookedMs - lastRowsMs >= source.settings.idleMs
+  }
+
+  private final class SourceState(val settings: SourceSettings, startedMs: Long) {
+    private val states = mutable.LongMap.empty[PartitionState]
+    var rowsBehind = 0L
+    var lookedMs: Long = startedMs
+
+    for ((topic, count) <- settings.partitions; partition <- 0 until count)
+      state(settings.layout.code(topic, partition), startedMs)
+
+    def partitions: Iterable[PartitionState] = states.values
+
+    def look(progress: SourceProgress, nowMs: Long): Unit = {
+      lookedMs = math.max(lookedMs, nowMs)
+      progress match {
+        case SourceProgress.Unknown       => states.values.foreach(mark(_, hasRows = true, nowMs))
+        case SourceProgress.Whole(rows)   => states.values.foreach(mark(_, rows, nowMs))
+        case SourceProgress.Partitions(rows) =>
+          rows.foreach { case (code, has) => mark(state(code, nowMs), has, nowMs) }
+          // A partition the source does not list has, as far as anyone can tell, nothing in it.
+          states.values.foreach(known => if (!rows.contains(known.code)) mark(known, hasRows = false, nowMs))
+      }
+    }
+
+    def saw(code: Int, ms: Long): Unit = {
+      val partition = state(code, lookedMs)
+      partition.maxMs = math.max(partition.maxMs, ms)
+    }
+
+    private def state(code: Int, nowMs: Long): PartitionState =
+      states.getOrElseUpdate(code.toLong, new PartitionState(this, code, nowMs))
+
+    private def mark(partition: PartitionState, hasRows: Boolean, nowMs: Long): Unit = {
+      partition.hasRows = hasRows
+      if (hasRows) partition.lastRowsMs = math.max(partition.lastRowsMs, nowMs)
+    }
+  }
+}

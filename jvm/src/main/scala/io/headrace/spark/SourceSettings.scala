@@ -1,0 +1,91 @@
+package io.headrace.spark
+
+import java.util.Locale
+
+import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
+
+/** What a query's watermark does when every partition of every source is idle. */
+private[spark] sealed abstract class AllIdle(val name: String)
+
+private[spark] object AllIdle {
+
+  /** It stays where it is: a general pause must not make the next rows of a lagging partition late. */
+  case object Hold extends AllIdle("hold")
+
+  /** It goes to the furthest partition's, as between the input channels of a Flink operator. */
+  case object Advance extends AllIdle("advance")
+
+  /** It holds; and once a bounded run (trigger `availableNow`) has read its last row, it goes to the end of time. */
+  case object Flush extends AllIdle("flush")
+
+  private val values = Seq(Hold, Advance, Flush)
+
+  /** Throws IllegalArgumentException for any other name. */
+  def parse(name: String): AllIdle =
+    values
+      .find(_.name == name.toLowerCase(Locale.ROOT))
+      .getOrElse(
+        throw new IllegalArgumentException(
+          s"expected one of ${values.map(_.name).mkString(", ")} for what to do when all partitions are idle, found $name"
+        )
+      )
+}
+
+/** Everything the watermark node must know of its source. Travels in the metadata of the watermark column.
+  *
+  * @param name        the source's name, for people
+  * @param delayMs     how far the watermark stays behind the greatest event time
+  * @param idleMs      after how long without data a partition stops holding the watermark; 0: never
+  * @param partitions  topic -> number of partitions that are known when the query starts
+  */
+private[spark] final case class SourceSettings(
+    name: String,
+    delayMs: Long,
+    idleMs: Long,
+    allIdle: AllIdle,
+    partitions: Map[String, Int]
+) {
+  require(delayMs >= 0, s"expected a watermark delay of 0 ms or more for source $name, found $delayMs")
+  require(idleMs >= 0, s"expected an idle timeout of 0 ms (off) or more for source $name, found $idleMs")
+  require(partitions.nonEmpty, s"expected the partition counts of the topics of source $name, found none")
+
+  val layout: PartitionLayout = PartitionLayout.of(partitions.keys)
+
+  partitions.foreach { case (topic, count) =>
+    require(
+      count >= 0 && count <= layout.partitionsPerTopic,
+      s"expected at most ${layout.partitionsPerTopic} partitions in topic $topic, since a watermark follows at most " +
+        s"${EventTimeCode.PartitionLimit} partitions of one source, found $count"
+    )
+  }
+
+  def toMetadata: Metadata = {
+    val topics = partitions.keys.toVector.sorted
+    val settings = new MetadataBuilder()
+      .putString("name", name)
+      .putLong("delayMs", delayMs)
+      .putLong("idleMs", idleMs)
+      .putString("allIdle", allIdle.name)
+      .putStringArray("topics", topics.toArray)
+      .putLongArray("partitionCounts", topics.map(partitions(_).toLong).toArray)
+      .build()
+    new MetadataBuilder().putMetadata(SourceSettings.Key, settings).build()
+  }
+}
+
+private[spark] object SourceSettings {
+  private val Key = "headrace.watermark"
+
+  /** The settings in a column's metadata; None for a column that is not ours. */
+  def fromMetadata(metadata: Metadata): Option[SourceSettings] =
+    Option.when(metadata.contains(Key)) {
+      val settings = metadata.getMetadata(Key)
+      SourceSettings(
+        name = settings.getString("name"),
+        delayMs = settings.getLong("delayMs"),
+        idleMs = settings.getLong("idleMs"),
+        allIdle = AllIdle.parse(settings.getString("allIdle")),
+        partitions = settings.getStringArray("topics").zip(settings.getLongArray("partitionCounts").map(_.toInt)).toMap
+      )
+    }
+}

@@ -1,0 +1,149 @@
+package io.headrace.spark
+
+import java.util.{List => JavaList, Locale}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{Column, DataFrame, Encoders}
+import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized
+import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
+import org.apache.spark.sql.types._
+
+import PartitionWatermark.named
+
+/** `left JOIN right FOR SYSTEM_TIME AS OF left.time`: the entry point for Python. */
+object TemporalJoin {
+
+  /** Every left row with the version of its key that was valid at its event time.
+    *
+    * That is the right row with the greatest time not after the left row's; a version marked deleted ends the one before
+    * it and matches nothing. A left row waits until the watermark has passed it, so that versions may come late within
+    * the watermark's delay, and comes out in the order of time among its key's rows. A left row that is itself late is
+    * joined with the versions that are still kept, and a late version serves such rows only: as in Flink, the join
+    * itself drops nothing.
+    *
+    * The result has all left columns, with `leftTime` still the event time, and one struct `rightName` with the right
+    * columns, NULL without a version. It can be the left side of the next join.
+    *
+    * @param leftTime, rightTime    event-time columns that carry a watermark. A version without time is no version; a left
+    *                               row without time matches nothing
+    * @param leftKeys, rightKeys    equally many columns of equal types; a NULL matches nothing
+    * @param rightDeleted           a BOOLEAN column of the right side that marks a deletion; null when it has none
+    * @param how                    `inner` or `left`
+    * @param stateTtlMs             for how long, in event time, a version is valid at most; 0: until the next one
+    *
+    * Throws IllegalArgumentException for columns that cannot be joined so.
+    */
+  def join(
+      left: DataFrame,
+      right: DataFrame,
+      leftKeys: JavaList[String],
+      rightKeys: JavaList[String],
+      leftTime: String,
+      rightTime: String,
+      rightName: String,
+      rightDeleted: String,
+      how: String,
+      stateTtlMs: Long
+  ): DataFrame = {
+    val inner = isInner(how)
+    val (keys, versionKeys) = (leftKeys.asScala.toSeq, rightKeys.asScala.toSeq)
+    requireKeys(left.schema, right.schema, keys, versionKeys)
+    requireTime(left.schema, leftTime, "left")
+    requireTime(right.schema, rightTime, "right")
+    require(stateTtlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $stateTtlMs")
+    require(!left.columns.contains(rightName), s"expected a name that no left column has for the right side, found $rightName")
+
+    val (leftRow, rightRow) = (rowType(left.schema), rowType(right.schema))
+    val processor = new TemporalJoinProcessor(inner, stateTtlMs, rowFormat = (leftRow.json, rightRow.json).hashCode)
+    val joined = leftRows(left, keys, leftTime, inner)
+      .union(rightRows(right, versionKeys, rightTime, Option(rightDeleted)))
+      .groupBy(col("key"))
+      .as[Array[Byte], JoinInput](Encoders.BINARY, Encoders.product[JoinInput])
+      .transformWithState(processor, TimeMode.EventTime(), OutputMode.Append())(Encoders.product[JoinOutput])
+      .toDF()
+    val leftStruct = unpacked(col("left"), leftRow)
+    val leftColumns = left.schema.fields.map(field => leftStruct.getField(field.name).as(field.name, field.metadata))
+    joined.select((leftColumns :+ unpacked(col("right"), rightRow).as(rightName)).toIndexedSeq: _*)
+  }
+
+  private def leftRows(left: DataFrame, keys: Seq[String], time: String, inner: Boolean): DataFrame = {
+    val matchable = (keys :+ time).map(name => named(name).isNotNull).reduce(_ && _)
+    val payload = packed(left.columns.map(named).toSeq)
+    // Rows that match nothing are spread over the partitions, and kept apart from all keys by the longer bytes.
+    val spread = packed(Seq(pmod(xxhash64(payload), lit(UnmatchableKeys))))
+    val key = packed(keys.map(keyColumn(left, _)))
+    (if (inner) left.where(matchable) else left).select(
+      when(matchable, key).otherwise(concat(key, spread)).as("key"),
+      lit(false).as("right"),
+      coalesce(unix_micros(named(time)), lit(0L)).as("time"),
+      payload.as("payload")
+    )
+  }
+
+  private def rightRows(right: DataFrame, keys: Seq[String], time: String, deleted: Option[String]): DataFrame = {
+    val payload = packed(right.columns.map(named).toSeq)
+    val live = deleted.fold(payload)(flag => when(coalesce(named(flag), lit(false)), lit(null)).otherwise(payload))
+    right
+      .where((keys :+ time).map(name => named(name).isNotNull).reduce(_ && _))
+      .select(
+        packed(keys.map(keyColumn(right, _))).as("key"),
+        lit(true).as("right"),
+        unix_micros(named(time)).as("time"),
+        live.as("payload")
+      )
+  }
+
+  private val UnmatchableKeys = 1024
+
+  /** -0.0 equals 0.0 and NaN equals NaN, as in any other join. */
+  private def keyColumn(df: DataFrame, name: String): Column = df.schema(name).dataType match {
+    case FloatType | DoubleType =>
+      val value = SparkInternals.expression(named(name))
+      SparkInternals.column(KnownFloatingPointNormalized(NormalizeNaNAndZero(value)))
+    case _ => named(name)
+  }
+
+  private def packed(columns: Seq[Column]): Column =
+    SparkInternals.column(PackRow(columns.map(SparkInternals.expression)))
+
+  private def unpacked(column: Column, row: StructType): Column =
+    SparkInternals.column(UnpackRow(SparkInternals.expression(column), row))
+
+  /** The types alone: names, comments and watermarks do not change what the bytes of a row mean. */
+  private def rowType(schema: StructType): StructType =
+    StructType(schema.fields.map(field => StructField(field.name, field.dataType, nullable = true)))
+
+  private def isInner(how: String): Boolean = how.toLowerCase(Locale.ROOT) match {
+    case "inner" => true
+    case "left"  => false
+    case other   => throw new IllegalArgumentException(s"expected inner or left for a temporal join, found $other")
+  }
+
+  private def requireKeys(left: StructType, right: StructType, keys: Seq[String], versionKeys: Seq[String]): Unit = {
+    require(
+      keys.nonEmpty && keys.size == versionKeys.size,
+      s"expected equally many keys on both sides of a temporal join, found ${keys.size} and ${versionKeys.size}"
+    )
+    keys.zip(versionKeys).foreach { case (ours, theirs) =>
+      val (leftType, rightType) = (left(ours).dataType, right(theirs).dataType)
+      require(
+        leftType == rightType,
+        s"expected keys of one type, found $ours ${leftType.sql} and $theirs ${rightType.sql}: cast one of them"
+      )
+      require(!leftType.isInstanceOf[MapType], s"expected a key that can be compared, found $ours ${leftType.sql}")
+    }
+  }
+
+  private def requireTime(schema: StructType, time: String, side: String): Unit = {
+    val field = schema(time)
+    require(
+      field.dataType == TimestampType && field.metadata.contains(SparkInternals.DelayKey),
+      s"expected a TIMESTAMP with a watermark as the time of the $side side, found $time ${field.dataType.sql}" +
+        (if (field.dataType == TimestampType) " without one" else "")
+    )
+  }
+}

@@ -1,0 +1,179 @@
+package org.apache.spark.sql.headrace
+
+import java.util.UUID
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.ReentrantLock
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{Column, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.classic.ExpressionUtils
+import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit, SparkDataStream, SupportsAdmissionControl}
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
+import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.streaming.StreamingQuery
+
+/** Every use of a class or member that Spark keeps to itself, in one place: the list to check at an upgrade.
+  *
+  * It lives under Spark's package for what Scala hides by package; what is hidden by class goes by reflection, and
+  * fails at the first batch with the member's name when Spark has renamed it.
+  */
+object SparkInternals {
+
+  def column(expression: Expression): Column = ExpressionUtils.column(expression)
+
+  def expression(column: Column): Expression = ExpressionUtils.expression(column)
+
+  /** The metadata key by which Spark knows an event-time column; its value is the delay in ms. */
+  val DelayKey: String = EventTimeWatermark.delayKey
+
+  /** The id of the streaming query whose batch this thread is planning, or None outside of one. */
+  def plannedQuery: Option[UUID] =
+    classic.SparkSession.getActiveSession
+      .flatMap(session => Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)))
+      .map(UUID.fromString)
+
+  /** The running query with this id, when it runs in micro-batches. */
+  def execution(session: SparkSession, queryId: UUID): Option[MicroBatchExecution] =
+    Option(session.asInstanceOf[classic.SparkSession].sharedState.activeStreamingQueries.get(queryId)).collect {
+      case microBatch: MicroBatchExecution => microBatch
+    }
+
+  def execution(query: StreamingQuery): Option[MicroBatchExecution] = query match {
+    case wrapper: StreamingQueryWrapper =>
+      Some(wrapper.streamingQuery).collect { case microBatch: MicroBatchExecution => microBatch }
+    case _ => None
+  }
+
+  /** Node id -> the watermark column's metadata and the streams it reads, for every watermark node of the query. */
+  def watermarkNodes(execution: MicroBatchExecution): Seq[(EventTimeWatermark, Seq[SparkDataStream])] =
+    execution.logicalPlan.collect { case node: EventTimeWatermark =>
+      val streams = node.collect {
+        case scan: StreamingDataSourceV2ScanRelation => scan.stream
+        case scan: StreamingExecutionRelation        => scan.source
+      }
+      (node, streams)
+    }
+
+  /** Whether an operator of the query compares event times themselves, not only the ends of windows. */
+  def comparesEventTimes(execution: MicroBatchExecution): Boolean =
+    execution.logicalPlan.exists {
+      case _: Deduplicate | _: DeduplicateWithinWatermark                                                 => true
+      case _: TransformWithState | _: TransformWithStateInPySpark                                         => true
+      case _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState                                  => true
+      case Join(left, right, _, _, _)                                                                     => left.isStreaming && right.isStreaming
+      case _                                                                                              => false
+    }
+
+  def readsToAnEnd(execution: MicroBatchExecution): Boolean = execution.trigger == AvailableNowTrigger
+
+  /** The offsets of the batch that is planned or was last polled, as JSON: (start, end, end of the source). */
+  def offsets(execution: MicroBatchExecution, stream: SparkDataStream): (Option[String], Option[String], Option[String]) = {
+    val context = execution.getLatestExecutionContext()
+    (
+      context.startOffsets.get(stream).map(_.json),
+      context.endOffsets.get(stream).map(_.json),
+      context.latestOffsets.get(stream).map(_.json)
+    )
+  }
+
+  /** When the sources were last polled. */
+  def polledMs(execution: MicroBatchExecution): Long =
+    execution.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
+
+  /** The watermark that the batch being planned runs with. */
+  def batchWatermarkMs(execution: MicroBatchExecution): Long =
+    execution.getLatestExecutionContext().offsetSeqMetadata.batchWatermarkMs
+
+  /** Whether the batch that is planned reads the last rows of every source. Only for a run that reads to an end, and
+    * only in the query's own thread.
+    */
+  def readsLastRows(execution: MicroBatchExecution): Boolean = {
+    val ends = execution.getLatestExecutionContext().endOffsets
+    member[Map[SparkDataStream, ReadLimit]](execution, "uniqueSources").keys.forall {
+      case wrapper: AvailableNowDataStreamWrapper => nothingAfter(wrapper, ends.get(wrapper.delegate))
+      case source: SupportsAdmissionControl       => nothingAfter(source, ends.get(source))
+      case _                                      => false
+    }
+  }
+
+  private def nothingAfter(source: SupportsAdmissionControl, end: Option[Offset]): Boolean =
+    end match {
+      case Some(offset) =>
+        val typed = source match {
+          case stream: SparkDataStream => stream.deserializeOffset(offset.json)
+        }
+        Option(source.latestOffset(typed, ReadLimit.allAvailable())).forall(_.json == offset.json)
+      case None => Option(source.latestOffset(source.initialOffset(), ReadLimit.allAvailable())).isEmpty
+    }
+
+  /** Raises the watermark of a query that waits for data, so that its next poll runs a batch without new rows.
+    *
+    * `raise` is asked for the new watermark, with the query kept from building a batch. Returns whether it was raised;
+    * false also when a batch is still being built after `patienceMs`, or runs.
+    */
+  def raiseWatermark(execution: MicroBatchExecution, patienceMs: Long)(raise: => Option[Long]): Boolean = {
+    val buildsBatch = member[ReentrantLock](execution, "awaitProgressLock")
+    buildsBatch.tryLock(patienceMs, TimeUnit.MILLISECONDS) && {
+      try
+        member[Boolean](execution, "noNewData") && raise.exists { watermarkMs =>
+          val tracker = member[WatermarkTracker](execution, "watermarkTracker")
+          val higher = watermarkMs > tracker.currentWatermark
+          if (higher) {
+            // Spark has already worked out the next batch with the old watermark, and refuses to see it change.
+            val propagator = member[WatermarkPropagator](execution, "watermarkPropagator")
+            propagator.purge(execution.getLatestExecutionContext().batchId)
+            tracker.setWatermark(watermarkMs)
+          }
+          higher
+        }
+      finally buildsBatch.unlock()
+    }
+  }
+
+  /** Logs one more batch without new rows in the checkpoint of a query that does not run, when its last batch left the
+    * watermark at `watermarkMs` and ended before a batch could run with it. The next start runs the logged batch.
+    */
+  def resumeAtWatermark(session: SparkSession, checkpoint: String, watermarkMs: Long): Boolean = {
+    val classicSession = session.asInstanceOf[classic.SparkSession]
+    val commits = new Path(checkpoint, "commits")
+    val exists = commits.getFileSystem(classicSession.sessionState.newHadoopConf()).exists(commits)
+    exists && {
+      val offsetLog = new OffsetSeqLog(classicSession, new Path(checkpoint, "offsets").toString)
+      val last = for {
+        (batch, offsets) <- offsetLog.getLatest()
+        (committed, commit) <- new CommitLog(classicSession, commits.toString).getLatest()
+        metadata <- offsets.metadata
+        if batch == committed && commit.nextBatchWatermarkMs == watermarkMs && metadata.batchWatermarkMs < watermarkMs
+      } yield offsetLog.add(batch + 1, offsets.copy(metadata = Some(metadata.copy(batchWatermarkMs = watermarkMs))))
+      last.getOrElse(false)
+    }
+  }
+
+  /** Makes `node` report through `statistics`. In the parent's field, since generated code serialises the plan, and a
+    * second accumulator that nobody registered would fail the task.
+    */
+  def replaceStatistics(node: EventTimeWatermarkExec, statistics: EventTimeStatsAccum): Unit =
+    statisticsField.set(node, statistics)
+
+  private lazy val statisticsField = {
+    val field = classOf[EventTimeWatermarkExec].getDeclaredField("eventTimeStats")
+    field.setAccessible(true)
+    field
+  }
+
+  private def member[T](execution: MicroBatchExecution, name: String): T = {
+    val owners = Iterator.iterate[Class[_]](classOf[MicroBatchExecution])(_.getSuperclass).takeWhile(_ != null)
+    val method = owners
+      .flatMap(_.getDeclaredMethods.find(method => method.getName == name && method.getParameterCount == 0))
+      .nextOption()
+      .getOrElse(throw new NoSuchMethodException(s"this version of Spark has no MicroBatchExecution.$name"))
+    method.setAccessible(true)
+    method.invoke(execution).asInstanceOf[T]
+  }
+}

@@ -1,0 +1,186 @@
+package io.headrace.spark
+
+import java.util.UUID
+
+class QueryWatermarkSuite extends munit.FunSuite {
+  private val (orders, customers) = (UUID.randomUUID(), UUID.randomUUID())
+  private val Started = 1000000L
+
+  private def settings(partitions: Int, delayMs: Long = 0, idleMs: Long = 0, allIdle: AllIdle = AllIdle.Hold) =
+    SourceSettings("s", delayMs, idleMs, allIdle, Map("t" -> partitions))
+
+  private def one(source: SourceSettings, boundaryMs: Long = 0) =
+    new QueryWatermark(Map(orders -> source), boundaryMs, Started)
+
+  private def rows(has: (Int, Boolean)*) = SourceProgress.Partitions(has.toMap)
+
+  test("it is the minimum over the partitions, less the delay") {
+    val watermark = one(settings(3, delayMs = 10))
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 300L, 2 -> 400L), behind = 0)
+    assertEquals(watermark.combined(), Some(290L))
+  }
+
+  test("a partition that was never heard of holds it") {
+    val watermark = one(settings(2))
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    assertEquals(watermark.combined(), None)
+    watermark.saw(orders, Seq(1 -> 100L), behind = 0)
+    assertEquals(watermark.combined(), Some(100L))
+  }
+
+  test("it is the minimum over all sources, each less its own delay") {
+    val watermark =
+      new QueryWatermark(Map(orders -> settings(1, delayMs = 10), customers -> settings(1, delayMs = 200)), 0, Started)
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    assertEquals(watermark.combined(), None)
+    watermark.saw(customers, Seq(0 -> 600L), behind = 0)
+    assertEquals(watermark.combined(), Some(400L))
+  }
+
+  test("it never falls") {
+    val watermark = one(settings(1))
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    assertEquals(watermark.combined(), Some(500L))
+    watermark.saw(orders, Seq(0 -> 100L, 1 -> 50L), behind = 0)
+    assertEquals(watermark.combined(), Some(500L))
+  }
+
+  test("a partition seen empty for the idle timeout no longer holds it, and holds it again when it speaks") {
+    val watermark = one(settings(2, idleMs = 50))
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.look(orders, rows(0 -> true, 1 -> false), Started + 49)
+    assertEquals(watermark.combined(), Some(100L))
+    watermark.look(orders, rows(0 -> true, 1 -> false), Started + 50)
+    assertEquals(watermark.combined(), Some(500L))
+    watermark.look(orders, rows(0 -> true, 1 -> true), Started + 60)
+    watermark.saw(orders, Seq(0 -> 900L, 1 -> 600L), behind = 0)
+    assertEquals(watermark.combined(), Some(600L))
+  }
+
+  test("a backlog keeps a partition active however long it lasts") {
+    val watermark = one(settings(2, idleMs = 50))
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.look(orders, rows(0 -> true, 1 -> true), Started + 100000)
+    assertEquals(watermark.combined(), Some(100L))
+  }
+
+  test("time that passes without a look at the source makes nothing idle") {
+    val watermark = one(settings(2, idleMs = 50))
+    watermark.look(orders, rows(0 -> true, 1 -> false), Started + 20)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    assertEquals(watermark.combined(), Some(100L))
+  }
+
+  test("when all are idle it holds by default") {
+    val watermark = one(settings(2, idleMs = 50))
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.look(orders, rows(0 -> false, 1 -> false), Started + 500)
+    assertEquals(watermark.combined(), None)
+  }
+
+  test("when all are idle it goes to the furthest if the sources say so") {
+    val watermark = one(settings(3, delayMs = 5, idleMs = 50, allIdle = AllIdle.Advance))
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.look(orders, rows(0 -> false, 1 -> false), Started + 500)
+    assertEquals(watermark.combined(), Some(495L))
+  }
+
+  test("one source that holds is enough to hold the query when all are idle") {
+    val watermark = new QueryWatermark(
+      Map(orders -> settings(1, idleMs = 50, allIdle = AllIdle.Advance), customers -> settings(1, idleMs = 50)),
+      0,
+      Started
+    )
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    Seq(orders, customers).foreach(watermark.look(_, rows(0 -> false), Started + 500))
+    assertEquals(watermark.combined(), None)
+  }
+
+  test("a source whose partitions are all idle leaves the others free") {
+    val watermark = new QueryWatermark(Map(orders -> settings(1), customers -> settings(1, idleMs = 50)), 0, Started)
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.look(customers, rows(0 -> false), Started + 50)
+    assertEquals(watermark.combined(), Some(500L))
+  }
+
+  test("a partition that is added while the query runs holds it until it speaks or is idle") {
+    val watermark = one(settings(1, idleMs = 50))
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.look(orders, rows(0 -> true, 1 -> true), Started + 10)
+    watermark.saw(orders, Seq(0 -> 900L), behind = 0)
+    assertEquals(watermark.combined(), None)
+    watermark.look(orders, rows(0 -> true, 1 -> false), Started + 59)
+    assertEquals(watermark.combined(), None)
+    watermark.look(orders, rows(0 -> true, 1 -> false), Started + 60)
+    assertEquals(watermark.combined(), Some(900L))
+  }
+
+  test("after a restart, while the end of the source is unknown, nothing is idle") {
+    val watermark = one(settings(2, idleMs = 50))
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.look(orders, SourceProgress.Unknown, Started + 500)
+    assertEquals(watermark.combined(), None)
+    watermark.look(orders, rows(0 -> true, 1 -> false), Started + 549)
+    assertEquals(watermark.combined(), None)
+    watermark.look(orders, rows(0 -> true, 1 -> false), Started + 550)
+    assertEquals(watermark.combined(), Some(500L))
+  }
+
+  test("the end of a bounded run is the end of time") {
+    val watermark = one(settings(2))
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.end()
+    assertEquals(watermark.combined(), Some(QueryWatermark.EndOfTime))
+  }
+
+  test("operators that compare event times leave room for rows with an equal time") {
+    val watermark = one(settings(1, delayMs = 10), boundaryMs = 1)
+    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    assertEquals(watermark.combined(), Some(489L))
+  }
+
+  test("times before 1970 count as any other") {
+    val watermark = one(settings(2))
+    watermark.saw(orders, Seq(0 -> -500L, 1 -> -900L), behind = 0)
+    assertEquals(watermark.combined(), Some(-900L))
+  }
+}
+
+class SourceProgressSuite extends munit.FunSuite {
+  private val layout = PartitionLayout.of(Seq("a", "b"))
+  private def code(topic: String, partition: Int) = layout.code(topic, partition)
+
+  test("a partition has rows when the batch moves it or the source is ahead of the batch") {
+    val progress = SourceProgress.of(
+      start = Some("""{"a":{"0":5,"1":5,"2":5},"b":{"0":1}}"""),
+      end = Some("""{"a":{"0":6,"1":5,"2":5},"b":{"0":1}}"""),
+      latest = Some("""{"a":{"0":6,"1":9,"2":5},"b":{"0":1}}"""),
+      layout
+    )
+    val expected = Map(code("a", 0) -> true, code("a", 1) -> true, code("a", 2) -> false, code("b", 0) -> false)
+    assertEquals(progress, SourceProgress.Partitions(expected))
+  }
+
+  test("before the first batch every row counts, and a new partition is one with rows") {
+    val progress = SourceProgress.of(None, Some("""{"a":{"0":2,"1":0}}"""), Some("""{"a":{"0":2,"1":0}}"""), layout)
+    assertEquals(progress, SourceProgress.Partitions(Map(code("a", 0) -> true, code("a", 1) -> false)))
+  }
+
+  test("without the end of the source nothing is known") {
+    assertEquals(SourceProgress.of(Some("{}"), Some("""{"a":{"0":2}}"""), None, layout), SourceProgress.Unknown)
+  }
+
+  test("a source without partitions in its offsets is taken as a whole") {
+    assertEquals(SourceProgress.of(Some("4"), Some("5"), Some("5"), layout), SourceProgress.Whole(hasRows = true))
+    assertEquals(SourceProgress.of(Some("5"), Some("5"), Some("6"), layout), SourceProgress.Whole(hasRows = true))
+    assertEquals(SourceProgress.of(Some("5"), Some("5"), Some("5"), layout), SourceProgress.Whole(hasRows = false))
+    assertEquals(SourceProgress.of(Some("5"), Some("5"), None, layout), SourceProgress.Whole(hasRows = false))
+  }
+
+  test("a source that is read twice has rows where either reading has") {
+    import SourceProgress._
+    assertEquals(merge(Seq(Partitions(Map(0 -> true, 1 -> false)), Partitions(Map(0 -> false, 1 -> false)))), Partitions(Map(0 -> true, 1 -> false)))
+    assertEquals(merge(Seq(Whole(false), Unknown)), Unknown)
+    assertEquals(merge(Nil), Unknown)
+  }
+}

@@ -1,0 +1,78 @@
+package io.headrace.spark
+
+import java.nio.file.{Files, Path}
+import java.sql.Timestamp
+import java.time.Instant
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
+import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
+
+/** One Spark session for all suites of the JVM, and queries whose rows are collected here. */
+object SparkTesting {
+  lazy val spark: classic.SparkSession = classic.SparkSession
+    .builder()
+    .master("local[2]")
+    .config("spark.sql.extensions", classOf[HeadraceExtensions].getName)
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.ui.enabled", "false")
+    .config(
+      "spark.sql.streaming.stateStore.providerClass",
+      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+    .getOrCreate()
+    .asInstanceOf[classic.SparkSession]
+
+  def at(seconds: Double): Timestamp = new Timestamp((seconds * 1000).toLong)
+
+  def newCheckpoint(): Path = Files.createTempDirectory("headrace-checkpoint")
+
+  /** Runs `df` while `body` works; returns what `body` returns. */
+  def running[T](
+      df: DataFrame,
+      checkpoint: Path = newCheckpoint(),
+      trigger: Trigger = Trigger.ProcessingTime(0),
+      beforeBatch: () => Unit = () => ()
+  )(body: Running => T): T = {
+    val collected = new ConcurrentLinkedQueue[Row]
+    val query = df.writeStream
+      .foreachBatch { (batch: Dataset[Row], _: Long) =>
+        beforeBatch()
+        batch.collect().foreach(collected.add)
+      }
+      .outputMode(OutputMode.Append())
+      .option("checkpointLocation", checkpoint.toString)
+      .trigger(trigger)
+      .start()
+    try body(new Running(query, collected))
+    finally query.stop()
+  }
+
+  final class Running(val query: StreamingQuery, collected: ConcurrentLinkedQueue[Row]) {
+
+    /** Everything that came out so far, after all input is processed. */
+    def rows(): Seq[Row] = {
+      query.processAllAvailable()
+      collected.asScala.toSeq
+    }
+
+    /** The watermark of the last batch, in seconds. */
+    def watermark(): Double = {
+      query.processAllAvailable()
+      Instant.parse(query.lastProgress.eventTime.get("watermark")).toEpochMilli / 1000.0
+    }
+
+    /** Whether `condition` becomes true within 15 seconds. It is not asked again once it was. */
+    def eventually(condition: => Boolean): Boolean = {
+      val end = System.nanoTime() + 15000000000L
+      Iterator
+        .continually(condition)
+        .takeWhile(met => !met && System.nanoTime() < end)
+        .foreach(_ => Thread.sleep(50))
+      System.nanoTime() < end
+    }
+  }
+}

@@ -1,0 +1,153 @@
+"""Writes the parts of docs/ that are generated from the code: the function catalogue and the settings.
+
+Run it after changing either; tests/unit/docs/test_docs.py fails until it was. A generated part stands between the lines
+`<!-- generated: <what> -->` and `<!-- end -->`; all else in those pages is written by hand and kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from headrace.analyzer.functions import OPERATORS_BY_NAME, SYNONYMS
+from headrace.analyzer.functions.aggregates import AGGREGATES
+from headrace.analyzer.functions.scalars import COLLECTIONS, CONDITIONALS, JSON, MATHEMATICS, TEXTS
+from headrace.analyzer.functions.signature import Function, ParameterKind
+from headrace.analyzer.functions.temporals import TEMPORALS
+from headrace.core.settings import Settings
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    INTEGER,
+    VARCHAR,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Timestamp,
+)
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+# RLIKE has no syntax: REGEXP(a, b) says the same.
+GROUPS: dict[str, Sequence[Function]] = {
+    "Operators and predicates": tuple(row for name, row in OPERATORS_BY_NAME.items() if name != "RLIKE"),
+    "Aggregates": AGGREGATES,
+    "Conditions": CONDITIONALS,
+    "Numbers": MATHEMATICS,
+    "Text, hashes": TEXTS,
+    "Dates and times": TEMPORALS,
+    "Arrays and maps": COLLECTIONS,
+    "JSON": JSON,
+}
+FORMS = {
+    "NEGATE": "-a",
+    "NOT": "NOT a",
+    "DIV": "a / b",
+    "IS NULL": "a IS NULL",
+    "IS TRUE": "a IS TRUE",
+    "IS FALSE": "a IS FALSE",
+    "BETWEEN": "a BETWEEN b AND c",
+    "IN": "a IN (b, …)",
+    "LIKE": "a LIKE b [ESCAPE c]",
+    "ELEMENT_AT": "a[b]",
+}
+"""How operators are written that do not stand between two operands."""
+_ALL_KINDS: tuple[DataType, ...] = (INTEGER, BIGINT, DOUBLE, VARCHAR)
+_SAMPLES: dict[ParameterKind, tuple[DataType, ...]] = {
+    ParameterKind.NUMBER: (INTEGER, DOUBLE, Decimal(10, 2)),
+    ParameterKind.INTEGER: (INTEGER, BIGINT),
+    ParameterKind.TEXT: (VARCHAR,),
+    ParameterKind.BOOLEAN: (BOOLEAN,),
+    ParameterKind.TIMESTAMP: (Timestamp(3),),
+    ParameterKind.TEMPORAL: (Timestamp(3),),
+    ParameterKind.BYTES: (BYTES,),
+    ParameterKind.BINARY: (VARCHAR, BYTES),
+    ParameterKind.ARRAY: (Array(INTEGER), Array(VARCHAR)),
+    ParameterKind.MAP: (Map(VARCHAR, INTEGER), Map(VARCHAR, VARCHAR)),
+    ParameterKind.COLLECTION: (Array(INTEGER), Map(VARCHAR, VARCHAR)),
+}
+
+
+def functions() -> str:
+    """The function catalogue as tables, one for each family."""
+    return "\n\n".join(f"## {title}\n\n{_table(rows)}" for title, rows in GROUPS.items())
+
+
+def synonyms() -> str:
+    """Other names of functions."""
+    return "\n".join(
+        [
+            "| name | is |",
+            "|---|---|",
+            *(f"| `{other}` | `{name}` |" for other, name in sorted(SYNONYMS.items())),
+        ]
+    )
+
+
+def settings() -> str:
+    """The settings of the server as a table."""
+    lines = ["| variable | default | |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default is None or field.default_factory else f"`{field.default}`"
+        default = "the user's data folder" if name == "data_dir" else default
+        lines.append(f"| `HEADRACE_{name.upper()}` | {default} | {_cell(field.description or '')} |")
+    return "\n".join(lines)
+
+
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "reference/functions.md": {"functions": functions, "synonyms": synonyms},
+    "operations.md": {"settings": settings},
+}
+
+
+def renewed(page: str) -> str:
+    """The text of a page with its generated parts made anew; raises ValueError for a missing mark."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for what, make in PAGES[page].items():
+        part = re.compile(rf"(<!-- generated: {what} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        if not part.search(text):
+            raise ValueError(f"expected <!-- generated: {what} --> … <!-- end --> in docs/{page}")
+        made = make()
+        text = part.sub(lambda found, made=made: f"{found[1]}\n{made}\n{found[2]}", text, count=1)
+    return text
+
+
+def _table(rows: Iterable[Function]) -> str:
+    lines = ["| | result | |", "|---|---|---|"]
+    for row in rows:
+        views = "" if row.duckdb is not None else " *Not in queries of views.*"
+        lines.append(f"| `{_cell(_written(row))}` | {_cell(_result(row))} | {_cell(row.doc)}{views} |")
+    return "\n".join(lines)
+
+
+def _written(row: Function) -> str:
+    if row.name not in OPERATORS_BY_NAME:
+        return row.signature
+    return FORMS.get(row.name, f"a {row.name} b")
+
+
+def _result(row: Function) -> str:
+    """The result type, where it is the same for all arguments or that of the first."""
+    repeated = [*row.parameters, *row.parameters[-1:]] if row.variadic else row.parameters
+    samples = [_SAMPLES.get(kind, _ALL_KINDS) for kind in repeated]
+    found = {(arguments[:1], row.result(arguments)) for arguments in itertools.product(*samples)}
+    kinds = {kind for _, kind in found if kind is not None}
+    if len(kinds) == 1:
+        return str(kinds.pop())
+    if all(kind is None or first == (kind,) for first, kind in found):
+        return "as the first"
+    return "by the arguments"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (DOCS / name).write_text(renewed(name), encoding="utf-8")
+        print(f"docs/{name}")

@@ -1,0 +1,15 @@
+"""From a parsed SELECT to a typed logical plan: names, types, change kinds, and what the language allows.
+
+Role: pure; asks nobody, changes nothing. It sees the catalog through `catalog.CatalogView`, and store types through the
+connector registry that the caller hands in.
+Entry points: `bind(select, …)` → `logical.LogicalPlan`; `functions.CATALOGUE`; `logical.walk`.
+May import: connectors, catalog, formats, sql, runtime, core. Never pyspark, never planner.
+To add a function: one row in `functions/`. To add a rule of the language: one function in `checks.CHECKS`.
+To add a node: a dataclass in `logical.py`, its rendering in `planner/blocks.py`, its line in `planner/explain.py`.
+"""
+
+from headrace.analyzer.binder import bind
+from headrace.analyzer.catalog_view import BindingContext
+from headrace.analyzer.logical import ChangeKind, LogicalPlan
+
+__all__ = ["BindingContext", "ChangeKind", "LogicalPlan", "bind"]

@@ -1,0 +1,352 @@
+"""Calls that are not one row of the catalogue: row metadata, units, JSON clauses, EXTRACT and TRIM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from headrace.analyzer.catalog_view import suggestion
+from headrace.analyzer.coercion import as_type, unify
+from headrace.analyzer.expressions import (
+    ROW_KEY,
+    ROW_TIME,
+    Call,
+    Case,
+    Cast,
+    ColumnReference,
+    Expression,
+    Literal,
+)
+from headrace.analyzer.functions import CATALOGUE, lookup
+from headrace.analyzer.functions.signature import Function, function
+from headrace.analyzer.functions.temporals import EXTRACT_FIELDS, TRUNCATIONS
+from headrace.analyzer.invocation import call
+from headrace.analyzer.logical import SourceColumns
+from headrace.analyzer.scope import Scope
+from headrace.analyzer.typing import is_temporal
+from headrace.catalog.objects import RelationKind
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import (
+    BIGINT,
+    INTEGER,
+    TIMESTAMP_LTZ,
+    VARCHAR,
+    Array,
+    DataType,
+    Struct,
+    Timestamp,
+    is_numeric,
+    is_primitive,
+)
+from headrace.sql.ast import JsonCall, span_of, type_of
+
+ROW_METADATA = Struct(
+    (("topic", VARCHAR), ("partition", INTEGER), ("offset", BIGINT), ("timestamp_type", VARCHAR))
+)
+_ROWMETA = function(
+    "ROWMETA",
+    "any, any, any, any",
+    ROW_METADATA,
+    "Where a record stands in its entity.",
+    spark="named_struct('topic', {0}, 'partition', {1}, 'offset', {2}, "
+    "'timestamp_type', CASE {3} WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' END)",
+    never_null=True,
+)
+_FROM_JSON = function(
+    "FROM_JSON", "text", VARCHAR, "A JSON text as a typed value.", spark="from_json({0}, '{type}')"
+)
+_ROW = function(
+    "ROW",
+    "any, ...",
+    lambda kinds: Struct(tuple((f"f{index}", kind) for index, kind in enumerate(kinds))),
+    "The arguments as a STRUCT with fields f0, f1, ….",
+    spark=lambda arguments: (
+        "named_struct(" + ", ".join(f"'f{i}', {text}" for i, text in enumerate(arguments)) + ")"
+    ),
+    never_null=True,
+)
+_METADATA_COLUMNS = (
+    ("__topic", VARCHAR),
+    ("__partition", INTEGER),
+    ("__offset", BIGINT),
+    ("__timestamp_type", INTEGER),
+)
+METADATA_FUNCTIONS = ("ROWTIME", "ROWKEY", "ROWMETA")
+
+
+class Special:
+    """The calls with a shape of their own; `bind` is the binder of ordinary expressions."""
+
+    def __init__(self, scope: Scope, bind: Callable[[exp.Expr], Expression]) -> None:
+        self._scope = scope
+        self._bind = bind
+        self._calls: dict[str, Callable[[exp.Anonymous], Expression]] = {
+            "ROWTIME": self._rowtime,
+            "ROWKEY": self._rowkey,
+            "ROWMETA": self._rowmeta,
+            "ROW": self._row,
+            "FLOOR": self._floor,
+            "CEIL": self._ceil,
+            "CEILING": self._ceil,
+            "TIMESTAMPADD": self._timestamp_add,
+            "TIMESTAMPDIFF": self._timestamp_difference,
+            "TO_TIMESTAMP_LTZ": self._to_timestamp_ltz,
+            "DATE_TRUNC": self._date_trunc,
+            "COALESCE": self._alternatives,
+            "IFNULL": self._alternatives,
+            "NVL": self._alternatives,
+            "IF": self._if,
+            "TYPEOF": self._typeof,
+        }
+
+    def handles(self, name: str) -> bool:
+        """True when `call` knows `name` (upper case)."""
+        return name in self._calls
+
+    def call(self, name: str, node: exp.Anonymous) -> Expression:
+        """The bound call."""
+        return self._calls[name](node)
+
+    # --- row metadata
+
+    def _source(self, node: exp.Anonymous) -> SourceColumns:
+        name, span = str(node.this).lower(), span_of(node)
+        if not node.expressions:
+            return _streaming(self._scope.only_source(name, span=span), name, span)
+        argument = node.expressions[0]
+        if len(node.expressions) > 1 or not isinstance(argument, exp.Column) or len(argument.parts) != 1:
+            raise UserError(
+                SqlState.SYNTAX_ERROR, f"{name}() takes the name of a relation in FROM", span=span
+            )
+        source = self._scope.source(argument.name, span=span_of(argument))
+        if not source.hidden:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{name}() is for relations; {source.alias} is a subquery",
+                hint=f"Select {name}() inside the subquery.",
+                span=span,
+            )
+        return _streaming(source, name, span)
+
+    def _rowtime(self, node: exp.Anonymous) -> Expression:
+        source, span = self._source(node), span_of(node)
+        column = ColumnReference(
+            source=source.alias, column=ROW_TIME, type=TIMESTAMP_LTZ, nullable=False, span=span
+        )
+        return Call(
+            function=CATALOGUE["UNIX_MILLIS"], arguments=(column,), type=BIGINT, nullable=False, span=span
+        )
+
+    def _rowkey(self, node: exp.Anonymous) -> Expression:
+        source, span = self._source(node), span_of(node)
+        if source.key_type is None:
+            return Literal(type=VARCHAR, text=None, span=span)
+        return ColumnReference(source=source.alias, column=ROW_KEY, type=source.key_type, span=span)
+
+    def _rowmeta(self, node: exp.Anonymous) -> Expression:
+        source, span = self._source(node), span_of(node)
+        columns = tuple(
+            ColumnReference(source=source.alias, column=name, type=kind, nullable=False, span=span)
+            for name, kind in _METADATA_COLUMNS
+        )
+        return Call(function=_ROWMETA, arguments=columns, type=ROW_METADATA, nullable=False, span=span)
+
+    # --- units and times
+
+    def _floor(self, node: exp.Anonymous) -> Expression:
+        if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Var):
+            return self._plain("FLOOR", node)
+        return self._truncated(self._bind(node.expressions[0]), node.expressions[1], span_of(node))
+
+    def _ceil(self, node: exp.Anonymous) -> Expression:
+        if len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Var):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "CEIL(time TO unit) is not supported",
+                hint="Use FLOOR(time TO unit) + INTERVAL '1' unit.",
+                span=span_of(node),
+            )
+        return self._plain("CEIL", node)
+
+    def _date_trunc(self, node: exp.Anonymous) -> Expression:
+        if len(node.expressions) != 2:
+            return self._plain("DATE_TRUNC", node)
+        return self._truncated(self._bind(node.expressions[1]), node.expressions[0], span_of(node))
+
+    def _truncated(self, operand: Expression, unit: exp.Expr, span: Span | None) -> Expression:
+        if not is_temporal(operand.type):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"expected a DATE or TIMESTAMP to cut to a unit, found {operand.type}",
+                span=operand.span or span,
+            )
+        kind = operand.type if isinstance(operand.type, Timestamp) else Timestamp(3)
+        return Call(
+            function=CATALOGUE["DATE_TRUNC"],
+            arguments=(_unit(unit, TRUNCATIONS), operand),
+            type=kind,
+            nullable=operand.nullable,
+            span=span,
+        )
+
+    def _timestamp_add(self, node: exp.Anonymous) -> Expression:
+        return self._with_unit("TIMESTAMPADD", node)
+
+    def _timestamp_difference(self, node: exp.Anonymous) -> Expression:
+        return self._with_unit("TIMESTAMPDIFF", node)
+
+    def _with_unit(self, name: str, node: exp.Anonymous) -> Expression:
+        span, row = span_of(node), lookup(name)
+        if len(node.expressions) != 3:
+            raise _wrong_arguments(row, span)
+        unit = _unit(node.expressions[0], TRUNCATIONS)
+        return call(row, [unit, *map(self._bind, node.expressions[1:])], span=span)
+
+    def _to_timestamp_ltz(self, node: exp.Anonymous) -> Expression:
+        arguments = [self._bind(argument) for argument in node.expressions]
+        if len(arguments) == 2 and is_numeric(arguments[0].type):
+            precision = arguments[1]
+            if not isinstance(precision, Literal) or precision.text not in ("0", "3"):
+                raise UserError(
+                    SqlState.DATATYPE_MISMATCH,
+                    "TO_TIMESTAMP_LTZ(number, precision) takes the precision 0 (seconds) or 3 (milliseconds)",
+                    span=precision.span,
+                )
+            return call(CATALOGUE["TO_TIMESTAMP_LTZ_EPOCH"], arguments, span=span_of(node))
+        return call(CATALOGUE["TO_TIMESTAMP_LTZ"], arguments, span=span_of(node))
+
+    def extract(self, node: exp.Extract) -> Expression:
+        """EXTRACT(field FROM time)."""
+        field = node.this.name.upper()
+        if field not in EXTRACT_FIELDS:
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"EXTRACT has no field {field}",
+                hint=suggestion(
+                    field, tuple(EXTRACT_FIELDS), otherwise=f"There is {', '.join(EXTRACT_FIELDS)}."
+                ),
+                span=span_of(node),
+            )
+        return call(CATALOGUE[EXTRACT_FIELDS[field]], [self._bind(node.expression)], span=span_of(node))
+
+    # --- conditionals, texts, types
+
+    def _alternatives(self, node: exp.Anonymous) -> Expression:
+        name, span = str(node.this).upper(), span_of(node)
+        row = lookup(name)
+        arguments = [self._bind(argument) for argument in node.expressions]
+        if not row.accepts_count(len(arguments)):
+            raise _wrong_arguments(row, span)
+        values, kind = unify(arguments, f"the arguments of {name}", span)
+        nullable = all(value.nullable for value in values)
+        return Call(function=row, arguments=tuple(values), type=kind, nullable=nullable, span=span)
+
+    def _if(self, node: exp.Anonymous) -> Expression:
+        span = span_of(node)
+        bound = call(lookup("IF"), [self._bind(argument) for argument in node.expressions], span=span)
+        condition, *values = bound.arguments
+        return Case(
+            branches=((condition, as_type(values[0], bound.type)),),
+            otherwise=as_type(values[1], bound.type),
+            type=bound.type,
+            nullable=any(value.nullable for value in values),
+            span=span,
+        )
+
+    def _typeof(self, node: exp.Anonymous) -> Expression:
+        if len(node.expressions) != 1:
+            raise UserError(SqlState.DATATYPE_MISMATCH, "TYPEOF takes one argument", span=span_of(node))
+        return Literal(
+            type=VARCHAR, text=str(self._bind(node.expressions[0]).type), nullable=False, span=span_of(node)
+        )
+
+    def _row(self, node: exp.Anonymous) -> Expression:
+        return call(_ROW, [self._bind(argument) for argument in node.expressions], span=span_of(node))
+
+    def trim(self, node: exp.Trim) -> Expression:
+        """TRIM([LEADING | TRAILING | BOTH] [characters] FROM text)."""
+        name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(
+            str(node.args.get("position") or "BOTH").upper(), "TRIM"
+        )
+        characters = node.args.get("expression")
+        arguments = [self._bind(node.this), *([self._bind(characters)] if characters is not None else [])]
+        return call(CATALOGUE[name], arguments, span=span_of(node))
+
+    def json(self, node: JsonCall) -> Expression:
+        """JSON_VALUE and JSON_QUERY with RETURNING, ON EMPTY or ON ERROR."""
+        name, span = str(node.args["name"]).upper(), span_of(node)
+        result: Expression = call(
+            CATALOGUE[name], [self._bind(node.this), self._bind(node.args["path"])], span=span
+        )
+        if node.args.get("returning") is not None:
+            result = _json_as(result, type_of(node), span, scalar=name == "JSON_VALUE")
+        for clause in ("on_empty", "on_error"):
+            action = node.args.get(clause)
+            if action is None or action == "NULL":
+                continue
+            if not isinstance(action, exp.Expr):
+                raise UserError(
+                    SqlState.FEATURE_NOT_SUPPORTED,
+                    f"{name} … {action} {clause.replace('_', ' ').upper()} is not supported",
+                    hint="Use NULL or DEFAULT value.",
+                    span=span,
+                )
+            values, kind = unify([result, self._bind(action)], f"the DEFAULT of {name}", span)
+            result = Call(function=CATALOGUE["COALESCE"], arguments=tuple(values), type=kind, span=span)
+        return result
+
+    def _plain(self, name: str, node: exp.Anonymous) -> Expression:
+        return call(
+            CATALOGUE[name], [self._bind(argument) for argument in node.expressions], span=span_of(node)
+        )
+
+
+def _streaming(source: SourceColumns, name: str, span: Span | None) -> SourceColumns:
+    if source.relation is not None and source.relation.kind is RelationKind.MATERIALIZED_VIEW:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{name}() is of records; {source.alias} is a materialized view",
+            hint=f"Select {name}() in the view's own query.",
+            span=span,
+        )
+    return source
+
+
+def _wrong_arguments(row: Function, span: Span | None) -> UserError:
+    return UserError(
+        SqlState.DATATYPE_MISMATCH,
+        f"{row.name} was called with the wrong number of arguments",
+        hint=f"Write {row.signature}. {row.doc}",
+        span=span,
+    )
+
+
+def _unit(node: exp.Expr, known: tuple[str, ...]) -> Literal:
+    unit = node.name.upper().removesuffix("S")
+    if unit not in known:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"unknown time unit {unit}",
+            hint=f"Use one of {', '.join(known)}.",
+            span=span_of(node),
+        )
+    return Literal(type=VARCHAR, text=unit, nullable=False, span=span_of(node))
+
+
+def _json_as(operand: Expression, kind: DataType, span: Span | None, *, scalar: bool) -> Expression:
+    if scalar or is_primitive(kind):
+        if not is_primitive(kind):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"JSON_VALUE cannot return {kind}",
+                hint="Use JSON_QUERY.",
+                span=span,
+            )
+        return Cast(operand=operand, type=kind, safe=True, span=span)
+    if not isinstance(kind, Array):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED, f"JSON_QUERY … RETURNING {kind} is not supported", span=span
+        )
+    return Call(function=_FROM_JSON, arguments=(operand,), type=kind, span=span)

@@ -1,0 +1,85 @@
+"""What binding sees of the world, and how a relation's name becomes a relation."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.catalog.objects import Relation, Store
+from headrace.connectors.base import Connector
+from headrace.core.context import SessionContext
+from headrace.core.errors import Span, UserError
+from headrace.core.names import Identifier, RelationName
+from headrace.core.sqlstate import SqlState
+
+
+class RelationLookup(Protocol):
+    """The part of `catalog.view.CatalogView` that binding uses; reads only, from memory."""
+
+    def relation(self, name: RelationName, /) -> Relation | None:
+        """The relation of that full name, or None."""
+        ...
+
+    def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
+        """The relations, of one database or schema if named: for suggestions."""
+        ...
+
+    def store(self, name: str, /) -> Store | None:
+        """The store of that name, or None."""
+        ...
+
+
+@dataclass(frozen=True)
+class BindingContext:
+    """What names mean: the catalog, the session's database and schema, and how to reach a store type's connector."""
+
+    catalog: RelationLookup
+    session: SessionContext
+    connectors: Callable[[str], Connector] | None = None
+
+
+def suggestion(name: str, known: Sequence[str], *, otherwise: str | None = None) -> str | None:
+    """`Did you mean …?` with the nearest of `known`, or `otherwise`."""
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    return f"Did you mean {' or '.join(near)}?" if near else otherwise
+
+
+def resolve_relation(
+    parts: Sequence[Identifier],
+    *,
+    catalog: RelationLookup,
+    database: str | None,
+    schema: str | None,
+    span: Span | None,
+) -> Relation:
+    """The relation that a dotted name of one to three parts means in a session's database and schema.
+
+    Raises UserError 42601 (too many parts), 3D002 (no database selected) or 3D020 (no such relation; suggests the nearest).
+    """
+    if len(parts) > 3:
+        raise UserError(
+            SqlState.SYNTAX_ERROR, "expected database.schema.relation, found more parts", span=span
+        )
+    names = [part.name for part in parts]
+    chosen_database = names[-3] if len(names) == 3 else database
+    if chosen_database is None:
+        raise UserError(
+            SqlState.DATABASE_NOT_FOUND,
+            "no database is selected",
+            hint="Say USE DATABASE name, or write database.schema.relation.",
+            span=span,
+        )
+    chosen_schema = names[-2] if len(names) >= 2 else (schema or "public")
+    full = RelationName(chosen_database, chosen_schema, names[-1])
+    relation = catalog.relation(full)
+    if relation is None:
+        known = [item.name.name for item in catalog.relations(chosen_database, chosen_schema)]
+        raise UserError(
+            SqlState.RELATION_NOT_FOUND,
+            f"the relation {full} does not exist",
+            hint=suggestion(names[-1], known, otherwise="LIST RELATIONS shows those that do."),
+            span=span,
+        )
+    return relation

@@ -1,0 +1,60 @@
+"""Implicit conversions: literals beside dates, and branches that must share one type."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headrace.analyzer.expressions import NULL, Cast, Expression, Literal
+from headrace.analyzer.typing import common
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import DATE, DataType
+
+_FRACTION = re.compile(r"\.(\d{1,9})")
+
+
+def as_type(expression: Expression, kind: DataType) -> Expression:
+    """`expression` as `kind`: itself if it is that already, else a CAST; a NULL takes the type."""
+    if expression.type == kind:
+        return expression
+    if isinstance(expression, Literal) and expression.text is None:
+        return replace(expression, type=kind)
+    return Cast(operand=expression, type=kind, nullable=expression.nullable, span=expression.span)
+
+
+def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[list[Expression], DataType]:
+    """All values as their common type; raises UserError 42804 naming `what`."""
+    kind = common([value.type for value in values])
+    if kind is None:
+        kinds = list(dict.fromkeys(str(value.type) for value in values if value.type != NULL))
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"{what} must have one type, found {', '.join(kinds)}",
+            hint="Use CAST(… AS type).",
+            span=span,
+        )
+    return [as_type(value, kind) for value in values], kind
+
+
+def literal_as(literal: Literal, kind: DataType, *, span: Span | None) -> Literal:
+    """A text literal as a DATE or TIMESTAMP literal; raises UserError 42804 if it does not read as one."""
+    text = (literal.text or "").strip()
+    try:
+        if kind == DATE:
+            return replace(literal, type=kind, text=datetime.date.fromisoformat(text).isoformat(), span=span)
+        moment = datetime.datetime.fromisoformat(
+            _FRACTION.sub(lambda found: "." + found[1][:6].ljust(6, "0"), text)
+        )
+    except ValueError:
+        pattern = "yyyy-MM-dd" if kind == DATE else "yyyy-MM-dd HH:mm:ss[.fff]"
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"expected {pattern} for a {kind}, found {text!r}",
+            span=span or literal.span,
+        ) from None
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return replace(literal, type=kind, text=moment.isoformat(sep=" "), span=span)

@@ -1,0 +1,364 @@
+"""Expressions of a parsed SELECT to typed expressions: names resolved, types checked, functions looked up.
+
+Whatever has no branch here is refused: the engines never see a construct that was not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.analyzer.calls import Special
+from headrace.analyzer.coercion import literal_as, unify
+from headrace.analyzer.expressions import (
+    INTERVAL,
+    NULL,
+    STAR,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    FieldAccess,
+    Literal,
+)
+from headrace.analyzer.functions import OPERATORS_BY_NAME, lookup
+from headrace.analyzer.functions.operators import is_division_of_integers
+from headrace.analyzer.invocation import COMPARISONS, call
+from headrace.analyzer.scope import Scope
+from headrace.analyzer.typing import castable, common, is_temporal, is_text
+from headrace.core.errors import Span, UserError
+from headrace.core.names import printed
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    DataType,
+    Decimal,
+    Struct,
+    Varchar,
+    is_numeric,
+)
+from headrace.sql.ast import JsonCall, span_of, type_of
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+    exp.And: "AND",
+    exp.Or: "OR",
+    exp.DPipe: "||",
+}
+_UNIT_MS = {
+    "MILLISECOND": 1,
+    "SECOND": 1000,
+    "MINUTE": 60_000,
+    "HOUR": 3_600_000,
+    "DAY": 86_400_000,
+    "WEEK": 604_800_000,
+}
+
+
+class ExpressionBinder:
+    """Binds the expressions of one SELECT against the sources of its FROM."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._special = Special(scope, self.bind)
+        self._branches: dict[type[exp.Expr], Callable[..., Expression]] = {
+            exp.Column: self._column,
+            exp.Dot: self._field,
+            exp.Bracket: self._element,
+            exp.Literal: self._literal,
+            exp.Boolean: self._boolean,
+            exp.Null: lambda node: Literal(type=NULL, text=None, span=span_of(node)),
+            exp.Paren: lambda node: self.bind(node.this),
+            exp.Neg: self._negation,
+            exp.Not: lambda node: self._operator("NOT", [self.bind(node.this)], node),
+            exp.Is: self._is,
+            exp.In: self._in,
+            exp.Between: self._between,
+            exp.Like: self._like,
+            exp.Escape: self._escape,
+            exp.Cast: self._cast,
+            exp.TryCast: self._cast,
+            exp.Case: self._case,
+            exp.Interval: self._interval,
+            exp.Anonymous: self._call,
+            JsonCall: self._special.json,
+            exp.Extract: self._special.extract,
+            exp.Trim: self._special.trim,
+        }
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """The typed expression of `node`; raises UserError with the place of what is wrong."""
+        if type(node) in _BINARY:
+            return self._binary(node)
+        branch = self._branches.get(type(node))
+        if branch is None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{type(node).__name__.upper()} is not supported in an expression",
+                span=span_of(node),
+            )
+        return branch(node)
+
+    def condition(self, node: exp.Expr, clause: str) -> Expression:
+        """A BOOLEAN for WHERE, HAVING or ON; raises UserError 42804."""
+        bound = self.bind(node)
+        if bound.type not in (BOOLEAN, NULL):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"{clause} must be a BOOLEAN condition, found {bound.type}",
+                hint="Compare it with something, or test it with IS NOT NULL.",
+                span=bound.span,
+            )
+        return bound
+
+    def _column(self, node: exp.Column) -> Expression:
+        parts = [part.name for part in node.parts]
+        span = span_of(node)
+        if len(parts) > 2:
+            alias, name = parts[-2], parts[-1]
+            if not any(source.alias == alias for source in self._scope.sources):
+                return self._nested(parts, span)
+            return self._scope.column(name, alias=alias, span=span)
+        return self._scope.column(parts[-1], alias=parts[0] if len(parts) == 2 else None, span=span)
+
+    def _nested(self, parts: Sequence[str], span: Span | None) -> Expression:
+        aliases = {source.alias for source in self._scope.sources}
+        if parts[0] in aliases:
+            bound, rest = self._scope.column(parts[1], alias=parts[0], span=span), parts[2:]
+        else:
+            bound, rest = self._scope.column(parts[0], alias=None, span=span), parts[1:]
+        for name in rest:
+            bound = _field_of(bound, name, span)
+        return bound
+
+    def _field(self, node: exp.Dot) -> Expression:
+        return _field_of(self.bind(node.this), node.expression.name, span_of(node))
+
+    def _element(self, node: exp.Bracket) -> Expression:
+        collection = self.bind(node.this)
+        key = self.bind(node.expressions[0])
+        if (
+            isinstance(collection.type, Struct)
+            and isinstance(key, Literal)
+            and is_text(key.type)
+            and key.text
+        ):
+            return _field_of(collection, key.text, span_of(node))
+        return self._operator("ELEMENT_AT", [collection, key], node)
+
+    def _literal(self, node: exp.Literal) -> Expression:
+        text, span = str(node.this), span_of(node)
+        if node.is_string:
+            return Literal(type=Varchar(), text=text, nullable=False, span=span)
+        return Literal(type=_number_type(text, span), text=text, nullable=False, span=span)
+
+    def _boolean(self, node: exp.Boolean) -> Expression:
+        return Literal(
+            type=BOOLEAN, text="true" if node.this else "false", nullable=False, span=span_of(node)
+        )
+
+    def _negation(self, node: exp.Neg) -> Expression:
+        operand = self.bind(node.this)
+        if (
+            isinstance(operand, Literal)
+            and is_numeric(operand.type)
+            and not (operand.text or "-").startswith("-")
+        ):
+            return replace(operand, text=f"-{operand.text}", span=span_of(node))
+        return self._operator("NEGATE", [operand], node)
+
+    def _binary(self, node: exp.Expr) -> Expression:
+        name = _BINARY[type(node)]
+        left, right = self.bind(node.this), self.bind(node.expression)
+        if name in COMPARISONS:
+            left, right = _comparable(left, right)
+        if name == "/" and is_division_of_integers([left.type, right.type]):
+            name = "DIV"
+        return self._operator(name, [left, right], node)
+
+    def _is(self, node: exp.Is) -> Expression:
+        operand, test = self.bind(node.this), node.expression
+        if isinstance(test, exp.Null):
+            return self._operator("IS NULL", [operand], node)
+        if isinstance(test, exp.Boolean):
+            return self._operator("IS TRUE" if test.this else "IS FALSE", [operand], node)
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED, "expected IS [NOT] NULL, TRUE or FALSE", span=span_of(node)
+        )
+
+    def _in(self, node: exp.In) -> Expression:
+        if node.args.get("query") is not None or not node.expressions:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "IN needs a list of values; a subquery is not supported",
+                span=span_of(node),
+            )
+        operand = self.bind(node.this)
+        items = [_comparable(operand, self.bind(item), what="IN")[1] for item in node.expressions]
+        return self._operator("IN", [operand, *items], node)
+
+    def _between(self, node: exp.Between) -> Expression:
+        operand = self.bind(node.this)
+        low = _comparable(operand, self.bind(node.args["low"]), what="BETWEEN")[1]
+        high = _comparable(operand, self.bind(node.args["high"]), what="BETWEEN")[1]
+        return self._operator("BETWEEN", [operand, low, high], node)
+
+    def _like(self, node: exp.Like) -> Expression:
+        return self._operator("LIKE", [self.bind(node.this), self.bind(node.expression)], node)
+
+    def _escape(self, node: exp.Escape) -> Expression:
+        like = node.this
+        if not isinstance(like, exp.Like):
+            raise UserError(SqlState.FEATURE_NOT_SUPPORTED, "ESCAPE belongs to LIKE", span=span_of(node))
+        escape = self.bind(node.expression)
+        return self._operator("LIKE", [self.bind(like.this), self.bind(like.expression), escape], node)
+
+    def _cast(self, node: exp.Cast) -> Expression:
+        operand, target, span = self.bind(node.this), type_of(node), span_of(node)
+        if not castable(operand.type, target):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"{operand.type} cannot be cast to {target}",
+                hint="TO_TIMESTAMP_LTZ(number, 3) makes a time of milliseconds."
+                if is_temporal(target)
+                else None,
+                span=span,
+            )
+        if (
+            isinstance(operand, Literal)
+            and is_text(operand.type)
+            and is_temporal(target)
+            and not isinstance(node, exp.TryCast)
+        ):
+            return literal_as(operand, target, span=span)
+        safe = isinstance(node, exp.TryCast)
+        return Cast(operand=operand, type=target, safe=safe, nullable=operand.nullable or safe, span=span)
+
+    def _case(self, node: exp.Case) -> Expression:
+        subject = self.bind(node.this) if node.this is not None else None
+        conditions: list[Expression] = []
+        values: list[Expression] = []
+        for branch in node.args["ifs"]:
+            if subject is None:
+                conditions.append(self.condition(branch.this, "WHEN"))
+            else:
+                left, right = _comparable(subject, self.bind(branch.this))
+                conditions.append(self._operator("=", [left, right], branch.this))
+            values.append(self.bind(branch.args["true"]))
+        default = node.args.get("default")
+        if default is not None:
+            values.append(self.bind(default))
+        values, kind = unify(values, "the branches of CASE", span_of(node))
+        otherwise = values.pop() if default is not None else None
+        nullable = otherwise is None or otherwise.nullable or any(value.nullable for value in values)
+        branches = tuple(zip(conditions, values, strict=True))
+        return Case(branches=branches, otherwise=otherwise, type=kind, nullable=nullable, span=span_of(node))
+
+    def _interval(self, node: exp.Interval) -> Expression:
+        span = span_of(node)
+        unit = str(node.args["unit"]).upper().removesuffix("S") if node.args.get("unit") else ""
+        text = node.this.name if node.this is not None else ""
+        if unit not in _UNIT_MS or not text.lstrip("-").isdigit():
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "expected an INTERVAL of whole MILLISECONDs, SECONDs, MINUTEs, HOURs, DAYs or WEEKs",
+                span=span,
+            )
+        return Literal(type=INTERVAL, text=str(int(text) * _UNIT_MS[unit]), nullable=False, span=span)
+
+    def _call(self, node: exp.Anonymous) -> Expression:
+        name = str(node.this).upper()
+        if self._special.handles(name):
+            return self._special.call(name, node)
+        span = span_of(node)
+        arguments, distinct = node.expressions, False
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+            arguments, distinct = arguments[0].expressions, True
+        row = lookup(name, span=span)
+        if distinct and not row.aggregate:
+            raise UserError(
+                SqlState.SYNTAX_ERROR, f"DISTINCT is for aggregates, and {name} is none", span=span
+            )
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+            if row.name != "COUNT" or distinct:
+                raise UserError(
+                    SqlState.SYNTAX_ERROR, f"* is an argument of COUNT only, not of {name}", span=span
+                )
+            return Call(function=row, arguments=(STAR,), type=BIGINT, nullable=False, span=span)
+        bound = [self.bind(argument) for argument in arguments]
+        return call(row, bound, span=span, distinct=distinct)
+
+    def _operator(self, name: str, arguments: list[Expression], node: exp.Expr) -> Expression:
+        return call(OPERATORS_BY_NAME[name], arguments, span=span_of(node))
+
+
+def _field_of(operand: Expression, name: str, span: Span | None) -> Expression:
+    if not isinstance(operand.type, Struct):
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"-> takes a field out of a STRUCT, found {operand.type}",
+            hint="JSON_VALUE(text, '$.field') reads a JSON text." if is_text(operand.type) else None,
+            span=operand.span or span,
+        )
+    kind = operand.type.field(name)
+    if kind is None:
+        known = ", ".join(printed(field) for field, _ in operand.type.fields)
+        raise UserError(
+            SqlState.UNDEFINED_COLUMN,
+            f"the STRUCT has no field {printed(name)}",
+            hint=f"It has {known}.",
+            span=span,
+        )
+    return FieldAccess(operand=operand, name=name, type=kind, span=span)
+
+
+def _comparable(
+    left: Expression, right: Expression, *, what: str | None = None
+) -> tuple[Expression, Expression]:
+    """Both sides of a comparison; a text literal beside a DATE or TIMESTAMP becomes one."""
+    if isinstance(right, Literal) and is_text(right.type) and is_temporal(left.type):
+        return left, literal_as(right, left.type, span=right.span)
+    if isinstance(left, Literal) and is_text(left.type) and is_temporal(right.type):
+        return literal_as(left, right.type, span=left.span), right
+    if what is not None and common([left.type, right.type]) is None:
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"{what} compares {left.type} with {right.type}",
+            hint="Use CAST(… AS type) on one side.",
+            span=right.span,
+        )
+    return left, right
+
+
+def _number_type(text: str, span: Span | None) -> DataType:
+    if "e" in text.lower():
+        return DOUBLE
+    if "." in text:
+        whole, _, fraction = text.partition(".")
+        digits = len(whole.lstrip("0")) + len(fraction)
+        return Decimal(min(38, max(digits, 1)), min(38, len(fraction)))
+    value = int(text)
+    if value < 2**31:
+        return INTEGER
+    if value < 2**63:
+        return BIGINT
+    if len(text) > 38:
+        raise UserError(SqlState.DATATYPE_MISMATCH, "a number has at most 38 digits", span=span)
+    return Decimal(len(text), 0)

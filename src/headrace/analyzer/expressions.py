@@ -1,0 +1,152 @@
+"""Typed scalar and aggregate expressions: what the binder makes of a sqlglot tree, and what the SQL printers print.
+
+Seven classes are enough because operators, predicates and functions are all `Call`s of a row of the function catalogue.
+A column names its source by alias; how that looks in Spark SQL or DuckDB SQL is the printer's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from headrace.core.errors import Span
+from headrace.core.types import BOOLEAN, DataType, Primitive
+
+if TYPE_CHECKING:
+    from headrace.analyzer.functions.signature import Function
+
+NULL = Primitive("NULL")
+"""The type of the literal NULL until its surroundings give it one."""
+
+INTERVAL = Primitive("INTERVAL")
+"""The type of an INTERVAL literal; never the type of a column."""
+
+ROW_TIME = "__rowtime"
+ROW_KEY = "__rowkey"
+WINDOW = "__window"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expression:
+    """Base: every expression has a type, may be NULL, and stands somewhere in the statement."""
+
+    type: DataType
+    nullable: bool = True
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnReference(Expression):
+    """The column `column` of the source that is called `source` in FROM."""
+
+    source: str
+    column: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Literal(Expression):
+    """A constant. `text` is its canonical text; None is NULL. An INTERVAL's text is its milliseconds."""
+
+    text: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Expression):
+    """A function, operator or aggregate of the catalogue over arguments."""
+
+    function: Function
+    arguments: tuple[Expression, ...]
+    distinct: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast(Expression):
+    """`operand` as `type`; with `safe` a value that cannot be converted becomes NULL."""
+
+    operand: Expression
+    safe: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(Expression):
+    """The result of the first branch whose condition is true."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldAccess(Expression):
+    """The field `name` of a STRUCT."""
+
+    operand: Expression
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Star(Expression):
+    """The `*` of COUNT(*)."""
+
+
+STAR = Star(type=NULL, nullable=False)
+TRUE = Literal(type=BOOLEAN, nullable=False, text="true")
+
+
+def children(expression: Expression) -> Iterator[Expression]:
+    """The direct operands, left to right."""
+    match expression:
+        case Call():
+            yield from expression.arguments
+        case Cast() | FieldAccess():
+            yield expression.operand
+        case Case():
+            for condition, value in expression.branches:
+                yield condition
+                yield value
+            if expression.otherwise is not None:
+                yield expression.otherwise
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """`expression` and everything under it, outermost first."""
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """A copy with `change` applied to every node, innermost first."""
+
+    def inner(child: Expression) -> Expression:
+        return transform(child, change)
+
+    match expression:
+        case Call():
+            expression = replace(expression, arguments=tuple(map(inner, expression.arguments)))
+        case Cast() | FieldAccess():
+            expression = replace(expression, operand=inner(expression.operand))
+        case Case():
+            branches = tuple((inner(condition), inner(value)) for condition, value in expression.branches)
+            otherwise = inner(expression.otherwise) if expression.otherwise is not None else None
+            expression = replace(expression, branches=branches, otherwise=otherwise)
+    return change(expression)
+
+
+def aggregates(expression: Expression) -> list[Call]:
+    """The aggregate calls in `expression`, outermost first; those inside another aggregate are not among them."""
+    if isinstance(expression, Call) and expression.function.aggregate:
+        return [expression]
+    return [call for child in children(expression) for call in aggregates(child)]
+
+
+def references(expression: Expression) -> list[ColumnReference]:
+    """Every column that is read."""
+    return [node for node in walk(expression) if isinstance(node, ColumnReference)]
+
+
+def conjuncts(expression: Expression) -> list[Expression]:
+    """The operands of the outermost ANDs."""
+    if isinstance(expression, Call) and expression.function.name == "AND":
+        return [part for argument in expression.arguments for part in conjuncts(argument)]
+    return [expression]

@@ -1,0 +1,60 @@
+"""The function catalogue: every function, operator and aggregate that a query may use; nothing else passes.
+
+Role: data. One row says name, signature, result type, how Spark and DuckDB spell it, and a sentence for LIST FUNCTIONS.
+Entry points: `lookup(name)`, `CATALOGUE`, `OPERATORS_BY_NAME`.
+May import: analyzer.expressions, analyzer.typing, core.
+To add a function: a row in `scalars.py`, `temporals.py` or `aggregates.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from headrace.analyzer.functions.aggregates import AGGREGATES
+from headrace.analyzer.functions.operators import OPERATORS
+from headrace.analyzer.functions.scalars import SCALARS
+from headrace.analyzer.functions.signature import Function
+from headrace.analyzer.functions.temporals import TEMPORALS
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+
+CATALOGUE: dict[str, Function] = {row.name: row for row in (*SCALARS, *TEMPORALS, *AGGREGATES)}
+"""The functions that are called by name, with parentheses."""
+
+OPERATORS_BY_NAME: dict[str, Function] = {row.name: row for row in OPERATORS}
+"""Operators and predicates by symbol or word; `operators.py` lists them."""
+
+SYNONYMS = {
+    "CEILING": "CEIL",
+    "CHARACTER_LENGTH": "CHAR_LENGTH",
+    "LENGTH": "CHAR_LENGTH",
+    "LEN": "CHAR_LENGTH",
+    "LCASE": "LOWER",
+    "UCASE": "UPPER",
+    "SUBSTR": "SUBSTRING",
+    "POW": "POWER",
+    "SHA": "SHA1",
+    "STRING_AGG": "LISTAGG",
+    "COLLECT_LIST": "COLLECT",
+    "ARRAY_AGG": "COLLECT",
+    "ARRAY_LENGTH": "CARDINALITY",
+    "SIZE": "CARDINALITY",
+    "DAY": "DAYOFMONTH",
+    "NVL": "IFNULL",
+    "STDDEVPOP": "STDDEV_POP",
+    "STDDEVSAMP": "STDDEV_SAMP",
+    "GETDATE": "NOW",
+}
+
+
+def lookup(name: str, *, span: Span | None = None) -> Function:
+    """The function called `name`, any case; raises UserError 3D017 with the nearest names."""
+    upper = name.upper()
+    row = CATALOGUE.get(SYNONYMS.get(upper, upper))
+    if row is None:
+        near = difflib.get_close_matches(upper, [*CATALOGUE, *SYNONYMS], n=3, cutoff=0.6)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "LIST FUNCTIONS shows those that do."
+        raise UserError(
+            SqlState.FUNCTION_NOT_FOUND, f"the function {upper} does not exist", hint=hint, span=span
+        )
+    return row

@@ -1,0 +1,116 @@
+"""Aggregate functions. All ignore NULLs, and give NULL over no values (COUNT and COLLECT excepted)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.analyzer.functions.signature import SAME, Function, function
+from headrace.analyzer.typing import bounded
+from headrace.core.types import BIGINT, DOUBLE, INTEGRAL, VARCHAR, Array, DataType, Decimal
+
+
+def _sum(kinds: Sequence[DataType]) -> DataType:
+    kind = kinds[0]
+    if isinstance(kind, Decimal):
+        return bounded(kind.precision + 10, kind.scale)
+    return BIGINT if kind in INTEGRAL else DOUBLE
+
+
+def _average(kinds: Sequence[DataType]) -> DataType:
+    kind = kinds[0]
+    return bounded(kind.precision + 4, kind.scale + 4) if isinstance(kind, Decimal) else DOUBLE
+
+
+def _first(kinds: Sequence[DataType]) -> DataType:
+    return kinds[0]
+
+
+def _deviation(name: str, doc: str, spark: str | None = None) -> Function:
+    return function(name, "number", DOUBLE, doc, spark=spark, duckdb=SAME, aggregate=True)
+
+
+AGGREGATES: tuple[Function, ...] = (
+    function(
+        "COUNT",
+        "any",
+        BIGINT,
+        "Number of rows, COUNT(*), or of values; COUNT(DISTINCT x) of different values.",
+        spark="count({*})",
+        duckdb=SAME,
+        aggregate=True,
+        never_null=True,
+    ),
+    function(
+        "SUM",
+        "number",
+        _sum,
+        "Sum; of whole numbers a BIGINT.",
+        duckdb="CAST(sum({0}) AS {type})",
+        aggregate=True,
+    ),
+    function(
+        "AVG",
+        "number",
+        _average,
+        "Mean; a DOUBLE unless of a DECIMAL.",
+        duckdb="CAST(avg({0}) AS {type})",
+        aggregate=True,
+    ),
+    function("MIN", "ordered", _first, "The smallest.", duckdb=SAME, aggregate=True),
+    function("MAX", "ordered", _first, "The largest.", duckdb=SAME, aggregate=True),
+    _deviation("STDDEV_POP", "Standard deviation of the whole population."),
+    _deviation("STDDEV_SAMP", "Standard deviation of a sample."),
+    _deviation("STDDEV", "As STDDEV_SAMP.", "stddev_samp({0})"),
+    _deviation("VAR_POP", "Variance of the whole population."),
+    _deviation("VAR_SAMP", "Variance of a sample."),
+    _deviation("VARIANCE", "As VAR_SAMP.", "var_samp({0})"),
+    function(
+        "COLLECT",
+        "any",
+        lambda kinds: Array(kinds[0]),
+        "All values as an array.",
+        spark="collect_list({0})",
+        aggregate=True,
+        never_null=True,
+    ),
+    function(
+        "COLLECT_SET",
+        "any",
+        lambda kinds: Array(kinds[0]),
+        "The different values as an array.",
+        aggregate=True,
+        never_null=True,
+    ),
+    function(
+        "LISTAGG",
+        "text, [text]",
+        VARCHAR,
+        "All texts, with a delimiter (',') between them.",
+        spark=lambda arguments: f"listagg({arguments[0]}, {_delimiter(arguments)})",
+        duckdb=lambda arguments: f"string_agg({arguments[0]}, {_delimiter(arguments)})",
+        aggregate=True,
+        constant_from=1,
+    ),
+    function(
+        "FIRST_VALUE",
+        "any",
+        _first,
+        "The value that came first.",
+        spark="first({0}, true)",
+        duckdb="first({0})",
+        aggregate=True,
+    ),
+    function(
+        "LAST_VALUE",
+        "any",
+        _first,
+        "The value that came last.",
+        spark="last({0}, true)",
+        duckdb="last({0})",
+        aggregate=True,
+    ),
+)
+
+
+def _delimiter(arguments: Sequence[str]) -> str:
+    return arguments[1] if len(arguments) > 1 else "','"

@@ -1,0 +1,205 @@
+"""Operators and predicates, as rows like any function. Their names are the dialect's symbols and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.analyzer.functions.signature import SAME, Function, ResultRule, function
+from headrace.analyzer.typing import arithmetic, comparable, is_temporal, is_text
+from headrace.core.types import (
+    BOOLEAN,
+    BYTES,
+    INTEGRAL,
+    VARCHAR,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    is_primitive,
+)
+
+
+def _arithmetic(operator: str) -> ResultRule:
+    return lambda kinds: arithmetic(operator, kinds[0], kinds[1])
+
+
+def _comparison(kinds: Sequence[DataType]) -> DataType | None:
+    return BOOLEAN if comparable(kinds[0], kinds[1]) else None
+
+
+def _concatenation(kinds: Sequence[DataType]) -> DataType | None:
+    if all(isinstance(kind, Array) for kind in kinds):
+        return kinds[0] if kinds[0] == kinds[1] else None
+    if BYTES in kinds:
+        return BYTES if set(kinds) == {BYTES} else None
+    return VARCHAR if all(map(is_primitive, kinds)) and any(map(is_text, kinds)) else None
+
+
+def _element(kinds: Sequence[DataType]) -> DataType | None:
+    collection, key = kinds
+    if isinstance(collection, Array):
+        return collection.element if key in INTEGRAL else None
+    if isinstance(collection, Map):
+        return collection.value if comparable(collection.key, key) else None
+    return None
+
+
+def _negated(kinds: Sequence[DataType]) -> DataType | None:
+    return None if is_temporal(kinds[0]) else kinds[0]
+
+
+def _in(arguments: Sequence[str]) -> str:
+    return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+
+
+def _like(arguments: Sequence[str]) -> str:
+    escape = f" ESCAPE {arguments[2]}" if len(arguments) == 3 else ""
+    return f"({arguments[0]} LIKE {arguments[1]}{escape})"
+
+
+def _spark_like(arguments: Sequence[str]) -> str:
+    """Spark's default escape character is the backslash, the dialect has none: a literal pattern's backslashes are doubled."""
+    if len(arguments) == 2 and arguments[1].startswith("'"):
+        return _like([arguments[0], arguments[1].replace("\\\\", "\\\\\\\\")])
+    return _like(arguments)
+
+
+def _binary(
+    symbol: str, rule: ResultRule, doc: str, *, spark: str | None = None, duckdb: str = SAME
+) -> Function:
+    template = spark or f"({{0}} {symbol} {{1}})"
+    return function(symbol, "any, any", rule, doc, spark=template, duckdb=duckdb, infix=symbol)
+
+
+OPERATORS: tuple[Function, ...] = (
+    function(
+        "+",
+        "any or interval, any or interval",
+        _arithmetic("+"),
+        "Sum; or a time plus an INTERVAL.",
+        spark="({0} + {1})",
+        duckdb=SAME,
+        infix="+",
+    ),
+    function(
+        "-",
+        "any or interval, any or interval",
+        _arithmetic("-"),
+        "Difference; or a time minus an INTERVAL.",
+        spark="({0} - {1})",
+        duckdb=SAME,
+        infix="-",
+    ),
+    _binary("*", _arithmetic("*"), "Product."),
+    _binary("/", _arithmetic("/"), "Quotient of numbers with a fraction."),
+    function(
+        "DIV",
+        "integer, integer",
+        _arithmetic("/"),
+        "Quotient of whole numbers, cut towards zero.",
+        spark="CAST({0} div {1} AS {type})",
+        duckdb="CAST(trunc({0} / {1}) AS {type})",
+        infix="/",
+    ),
+    _binary("%", _arithmetic("%"), "Remainder; its sign is the dividend's."),
+    function("NEGATE", "number", _negated, "The number with its sign changed.", spark="(- {0})", duckdb=SAME),
+    _binary("=", _comparison, "Equal; NULL when either is NULL."),
+    _binary("<>", _comparison, "Not equal; NULL when either is NULL."),
+    _binary("<", _comparison, "Less than."),
+    _binary("<=", _comparison, "Less than or equal."),
+    _binary(">", _comparison, "Greater than."),
+    _binary(">=", _comparison, "Greater than or equal."),
+    function(
+        "IS NOT DISTINCT FROM",
+        "any, any",
+        _comparison,
+        "Equal, where two NULLs are equal.",
+        spark="({0} <=> {1})",
+        duckdb="({0} IS NOT DISTINCT FROM {1})",
+        never_null=True,
+        infix="IS NOT DISTINCT FROM",
+    ),
+    function(
+        "IS DISTINCT FROM",
+        "any, any",
+        _comparison,
+        "Not equal, where two NULLs are equal.",
+        spark="(NOT ({0} <=> {1}))",
+        duckdb="({0} IS DISTINCT FROM {1})",
+        never_null=True,
+        infix="IS DISTINCT FROM",
+    ),
+    function(
+        "AND", "boolean, boolean", BOOLEAN, "Both are true.", spark="({0} AND {1})", duckdb=SAME, infix="AND"
+    ),
+    function(
+        "OR", "boolean, boolean", BOOLEAN, "One is true.", spark="({0} OR {1})", duckdb=SAME, infix="OR"
+    ),
+    function("NOT", "boolean", BOOLEAN, "The opposite.", spark="(NOT {0})", duckdb=SAME),
+    function("IS NULL", "any", BOOLEAN, "Has no value.", spark="({0} IS NULL)", duckdb=SAME, never_null=True),
+    function(
+        "IS TRUE",
+        "boolean",
+        BOOLEAN,
+        "Is true, not NULL.",
+        spark="({0} IS TRUE)",
+        duckdb=SAME,
+        never_null=True,
+    ),
+    function(
+        "IS FALSE",
+        "boolean",
+        BOOLEAN,
+        "Is false, not NULL.",
+        spark="({0} IS FALSE)",
+        duckdb=SAME,
+        never_null=True,
+    ),
+    function(
+        "BETWEEN",
+        "ordered, ordered, ordered",
+        BOOLEAN,
+        "Within the two bounds, both included.",
+        spark="({0} BETWEEN {1} AND {2})",
+        duckdb=SAME,
+    ),
+    function("IN", "any, any, ...", BOOLEAN, "Equal to one of the list.", spark=_in, duckdb=SAME),
+    function(
+        "LIKE",
+        "text, text, [text]",
+        BOOLEAN,
+        "Matches a pattern of % and _; the third text is the escape character.",
+        spark=_spark_like,
+        duckdb=_like,
+    ),
+    function(
+        "RLIKE",
+        "text, text",
+        BOOLEAN,
+        "Has a part that matches the regular expression.",
+        spark="({0} RLIKE {1})",
+        duckdb="regexp_matches({0}, {1})",
+    ),
+    function(
+        "||",
+        "any, any",
+        _concatenation,
+        "Texts, one after the other; other types become text.",
+        spark="({0} || {1})",
+        duckdb=SAME,
+        infix="||",
+    ),
+    function(
+        "ELEMENT_AT",
+        "array or map, any",
+        _element,
+        "The array's element at a 1-based place, or the map's value; NULL if absent.",
+        spark="try_element_at({0}, {1})",
+        duckdb=None,
+    ),
+)
+
+
+def is_division_of_integers(kinds: Sequence[DataType]) -> bool:
+    """True when `/` must truncate."""
+    return all(kind in INTEGRAL for kind in kinds) and not any(isinstance(kind, Decimal) for kind in kinds)

@@ -1,0 +1,471 @@
+"""Scalar functions on numbers, texts, collections, JSON and hashes; and the conditional ones.
+
+Spark's spelling was chosen for the dialect's meaning, not for the same name: SPLIT_INDEX counts from 0 and gives NULL past
+the end, LOG takes the base first, CONCAT_WS skips NULLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.analyzer.functions.signature import SAME, Function, Template, function
+from headrace.analyzer.typing import common
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    INTEGRAL,
+    VARCHAR,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Varchar,
+)
+
+
+def _first(kinds: Sequence[DataType]) -> DataType:
+    return kinds[0]
+
+
+def _text_like(kinds: Sequence[DataType]) -> DataType:
+    return VARCHAR if isinstance(kinds[0], Varchar) else kinds[0]
+
+
+def _whole(kinds: Sequence[DataType]) -> DataType:
+    kind = kinds[0]
+    if isinstance(kind, Decimal):
+        return Decimal(min(38, kind.precision - kind.scale + 1), 0)
+    return kind if kind in (FLOAT, DOUBLE) else BIGINT
+
+
+def _last_two(kinds: Sequence[DataType]) -> DataType | None:
+    return common(kinds[1:])
+
+
+def _array_element(kinds: Sequence[DataType]) -> DataType | None:
+    return kinds[0].element if isinstance(kinds[0], Array) else None
+
+
+def _array_of(kinds: Sequence[DataType]) -> DataType | None:
+    element = common(kinds)
+    return None if element is None else Array(element)
+
+
+def _map_of(kinds: Sequence[DataType]) -> DataType | None:
+    key, value = common(kinds[0::2]), common(kinds[1::2])
+    return None if key is None or value is None or len(kinds) % 2 else Map(key, value)
+
+
+def _map_keys(kinds: Sequence[DataType]) -> DataType | None:
+    return Array(kinds[0].key) if isinstance(kinds[0], Map) else None
+
+
+def _map_values(kinds: Sequence[DataType]) -> DataType | None:
+    return Array(kinds[0].value) if isinstance(kinds[0], Map) else None
+
+
+def _double(name: str, doc: str, signature: str = "number", spark: str | None = None) -> Function:
+    return function(name, signature, DOUBLE, doc, spark=spark, duckdb=SAME)
+
+
+def _text(
+    name: str, signature: str, doc: str, *, spark: Template | None = None, duckdb: Template | None = SAME
+) -> Function:
+    return function(name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb)
+
+
+def _remainder(kinds: Sequence[DataType]) -> DataType | None:
+    return kinds[1] if kinds[1] in INTEGRAL and kinds[0] in INTEGRAL else common(kinds)
+
+
+def _trimmed(side: str) -> Template:
+    def spell(arguments: Sequence[str]) -> str:
+        characters = arguments[1] if len(arguments) > 1 else "' '"
+        return f"trim({side} {characters} FROM {arguments[0]})"
+
+    return spell
+
+
+def _regexp_extract(arguments: Sequence[str]) -> str:
+    group = arguments[2] if len(arguments) > 2 else "0"
+    return f"CASE WHEN {arguments[0]} RLIKE {arguments[1]} THEN regexp_extract({arguments[0]}, {arguments[1]}, {group}) END"
+
+
+def _null_if_any(name: str) -> Template:
+    def spell(arguments: Sequence[str]) -> str:
+        present = " AND ".join(f"{argument} IS NOT NULL" for argument in arguments)
+        return f"CASE WHEN {present} THEN {name}({', '.join(arguments)}) END"
+
+    return spell
+
+
+def _json_string(arguments: Sequence[str]) -> str:
+    """Spark's to_json takes no plain value: it is put into an array, whose brackets are cut off again."""
+    text = f"to_json(array({arguments[0]}))"
+    return f"CASE WHEN {arguments[0]} IS NOT NULL THEN substring({text}, 2, char_length({text}) - 2) END"
+
+
+_MAP_DELIMITERS = ("','", "'='")
+
+MATHEMATICS: tuple[Function, ...] = (
+    function("ABS", "number", _first, "The number without its sign.", duckdb=SAME),
+    _double("POWER", "The first number to the power of the second.", "number, number"),
+    _double("SQRT", "Square root."),
+    _double("LN", "Natural logarithm."),
+    _double("LOG10", "Logarithm to base 10."),
+    _double("LOG2", "Logarithm to base 2."),
+    function(
+        "LOG", "number, [number]", DOUBLE, "LOG(x) is natural; LOG(base, x) has that base.", spark="log({*})"
+    ),
+    _double("EXP", "e to the power of the number."),
+    function(
+        "CEIL",
+        "number",
+        _whole,
+        "The smallest whole number that is not less.",
+        spark="CAST(ceil({0}) AS {type})",
+        duckdb=SAME,
+    ),
+    function(
+        "FLOOR",
+        "number",
+        _whole,
+        "The largest whole number that is not greater.",
+        spark="CAST(floor({0}) AS {type})",
+        duckdb=SAME,
+    ),
+    *(
+        _double(name, doc)
+        for name, doc in (
+            ("SIN", "Sine."),
+            ("COS", "Cosine."),
+            ("TAN", "Tangent."),
+            ("COT", "Cotangent."),
+            ("ASIN", "Arc sine."),
+            ("ACOS", "Arc cosine."),
+            ("ATAN", "Arc tangent."),
+            ("SINH", "Hyperbolic sine."),
+            ("COSH", "Hyperbolic cosine."),
+            ("TANH", "Hyperbolic tangent."),
+            ("DEGREES", "Radians as degrees."),
+            ("RADIANS", "Degrees as radians."),
+        )
+    ),
+    _double("ATAN2", "Arc tangent of the coordinates (y, x).", "number, number"),
+    function("SIGN", "number", _first, "-1, 0 or 1.", spark="CAST(sign({0}) AS {type})", duckdb=SAME),
+    function(
+        "ROUND",
+        "number, [integer]",
+        _first,
+        "Rounded, half away from zero, to that many decimal places (0).",
+        spark="CAST(round({*}) AS {type})",
+        duckdb=SAME,
+        constant_from=1,
+    ),
+    _double("PI", "3.14159….", ""),
+    _double("E", "2.71828….", "", spark="exp(1)"),
+    function(
+        "RAND",
+        "[integer]",
+        DOUBLE,
+        "A random number from 0 up to, not including, 1.",
+        deterministic=False,
+        constant_from=0,
+    ),
+    function(
+        "RAND_INTEGER",
+        "integer",
+        INTEGER,
+        "A random whole number from 0 up to, not including, the bound.",
+        spark="CAST(floor(rand() * {0}) AS INT)",
+        deterministic=False,
+    ),
+    function(
+        "MOD",
+        "number, number",
+        _remainder,
+        "Remainder; its sign is the dividend's.",
+        spark="CAST({0} % {1} AS {type})",
+        duckdb=SAME,
+    ),
+    function("BIN", "integer", VARCHAR, "The number in base 2.", duckdb=SAME),
+    function("HEX", "any", VARCHAR, "A number, text or bytes in base 16.", duckdb=SAME),
+)
+
+TEXTS: tuple[Function, ...] = (
+    _text("UPPER", "text", "In upper case."),
+    _text("LOWER", "text", "In lower case."),
+    _text("INITCAP", "text", "Each word with a capital.", duckdb=None),
+    function(
+        "CHAR_LENGTH",
+        "text",
+        INTEGER,
+        "Number of characters.",
+        spark="char_length({0})",
+        duckdb="CAST(length({0}) AS {type})",
+    ),
+    function("OCTET_LENGTH", "text or bytes", INTEGER, "Number of bytes."),
+    function(
+        "POSITION",
+        "text, text",
+        INTEGER,
+        "1-based place of the first text in the second; 0 if it is not there.",
+        spark="locate({0}, {1})",
+        duckdb="CAST(strpos({1}, {0}) AS {type})",
+    ),
+    function(
+        "LOCATE",
+        "text, text, [integer]",
+        INTEGER,
+        "1-based place of the first text in the second, from a place on.",
+    ),
+    function(
+        "INSTR",
+        "text, text",
+        INTEGER,
+        "1-based place of the second text in the first; 0 if it is not there.",
+        duckdb="CAST(strpos({0}, {1}) AS {type})",
+    ),
+    _text(
+        "TRIM",
+        "text, [text]",
+        "Without blanks (or the second text's characters) at both ends.",
+        spark="btrim({*})",
+        duckdb="trim({*})",
+    ),
+    _text(
+        "LTRIM",
+        "text, [text]",
+        "Without blanks (or the second text's characters) at the start.",
+        spark=_trimmed("LEADING"),
+        duckdb="ltrim({*})",
+    ),
+    _text(
+        "RTRIM",
+        "text, [text]",
+        "Without blanks (or the second text's characters) at the end.",
+        spark=_trimmed("TRAILING"),
+        duckdb="rtrim({*})",
+    ),
+    _text("REPEAT", "text, integer", "The text, that many times."),
+    _text("REPLACE", "text, text, text", "With each occurrence of the second text replaced by the third."),
+    _text(
+        "REGEXP_REPLACE",
+        "text, text, text",
+        "With each match of the regular expression replaced.",
+        duckdb="regexp_replace({*}, 'g')",
+    ),
+    _text(
+        "REGEXP_EXTRACT",
+        "text, text, [integer]",
+        "The group (0: all) of the first match; NULL when nothing matches.",
+        spark=_regexp_extract,
+        duckdb=None,
+    ),
+    function(
+        "REGEXP",
+        "text, text",
+        BOOLEAN,
+        "Has a part that matches the regular expression.",
+        spark="({0} RLIKE {1})",
+        duckdb="regexp_matches({0}, {1})",
+    ),
+    _text(
+        "OVERLAY",
+        "text, text, integer, [integer]",
+        "With a part, from a 1-based place, overwritten by the second text.",
+        duckdb=None,
+    ),
+    _text("SUBSTRING", "text, integer, [integer]", "From a 1-based place, that many characters (or all)."),
+    _text("LEFT", "text, integer", "That many characters from the start."),
+    _text("RIGHT", "text, integer", "That many characters from the end."),
+    _text("LPAD", "text, integer, text", "Filled on the left to that length."),
+    _text("RPAD", "text, integer, text", "Filled on the right to that length."),
+    _text("REVERSE", "text", "Back to front."),
+    function(
+        "CONCAT",
+        "any, ...",
+        VARCHAR,
+        "All arguments as one text; NULL if one is NULL.",
+        duckdb=lambda arguments: f"({' || '.join(arguments)})",
+    ),
+    _text(
+        "CONCAT_WS", "text, any, ...", "All other arguments, with the first between them; NULLs are left out."
+    ),
+    _text(
+        "SPLIT_INDEX",
+        "text, text, integer",
+        "The part at a 0-based place, split at the delimiter; NULL past the end.",
+        spark="get(split({0}, concat('\\\\Q', {1}, '\\\\E'), -1), {2})",
+        duckdb=None,
+    ),
+    function(
+        "SPLIT",
+        "text, text",
+        Array(VARCHAR),
+        "The parts between delimiters.",
+        spark="split({0}, concat('\\\\Q', {1}, '\\\\E'), -1)",
+    ),
+    function(
+        "STR_TO_MAP",
+        "text, [text], [text]",
+        Map(VARCHAR, VARCHAR),
+        "`k=v,k=v` as a map; delimiters are optional.",
+        spark=lambda arguments: (
+            f"str_to_map({', '.join([*arguments, *_MAP_DELIMITERS[len(arguments) - 1 :]])})"
+        ),
+    ),
+    _text(
+        "PARSE_URL",
+        "text, text, [text]",
+        "A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, …; a QUERY's value by name.",
+        duckdb=None,
+    ),
+    function("ASCII", "text", INTEGER, "Code of the first character.", duckdb=SAME),
+    _text("CHR", "integer", "The character of that code."),
+    _text("TO_BASE64", "text or bytes", "In base 64.", spark="base64({0})", duckdb=None),
+    _text(
+        "FROM_BASE64",
+        "text",
+        "The text that the base 64 stands for.",
+        spark="CAST(unbase64({0}) AS STRING)",
+        duckdb=None,
+    ),
+    _text("DECODE", "bytes, text", "Bytes as text, in a character set such as 'UTF-8'.", duckdb=None),
+    function("ENCODE", "text, text", BYTES, "Text as bytes, in a character set such as 'UTF-8'."),
+    function("STARTSWITH", "text, text", BOOLEAN, "Begins with the second text.", duckdb="starts_with({*})"),
+    function("ENDSWITH", "text, text", BOOLEAN, "Ends with the second text.", duckdb="ends_with({*})"),
+    function(
+        "UUID",
+        "",
+        VARCHAR,
+        "A random UUID.",
+        duckdb="CAST(uuid() AS VARCHAR)",
+        never_null=True,
+        deterministic=False,
+    ),
+    *(
+        _text(name, "text", doc, spark=spark, duckdb=duckdb)
+        for name, doc, spark, duckdb in (
+            ("MD5", "MD5 hash, in base 16.", None, SAME),
+            ("SHA1", "SHA-1 hash, in base 16.", None, None),
+            ("SHA224", "SHA-224 hash, in base 16.", "sha2({0}, 224)", None),
+            ("SHA256", "SHA-256 hash, in base 16.", "sha2({0}, 256)", "sha256({0})"),
+            ("SHA384", "SHA-384 hash, in base 16.", "sha2({0}, 384)", None),
+            ("SHA512", "SHA-512 hash, in base 16.", "sha2({0}, 512)", None),
+        )
+    ),
+    _text("SHA2", "text, integer", "SHA-2 hash of 224, 256, 384 or 512 bits, in base 16.", duckdb=None),
+    *(
+        function(
+            name,
+            "any",
+            BOOLEAN,
+            doc,
+            spark=f"coalesce(CAST({{0}} AS STRING) RLIKE '{pattern}', false)",
+            never_null=True,
+        )
+        for name, doc, pattern in (
+            ("IS_ALPHA", "All characters are letters.", "^\\\\p{L}+$"),
+            ("IS_DIGIT", "All characters are digits.", "^\\\\p{Nd}+$"),
+            ("IS_DECIMAL", "Reads as a number.", "^[+-]?(\\\\d+\\\\.?\\\\d*|\\\\.\\\\d+)$"),
+        )
+    ),
+)
+
+CONDITIONALS: tuple[Function, ...] = (
+    function("COALESCE", "any, ...", common, "The first argument that is not NULL.", duckdb=SAME),
+    function("NULLIF", "any, any", _first, "NULL when both are equal, else the first.", duckdb=SAME),
+    function(
+        "IF",
+        "boolean, any, any",
+        _last_two,
+        "The second argument if the condition is true, else the third.",
+        duckdb=SAME,
+    ),
+    function(
+        "IFNULL", "any, any", common, "The first argument unless it is NULL, else the second.", duckdb=SAME
+    ),
+    function(
+        "GREATEST",
+        "ordered, ordered, ...",
+        common,
+        "The largest; NULL if one is NULL.",
+        spark=_null_if_any("greatest"),
+        duckdb=SAME,
+    ),
+    function(
+        "LEAST",
+        "ordered, ordered, ...",
+        common,
+        "The smallest; NULL if one is NULL.",
+        spark=_null_if_any("least"),
+        duckdb=SAME,
+    ),
+)
+
+COLLECTIONS: tuple[Function, ...] = (
+    function("CARDINALITY", "array or map", INTEGER, "Number of elements.", spark="cardinality({0})"),
+    function(
+        "ELEMENT",
+        "array",
+        _array_element,
+        "The only element of an array; NULL of an empty one.",
+        spark="try_element_at({0}, 1)",
+    ),
+    function("ARRAY", "any, ...", _array_of, "The arguments as an array.", never_null=True),
+    function("MAP", "any, ...", _map_of, "Keys and values, in turn, as a map.", never_null=True),
+    function("ARRAY_CONTAINS", "array, any", BOOLEAN, "The array has that element."),
+    function("ARRAY_DISTINCT", "array", _first, "Each element once."),
+    function(
+        "ARRAY_JOIN",
+        "array, text, [text]",
+        VARCHAR,
+        "The elements as one text, with a delimiter; the third stands for NULLs.",
+    ),
+    function("ARRAY_POSITION", "array, any", BIGINT, "1-based place of an element; 0 if it is not there."),
+    function("ARRAY_REMOVE", "array, any", _first, "Without the elements equal to the second argument."),
+    function("ARRAY_REVERSE", "array", _first, "Back to front.", spark="reverse({0})"),
+    function("ARRAY_UNION", "array, array", _first, "The elements of either, each once."),
+    function(
+        "ARRAY_CONCAT", "array, array", _first, "The second array after the first.", spark="concat({*})"
+    ),
+    function("ARRAY_MAX", "array", _array_element, "The largest element."),
+    function("ARRAY_MIN", "array", _array_element, "The smallest element."),
+    function("MAP_KEYS", "map", _map_keys, "The keys of a map."),
+    function("MAP_VALUES", "map", _map_values, "The values of a map."),
+)
+
+JSON: tuple[Function, ...] = (
+    function(
+        "JSON_VALUE",
+        "text, text",
+        VARCHAR,
+        "The scalar at a path ('$.a.b[0]') of a JSON text, as text; NULL if absent.",
+        spark="get_json_object({0}, {1})",
+        duckdb="json_extract_string({0}, {1})",
+    ),
+    function(
+        "JSON_QUERY",
+        "text, text",
+        VARCHAR,
+        "The object or array at a path of a JSON text, as JSON text.",
+        spark="get_json_object({0}, {1})",
+        duckdb="CAST(json_extract({0}, {1}) AS VARCHAR)",
+    ),
+    function(
+        "JSON_EXISTS",
+        "text, text",
+        BOOLEAN,
+        "The path exists in the JSON text and is not null.",
+        spark="(get_json_object({0}, {1}) IS NOT NULL)",
+        duckdb="(json_extract({0}, {1}) IS NOT NULL)",
+    ),
+    function("JSON_STRING", "any", VARCHAR, "The value as JSON text; NULL of NULL.", spark=_json_string),
+)
+
+SCALARS: tuple[Function, ...] = (*MATHEMATICS, *TEXTS, *CONDITIONALS, *COLLECTIONS, *JSON)

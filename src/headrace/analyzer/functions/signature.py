@@ -1,0 +1,157 @@
+"""What one row of the function catalogue is, and how its signature text is read.
+
+A signature is a list of parameter kinds: `"text, integer, [integer]"`; brackets make a parameter optional, `...` after the last
+one lets it repeat. Templates spell the call in an engine's SQL: in a text `{0}` is the first argument, `{*}` are all of them,
+`{type}` is the result type; a function makes the text from the arguments' texts; no template means `name(arguments)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.analyzer.expressions import INTERVAL, NULL
+from headrace.analyzer.typing import is_temporal, is_text
+from headrace.core.types import (
+    BOOLEAN,
+    BYTES,
+    INTEGRAL,
+    Array,
+    DataType,
+    Map,
+    Struct,
+    Timestamp,
+    is_numeric,
+)
+
+SAME = "same"
+"""As a DuckDB template: spelled as in Spark."""
+
+Template = str | Callable[[Sequence[str]], str]
+ResultRule = Callable[[Sequence[DataType]], DataType | None]
+
+
+class ParameterKind(Enum):
+    """What an argument must be; the value is the word in signatures and in error texts."""
+
+    ANY = "any"
+    NUMBER = "number"
+    INTEGER = "integer"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    TIMESTAMP = "timestamp"
+    TEMPORAL = "temporal"
+    BYTES = "bytes"
+    BINARY = "text or bytes"
+    ARRAY = "array"
+    MAP = "map"
+    COLLECTION = "array or map"
+    ORDERED = "ordered"
+    INTERVAL = "interval"
+    OPERAND = "any or interval"
+
+    def accepts(self, kind: DataType) -> bool:
+        """True when an argument of `kind` may be passed; NULL always may."""
+        return kind == NULL or _ACCEPTS[self](kind)
+
+
+_ACCEPTS: dict[ParameterKind, Callable[[DataType], bool]] = {
+    ParameterKind.ANY: lambda kind: kind != INTERVAL,
+    ParameterKind.NUMBER: is_numeric,
+    ParameterKind.INTEGER: lambda kind: kind in INTEGRAL,
+    ParameterKind.TEXT: is_text,
+    ParameterKind.BOOLEAN: lambda kind: kind == BOOLEAN,
+    ParameterKind.TIMESTAMP: lambda kind: isinstance(kind, Timestamp),
+    ParameterKind.TEMPORAL: is_temporal,
+    ParameterKind.BYTES: lambda kind: kind == BYTES,
+    ParameterKind.BINARY: lambda kind: is_text(kind) or kind == BYTES,
+    ParameterKind.ARRAY: lambda kind: isinstance(kind, Array),
+    ParameterKind.MAP: lambda kind: isinstance(kind, Map),
+    ParameterKind.COLLECTION: lambda kind: isinstance(kind, Array | Map),
+    ParameterKind.ORDERED: lambda kind: not isinstance(kind, Array | Map | Struct) and kind != INTERVAL,
+    ParameterKind.INTERVAL: lambda kind: kind == INTERVAL,
+    ParameterKind.OPERAND: lambda _: True,
+}
+_KINDS = {kind.value: kind for kind in ParameterKind}
+
+
+@dataclass(frozen=True)
+class Function:
+    """One row: a scalar function, an operator or an aggregate.
+
+    `result` gives the type from the arguments' types; None refuses the combination. `never_null` marks results that are not NULL
+    whatever the arguments are. `infix` is how an operator is printed between its operands in EXPLAIN. Arguments from the index
+    `constant_from` on must be literals.
+    """
+
+    name: str
+    parameters: tuple[ParameterKind, ...]
+    required: int
+    variadic: bool
+    result: ResultRule
+    doc: str
+    spark: Template | None = None
+    duckdb: Template | None = None
+    aggregate: bool = False
+    never_null: bool = False
+    infix: str | None = None
+    deterministic: bool = True
+    constant_from: int | None = None
+
+    def parameter(self, index: int) -> ParameterKind:
+        """What the argument at `index` must be."""
+        return self.parameters[min(index, len(self.parameters) - 1)]
+
+    def accepts_count(self, count: int) -> bool:
+        """True when the function can be called with `count` arguments."""
+        return count >= self.required and (self.variadic or count <= len(self.parameters))
+
+    @property
+    def signature(self) -> str:
+        """As LIST FUNCTIONS and error hints print it: `SUBSTRING(text, integer [, integer])`."""
+        text = ""
+        for index, kind in enumerate(self.parameters):
+            separator = ", " if index else ""
+            part = kind.value + (", …" if self.variadic and index == len(self.parameters) - 1 else "")
+            text += f" [{separator}{part}]" if index >= self.required else separator + part
+        return f"{self.name}({text.strip()})"
+
+
+def function(
+    name: str,
+    signature: str,
+    result: DataType | ResultRule,
+    doc: str,
+    *,
+    spark: Template | None = None,
+    duckdb: Template | None = None,
+    aggregate: bool = False,
+    never_null: bool = False,
+    infix: str | None = None,
+    deterministic: bool = True,
+    constant_from: int | None = None,
+) -> Function:
+    """A row of the catalogue from its signature text. `duckdb=SAME` repeats Spark's spelling; None: not for view queries."""
+    parts = [part.strip() for part in signature.split(",") if part.strip()]
+    variadic = bool(parts) and parts[-1] == "..."
+    if variadic:
+        parts.pop()
+    kinds = tuple(_KINDS[part.strip("[]")] for part in parts)
+    required = sum(1 for part in parts if not part.startswith("["))
+    rule: ResultRule = (lambda _: result) if isinstance(result, DataType) else result
+    return Function(
+        name=name,
+        parameters=kinds,
+        required=required,
+        variadic=variadic,
+        result=rule,
+        doc=doc,
+        spark=spark,
+        duckdb=(spark or f"{name.lower()}({{*}})") if duckdb == SAME else duckdb,
+        aggregate=aggregate,
+        never_null=never_null,
+        infix=infix,
+        deterministic=deterministic,
+        constant_from=constant_from,
+    )

@@ -1,0 +1,206 @@
+"""Functions on dates and times. The session's zone is UTC on every engine.
+
+Patterns are Java's (`yyyy-MM-dd HH:mm:ss.SSS`), which Flink and Spark share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.analyzer.functions.signature import SAME, Function, function
+from headrace.core.types import BIGINT, DATE, INTEGER, VARCHAR, DataType, Timestamp
+
+_MILLIS_LTZ = Timestamp(3, local=True)
+_MILLIS = Timestamp(3)
+
+
+def _part(name: str, doc: str, *, spark: str | None = None, duckdb: str | None = None) -> Function:
+    field = name.lower()
+    return function(
+        name,
+        "temporal",
+        BIGINT,
+        doc,
+        spark=f"CAST({spark or f'{field}({{0}})'} AS BIGINT)",
+        duckdb=duckdb or f"{field}({{0}})",
+    )
+
+
+def _instant(
+    name: str, kind: DataType, doc: str, *, spark: str = "current_timestamp()", duckdb: str = "now()"
+) -> Function:
+    return function(
+        name,
+        "",
+        kind,
+        doc,
+        spark=spark,
+        duckdb=f"CAST({duckdb} AS TIMESTAMP)",
+        never_null=True,
+        deterministic=False,
+    )
+
+
+def _to_timestamp_ltz(arguments: Sequence[str]) -> str:
+    if len(arguments) == 1:
+        return f"CAST({arguments[0]} AS TIMESTAMP)"
+    return f"try_to_timestamp({', '.join(arguments)})"
+
+
+def _unix_timestamp(arguments: Sequence[str]) -> str:
+    """Of one text any ISO form, with or without a fraction, is read; what does not fit is NULL."""
+    if not arguments:
+        return "unix_timestamp()"
+    parsed = (
+        f"TRY_CAST({arguments[0]} AS TIMESTAMP)"
+        if len(arguments) == 1
+        else f"try_to_timestamp({', '.join(arguments)})"
+    )
+    return f"unix_seconds({parsed})"
+
+
+def _bare(unit: str) -> str:
+    return unit.strip("'")
+
+
+def _duckdb_add(arguments: Sequence[str]) -> str:
+    unit, count, time = arguments
+    if _bare(unit) == "QUARTER":
+        return f"({time} + to_months(CAST(3 * {count} AS INTEGER)))"
+    return f"({time} + to_{_bare(unit).lower()}s({count}))"
+
+
+PARTS: tuple[Function, ...] = (
+    _part("YEAR", "Year."),
+    _part("QUARTER", "Quarter, 1 to 4."),
+    _part("MONTH", "Month, 1 to 12."),
+    _part("WEEK", "ISO week, 1 to 53.", spark="weekofyear({0})"),
+    _part("DAYOFYEAR", "Day of the year, from 1."),
+    _part("DAYOFMONTH", "Day of the month, from 1."),
+    _part("DAYOFWEEK", "Day of the week, from Sunday = 1.", duckdb="(dayofweek({0}) + 1)"),
+    _part("HOUR", "Hour, 0 to 23."),
+    _part("MINUTE", "Minute, 0 to 59."),
+    _part("SECOND", "Whole second, 0 to 59."),
+    _part(
+        "MILLISECOND",
+        "Milliseconds of the second, 0 to 999.",
+        spark="(unix_millis(CAST({0} AS TIMESTAMP)) % 1000)",
+        duckdb="(epoch_ms(CAST({0} AS TIMESTAMP)) % 1000)",
+    ),
+    _part(
+        "EPOCH",
+        "Whole seconds since 1970-01-01 UTC.",
+        spark="unix_seconds(CAST({0} AS TIMESTAMP))",
+        duckdb="CAST(floor(epoch(CAST({0} AS TIMESTAMP))) AS BIGINT)",
+    ),
+)
+
+EXTRACT_FIELDS = {
+    **{row.name: row.name for row in PARTS},
+    "DAY": "DAYOFMONTH",
+    "DOW": "DAYOFWEEK",
+    "DOY": "DAYOFYEAR",
+}
+"""The fields of EXTRACT(field FROM time), and the function that gives each."""
+
+TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
+"""The units of FLOOR(time TO unit), TIMESTAMPADD and TIMESTAMPDIFF."""
+
+TEMPORALS: tuple[Function, ...] = (
+    *PARTS,
+    _instant("CURRENT_TIMESTAMP", _MILLIS_LTZ, "The time now."),
+    _instant("NOW", _MILLIS_LTZ, "The time now."),
+    _instant("LOCALTIMESTAMP", _MILLIS, "The time now, without zone."),
+    _instant("CURRENT_ROW_TIMESTAMP", _MILLIS_LTZ, "The time now."),
+    function(
+        "CURRENT_DATE",
+        "",
+        DATE,
+        "Today, in UTC.",
+        spark="current_date()",
+        duckdb="CAST(now() AS DATE)",
+        never_null=True,
+        deterministic=False,
+    ),
+    function(
+        "TO_TIMESTAMP_LTZ",
+        "text, [text]",
+        _MILLIS_LTZ,
+        "A text, by its pattern, as a time; NULL if it does not fit.",
+        spark=_to_timestamp_ltz,
+    ),
+    function(
+        "TO_TIMESTAMP_LTZ_EPOCH",
+        "number, integer",
+        _MILLIS_LTZ,
+        "TO_TIMESTAMP_LTZ(number, 0 or 3): seconds or milliseconds since 1970-01-01 UTC as a time.",
+        spark="CASE {1} WHEN 0 THEN timestamp_seconds({0}) WHEN 3 THEN timestamp_millis(CAST({0} AS BIGINT)) END",
+        duckdb="CASE {1} WHEN 0 THEN make_timestamp_ms(CAST({0} AS BIGINT) * 1000) "
+        "WHEN 3 THEN make_timestamp_ms(CAST({0} AS BIGINT)) END",
+    ),
+    function(
+        "TO_TIMESTAMP",
+        "text, [text]",
+        _MILLIS,
+        "A text, by its pattern, as a time; NULL if it does not fit.",
+        spark="try_to_timestamp({*})",
+    ),
+    function(
+        "TO_DATE",
+        "text, [text]",
+        DATE,
+        "A text, by its pattern, as a date; NULL if it does not fit.",
+        spark="try_to_date({*})",
+    ),
+    function(
+        "FROM_UNIXTIME",
+        "integer, [text]",
+        VARCHAR,
+        "Seconds since 1970-01-01 UTC as text, by a pattern.",
+        spark="from_unixtime({*})",
+    ),
+    function(
+        "UNIX_TIMESTAMP",
+        "[text], [text]",
+        BIGINT,
+        "Whole seconds since 1970-01-01 UTC: now, or of a text by its pattern.",
+        spark=_unix_timestamp,
+    ),
+    function("DATE_FORMAT", "temporal, text", VARCHAR, "The time as text, by a pattern."),
+    function(
+        "CONVERT_TZ",
+        "text, text, text",
+        VARCHAR,
+        "A `yyyy-MM-dd HH:mm:ss` text moved from one zone to another.",
+        spark="date_format(convert_timezone({1}, {2}, CAST({0} AS TIMESTAMP_NTZ)), 'yyyy-MM-dd HH:mm:ss')",
+    ),
+    function(
+        "TIMESTAMPADD",
+        "text, integer, temporal",
+        _MILLIS,
+        "The time plus a number of units (SECOND, MINUTE, HOUR, DAY, …).",
+        spark=lambda arguments: f"timestampadd({_bare(arguments[0])}, {arguments[1]}, {arguments[2]})",
+        duckdb=_duckdb_add,
+    ),
+    function(
+        "TIMESTAMPDIFF",
+        "text, temporal, temporal",
+        INTEGER,
+        "Whole units from the first time to the second.",
+        spark=lambda arguments: (
+            f"CAST(timestampdiff({_bare(arguments[0])}, {arguments[1]}, {arguments[2]}) AS INT)"
+        ),
+        duckdb="CAST(date_sub({0}, {1}, {2}) AS INTEGER)",
+    ),
+    function(
+        "DATE_TRUNC",
+        "text, temporal",
+        _MILLIS,
+        "The time cut down to a unit; also FLOOR(time TO unit).",
+        spark="date_trunc({0}, {1})",
+        duckdb=SAME,
+    ),
+    function(
+        "UNIX_MILLIS", "timestamp", BIGINT, "Milliseconds since 1970-01-01 UTC.", duckdb="epoch_ms({0})"
+    ),
+)

@@ -1,0 +1,87 @@
+"""One call of a catalogue row: how many arguments, of which types, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.analyzer.expressions import Call, Cast, Expression, Literal, aggregates
+from headrace.analyzer.functions.signature import Function
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+
+COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "IS NOT DISTINCT FROM", "IS DISTINCT FROM"}
+_NOT_NULL_IN_NOT_NULL_OUT = {
+    "+",
+    "-",
+    "*",
+    "AND",
+    "OR",
+    "NOT",
+    "UPPER",
+    "LOWER",
+    "CONCAT",
+    "||",
+    "UNIX_MILLIS",
+    "DATE_FORMAT",
+}
+
+
+def call(
+    row: Function, arguments: Sequence[Expression], *, span: Span | None, distinct: bool = False
+) -> Call:
+    """A call of `row`; raises UserError 42804 for arguments that do not fit, 42803 for an aggregate in an aggregate."""
+    if not row.accepts_count(len(arguments)):
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"{row.name} does not take {len(arguments)} argument{'' if len(arguments) == 1 else 's'}",
+            hint=f"Write {row.signature}. {row.doc}",
+            span=span,
+        )
+    for index, argument in enumerate(arguments):
+        if not row.parameter(index).accepts(argument.type):
+            raise _mismatch(row, arguments, argument.span or span)
+        constant = isinstance(argument, Literal) or (
+            isinstance(argument, Cast) and isinstance(argument.operand, Literal)
+        )
+        if row.constant_from is not None and index >= row.constant_from and not constant:
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"argument {index + 1} of {row.name} must be a constant",
+                hint=f"Write {row.signature}. {row.doc}",
+                span=argument.span or span,
+            )
+        if row.aggregate and aggregates(argument):
+            raise UserError(
+                SqlState.GROUPING_ERROR, "an aggregate cannot contain an aggregate", span=argument.span
+            )
+    kind = row.result([argument.type for argument in arguments])
+    if kind is None:
+        raise _mismatch(row, arguments, span)
+    always = row.never_null or (
+        not row.aggregate and _keeps_not_null(row) and not any(a.nullable for a in arguments)
+    )
+    return Call(
+        function=row, arguments=tuple(arguments), type=kind, nullable=not always, distinct=distinct, span=span
+    )
+
+
+def _keeps_not_null(row: Function) -> bool:
+    return row.name in _NOT_NULL_IN_NOT_NULL_OUT or row.infix in COMPARISONS
+
+
+def _mismatch(row: Function, arguments: Sequence[Expression], span: Span | None) -> UserError:
+    kinds = [str(argument.type) for argument in arguments]
+    if row.infix is not None and len(kinds) == 2:
+        message = f"the operator {row.infix} is not defined for {kinds[0]} and {kinds[1]}"
+        hint = (
+            "Use CAST(… AS type) on one side, or || to join texts."
+            if row.infix == "+"
+            else "Use CAST(… AS type) on one side."
+        )
+        return UserError(SqlState.DATATYPE_MISMATCH, message, hint=hint, span=span)
+    return UserError(
+        SqlState.DATATYPE_MISMATCH,
+        f"{row.name} is not defined for {', '.join(kinds)}",
+        hint=f"Write {row.signature}. {row.doc}",
+        span=span,
+    )

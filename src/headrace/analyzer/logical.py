@@ -1,0 +1,433 @@
+"""The logical plan: a small relational tree, typed, with a change kind and event time on every edge.
+
+Nodes below a `Project` or `Aggregate` still see columns by source alias (`expressions.ColumnReference`); a `Project` or
+`Aggregate` gives a plain schema. `Subquery` turns such a schema into a source again. Times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+
+from headrace.analyzer.expressions import Expression
+from headrace.catalog.objects import Relation, RelationKind
+from headrace.core.errors import Span
+from headrace.core.names import Identifier
+from headrace.core.schema import Column, Schema
+from headrace.core.types import DataType, Timestamp
+
+WINDOW_START = "window_start"
+WINDOW_END = "window_end"
+WINDOW_COLUMNS = (
+    Column(WINDOW_START, Timestamp(3), nullable=False),
+    Column(WINDOW_END, Timestamp(3), nullable=False),
+)
+
+
+class ChangeKind(Enum):
+    """What a row of an edge means. `APPEND`: a new fact. `UPSERT`: the new version of its key, or its end."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+
+
+class JoinKind(Enum):
+    """The value is the dialect's word."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    CROSS = "cross"
+
+
+class WindowKind(Enum):
+    """The time windows that are supported."""
+
+    TUMBLE = "TUMBLE"
+    HOP = "HOP"
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """Where a source's event time comes from: a column, or (None) the record's own time; and how its watermark runs."""
+
+    column: str | None = None
+    format: str = "sql"
+    delay_ms: int = 0
+    idle_timeout_ms: int = 0
+
+
+@dataclass(frozen=True)
+class SourceProperties:
+    """The source properties in force (dialect 11.1): the relation's own, overridden by those of the query."""
+
+    starting_position: str = "latest"
+    starting_timestamp_ms: int | None = None
+    event_time: EventTime = EventTime()
+    on_error: str = "terminate"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueryProperties:
+    """The query properties (dialect 10.2)."""
+
+    state_ttl_ms: int = 0
+    name: str | None = None
+    execution_mode: str | None = None
+    execution_mode_span: Span | None = field(default=None, compare=False)
+    state_ttl_span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One output column: its name and what computes it."""
+
+    name: str
+    expression: Expression
+
+    @property
+    def column(self) -> Column:
+        """As a column of a schema."""
+        return Column(self.name, self.expression.type, self.expression.nullable)
+
+
+@dataclass(frozen=True)
+class SourceColumns:
+    """The columns that one source of FROM brings under its alias; `relation` is None for a subquery."""
+
+    alias: str
+    schema: Schema
+    relation: Relation | None = None
+    key_type: DataType | None = None
+    hidden: bool = True
+
+
+class LogicalNode:
+    """Base of all nodes."""
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        """The nodes that this one reads."""
+        return tuple(
+            value
+            for item in fields(self)  # type: ignore[arg-type]
+            for value in _nodes(getattr(self, item.name))
+        )
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        """What expressions above this node may name."""
+        return tuple(source for node in self.inputs for source in node.sources)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, in order."""
+        return Schema(tuple(column for source in self.sources for column in source.schema.columns))
+
+    @property
+    def change(self) -> ChangeKind:
+        """What a row means; the kind of the first input unless a node says otherwise."""
+        return self.inputs[0].change
+
+
+def _nodes(value: object) -> tuple[LogicalNode, ...]:
+    if isinstance(value, LogicalNode):
+        return (value,)
+    if isinstance(value, tuple):
+        return tuple(item for item in value if isinstance(item, LogicalNode))
+    return ()
+
+
+@dataclass(frozen=True)
+class Scan(LogicalNode):
+    """A relation of the catalog under an alias; `store_type` is its store's, in lower case (empty: a materialized view)."""
+
+    relation: Relation
+    alias: str
+    properties: SourceProperties = SourceProperties()
+    store_type: str = ""
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        return (
+            SourceColumns(self.alias, self.relation.schema, self.relation, self.relation.format.key_type),
+        )
+
+    @property
+    def schema(self) -> Schema:
+        return self.relation.schema
+
+    @property
+    def change(self) -> ChangeKind:
+        return ChangeKind.UPSERT if self.relation.kind is RelationKind.CHANGELOG else ChangeKind.APPEND
+
+
+@dataclass(frozen=True)
+class SingleRow(LogicalNode):
+    """One row without columns: the input of a SELECT without FROM."""
+
+    @property
+    def change(self) -> ChangeKind:
+        return ChangeKind.APPEND
+
+
+@dataclass(frozen=True)
+class Subquery(LogicalNode):
+    """A query in FROM, or a WITH query, under an alias."""
+
+    input: LogicalNode
+    alias: str
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        return (SourceColumns(self.alias, self.input.schema, hidden=False),)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class TimeWindow(LogicalNode):
+    """Each row in the window or windows that its event time falls in: adds `window_start` and `window_end`."""
+
+    input: Scan
+    kind: WindowKind
+    size_ms: int
+    advance_ms: int
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        (source,) = self.input.sources
+        return (replace(source, schema=Schema((*source.schema.columns, *WINDOW_COLUMNS))),)
+
+
+@dataclass(frozen=True)
+class Unnest(LogicalNode):
+    """Each row once for every element of an array; `ordinality` names the column of the 1-based place."""
+
+    input: LogicalNode
+    array: Expression
+    alias: str
+    element: Column
+    ordinality: Column | None = None
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        columns = (self.element, *((self.ordinality,) if self.ordinality else ()))
+        return (*self.input.sources, SourceColumns(self.alias, Schema(columns), hidden=False))
+
+
+@dataclass(frozen=True)
+class Filter(LogicalNode):
+    """The rows for which the condition is true. On an upsert edge the others become deletions."""
+
+    input: LogicalNode
+    condition: Expression
+
+
+class _Join(LogicalNode):
+    """What joins share: the columns of a side that may have no match may be NULL."""
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        left, right = self.left.sources, self.right.sources
+        if self.kind in (JoinKind.RIGHT, JoinKind.FULL):
+            left = tuple(map(_nullable, left))
+        if self.kind in (JoinKind.LEFT, JoinKind.FULL):
+            right = tuple(map(_nullable, right))
+        return (*left, *right)
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        return (self.left, self.right)
+
+
+def _nullable(source: SourceColumns) -> SourceColumns:
+    columns = tuple(replace(column, nullable=True) for column in source.schema.columns)
+    return replace(source, schema=replace(source.schema, columns=columns))
+
+
+@dataclass(frozen=True)
+class IntervalJoin(_Join):
+    """Stream with stream: equal keys, and event times at most `within_ms` apart."""
+
+    left: LogicalNode
+    right: LogicalNode
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    within_ms: int
+    kind: JoinKind = JoinKind.INNER
+
+
+@dataclass(frozen=True)
+class TemporalJoin(_Join):
+    """Stream with changelog: each row with the version of its key that was valid at the row's event time."""
+
+    left: LogicalNode
+    right: Scan
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[str, ...]
+    kind: JoinKind = JoinKind.INNER
+
+
+@dataclass(frozen=True)
+class SnapshotJoin(_Join):
+    """Any join between materialized views."""
+
+    left: LogicalNode
+    right: LogicalNode
+    condition: Expression | None
+    kind: JoinKind = JoinKind.INNER
+
+
+@dataclass(frozen=True)
+class Project(LogicalNode):
+    """The select list. On an upsert edge `key` names the output columns that carry the primary key (empty: not all do)."""
+
+    input: LogicalNode
+    items: tuple[Item, ...]
+    key: tuple[str, ...] = ()
+    distinct: bool = False
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        return ()
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(item.column for item in self.items), self.key)
+
+
+@dataclass(frozen=True)
+class Aggregate(LogicalNode):
+    """The select list over groups. With `windowed` the groups are bounded by a time window, and their results are final."""
+
+    input: LogicalNode
+    group_by: tuple[Expression, ...]
+    items: tuple[Item, ...]
+    having: Expression | None = None
+    windowed: bool = False
+    key: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        return ()
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(item.column for item in self.items), self.key)
+
+    @property
+    def change(self) -> ChangeKind:
+        return ChangeKind.UPSERT
+
+
+@dataclass(frozen=True)
+class Union(LogicalNode):
+    """The rows of all inputs; columns by position, named by the first."""
+
+    branches: tuple[LogicalNode, ...]
+    distinct: bool = False
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        return ()
+
+    @property
+    def schema(self) -> Schema:
+        return self.branches[0].schema
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """One key of ORDER BY."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True)
+class Sort(LogicalNode):
+    """ORDER BY of a snapshot query. A key that is a `ColumnReference` to the source `""` is an output column."""
+
+    input: LogicalNode
+    keys: tuple[SortKey, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class Limit(LogicalNode):
+    """At most `count` rows (None: all), after `offset`."""
+
+    input: LogicalNode
+    count: int | None
+    offset: int = 0
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class LogicalPlan:
+    """A bound query. `snapshot` is true when every relation is a materialized view (the answer is then bounded)."""
+
+    root: LogicalNode
+    snapshot: bool
+    properties: QueryProperties = QueryProperties()
+    partition_by: tuple[Identifier, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        """The output columns; `primary_key` is set for a changelog that projects its whole key."""
+        return self.root.schema
+
+    @property
+    def change(self) -> ChangeKind:
+        """The change kind of the output."""
+        return self.root.change
+
+    @property
+    def kind(self) -> RelationKind:
+        """STREAM or CHANGELOG: what the output can be stored as."""
+        return RelationKind.CHANGELOG if self.change is ChangeKind.UPSERT else RelationKind.STREAM
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """Every relation that is read, leftmost first."""
+        return tuple(node for node in walk(self.root) if isinstance(node, Scan))
+
+
+def walk(node: LogicalNode) -> Iterator[LogicalNode]:
+    """`node` and everything below it, left to right, topmost first."""
+    yield node
+    for child in node.inputs:
+        yield from walk(child)
+
+
+def transform(node: LogicalNode, change: Callable[[LogicalNode], LogicalNode]) -> LogicalNode:
+    """A copy with `change` applied to every node, lowest first."""
+    updates: dict[str, object] = {}
+    for item in fields(node):  # type: ignore[arg-type]
+        value = getattr(node, item.name)
+        if isinstance(value, LogicalNode):
+            updates[item.name] = transform(value, change)
+        elif isinstance(value, tuple) and any(isinstance(part, LogicalNode) for part in value):
+            updates[item.name] = tuple(transform(part, change) for part in value)
+    return change(replace(node, **updates)) if updates else change(node)  # type: ignore[type-var]

@@ -1,0 +1,107 @@
+"""Which columns an expression may name, and what a name means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.analyzer.catalog_view import suggestion
+from headrace.analyzer.expressions import ColumnReference, Expression, FieldAccess
+from headrace.analyzer.logical import SourceColumns
+from headrace.core.errors import Span, UserError
+from headrace.core.names import printed
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import Struct
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The sources of one FROM, in order."""
+
+    sources: tuple[SourceColumns, ...]
+
+    def source(self, alias: str, *, span: Span | None) -> SourceColumns:
+        """The source called `alias`; raises UserError 3D020."""
+        found = next((source for source in self.sources if source.alias == alias), None)
+        if found is None:
+            known = [source.alias for source in self.sources]
+            raise UserError(
+                SqlState.RELATION_NOT_FOUND,
+                f"nothing in FROM is called {printed(alias)}",
+                hint=suggestion(
+                    alias, known, otherwise=f"FROM has {', '.join(map(printed, known)) or 'no source'}."
+                ),
+                span=span,
+            )
+        return found
+
+    def has(self, name: str) -> bool:
+        """True when a source has a column called `name`."""
+        return any(source.schema.column(name) is not None for source in self.sources)
+
+    def only_source(self, function: str, *, span: Span | None) -> SourceColumns:
+        """The source that a row metadata function without argument means; raises UserError 42702 if there are several."""
+        relations = [source for source in self.sources if source.hidden]
+        if len(relations) != 1:
+            example = relations[0].alias if relations else "relation"
+            raise UserError(
+                SqlState.AMBIGUOUS_COLUMN,
+                f"{function}() needs the name of a relation in FROM here",
+                hint=f"Write {function}({printed(example)}).",
+                span=span,
+            )
+        return relations[0]
+
+    def column(self, name: str, *, alias: str | None, span: Span | None) -> Expression:
+        """The column `name`, of the source `alias` if given.
+
+        Raises UserError 42703 (no such column; suggests the nearest), 42702 (in several sources) or 3D020 (no such source).
+        """
+        if alias is not None:
+            return self._qualified(name, alias, span)
+        matches = [source for source in self.sources if source.schema.column(name) is not None]
+        if not matches:
+            known = [column.name for source in self.sources for column in source.schema.columns]
+            raise self._undefined(name, known, span)
+        if len(matches) > 1:
+            raise UserError(
+                SqlState.AMBIGUOUS_COLUMN,
+                f"the column {printed(name)} is in {' and in '.join(printed(source.alias) for source in matches)}",
+                hint=f"Write {printed(matches[0].alias)}.{printed(name)}.",
+                span=span,
+            )
+        return _reference(matches[0], name, span)
+
+    def _qualified(self, name: str, alias: str, span: Span | None) -> Expression:
+        if not any(source.alias == alias for source in self.sources):
+            field = self._field(alias, name, span)
+            if field is not None:
+                return field
+        source = self.source(alias, span=span)
+        if source.schema.column(name) is None:
+            raise self._undefined(name, list(source.schema.names), span, f" in {printed(alias)}")
+        return _reference(source, name, span)
+
+    def _field(self, column: str, field: str, span: Span | None) -> Expression | None:
+        """`column.field` of a STRUCT column: the dialect writes `->`, its users often a dot."""
+        matches = [source for source in self.sources if source.schema.column(column) is not None]
+        if len(matches) != 1:
+            return None
+        operand = _reference(matches[0], column, span)
+        kind = operand.type.field(field) if isinstance(operand.type, Struct) else None
+        return None if kind is None else FieldAccess(operand=operand, name=field, type=kind, span=span)
+
+    def _undefined(self, name: str, known: list[str], span: Span | None, where: str = "") -> UserError:
+        shown = ", ".join(printed(item) for item in known[:20])
+        return UserError(
+            SqlState.UNDEFINED_COLUMN,
+            f"the column {printed(name)} does not exist{where}",
+            hint=suggestion(name, known, otherwise=f"There is {shown}." if shown else None),
+            span=span,
+        )
+
+
+def _reference(source: SourceColumns, name: str, span: Span | None) -> ColumnReference:
+    column = next(column for column in source.schema.columns if column.name == name)
+    return ColumnReference(
+        source=source.alias, column=name, type=column.type, nullable=column.nullable, span=span
+    )

@@ -1,0 +1,181 @@
+"""What exists: the catalog's objects, as immutable values.
+
+Source: dialect section 1. Every object is owned by a role. Times are UTC, aware.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from headrace.core.names import RelationName
+from headrace.core.schema import Schema
+from headrace.core.types import DataType
+
+
+class RelationKind(Enum):
+    """The value is the word of the dialect and of the system relations."""
+
+    STREAM = "stream"
+    CHANGELOG = "changelog"
+    TABLE = "table"
+    MATERIALIZED_VIEW = "materialized_view"
+
+
+class DesiredState(Enum):
+    """What the user wants of a query."""
+
+    RUNNING = "running"
+    TERMINATED = "terminated"
+
+
+class QueryState(Enum):
+    """What a query is doing; `engine.lifecycle` holds the transitions."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    ERRORED = "errored"
+    TERMINATE_REQUESTED = "terminate_requested"
+    TERMINATED = "terminated"
+
+
+class QueryKind(Enum):
+    """Which statement a query came from."""
+
+    CREATE_STREAM_AS = "CREATE_STREAM_AS"
+    CREATE_CHANGELOG_AS = "CREATE_CHANGELOG_AS"
+    CREATE_MATERIALIZED_VIEW_AS = "CREATE_MATERIALIZED_VIEW_AS"
+    INSERT_INTO = "INSERT_INTO"
+
+
+@dataclass(frozen=True)
+class Organization:
+    """The tenant; its id is a UUID because the public Python client asks for one."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Database:
+    """A named set of schemas."""
+
+    name: str
+    owner: str
+    created_at: datetime.datetime
+
+
+@dataclass(frozen=True)
+class SchemaObject:
+    """A schema (namespace) in a database."""
+
+    database: str
+    name: str
+    owner: str
+    created_at: datetime.datetime
+
+
+@dataclass(frozen=True)
+class Store:
+    """A connection to a system of the user.
+
+    `properties` are the typed options as text, secrets included: `repr` leaves them out, and only `statements` and the
+    supervisor's start message read them.
+    """
+
+    name: str
+    type: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class EntityFormat:
+    """How a relation's records are laid out in its entity.
+
+    `value_format` is `json`; `key_format` `json`, `primitive` or None (no row key); `key_type` is the key's data type:
+    a primitive, or a STRUCT of the key's fields for `json`. `timestamp` names the event-time column (None: the record's own time),
+    `timestamp_format` is `sql` or `iso8601`. With `upsert` a record with no value deletes its key.
+    """
+
+    value_format: str = "json"
+    key_format: str | None = None
+    key_type: DataType | None = None
+    key_columns: tuple[str, ...] = ()
+    timestamp: str | None = None
+    timestamp_format: str = "sql"
+    upsert: bool = False
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A schema over an entity of a store, or a materialized view (`store` and `entity` None)."""
+
+    name: RelationName
+    kind: RelationKind
+    schema: Schema
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    store: str | None = None
+    entity: str | None = None
+    format: EntityFormat = field(default_factory=EntityFormat)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    id: str = ""
+    state: str = "created"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A continuous query: what is wanted of it, what it does, and the plan that it runs.
+
+    `id` is a UUID. `plan` is the JSON text of a `planner.physical.SparkPlan`. `message` is the last error's text or None;
+    `restarts` counts automatic restarts since the last start asked for by a user. `generation` grows with each RESTART,
+    so that a level-triggered supervisor sees that one is wanted.
+    """
+
+    id: str
+    name: str | None
+    version: int
+    kind: QueryKind
+    sql: str
+    plan: str = field(repr=False)
+    sink: RelationName
+    sources: tuple[RelationName, ...]
+    compute_pool: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    desired_state: DesiredState = DesiredState.RUNNING
+    actual_state: QueryState = QueryState.STARTING
+    message: str | None = None
+    sqlstate: str | None = None
+    restarts: int = 0
+    generation: int = 1
+
+
+@dataclass(frozen=True)
+class ComputePool:
+    """Where queries run: one Spark driver process each."""
+
+    name: str
+    size: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    desired_state: DesiredState = DesiredState.RUNNING
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who is asking: a user with the roles that the user holds (directly)."""
+
+    user: str
+    roles: tuple[str, ...]
+    default_role: str

@@ -1,0 +1,37 @@
+"""The `headrace` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+_OPTION = "--with-kafka"
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    from headrace.cli.commands import app
+
+    try:
+        app(with_kafka_port(sys.argv[1:]), prog_name="headrace")
+    except BrokenPipeError:
+        # The reader of our output has all it wanted (`| head`). Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def with_kafka_port(arguments: Sequence[str]) -> list[str]:
+    """`--with-kafka PORT` as `--with-kafka --kafka-port PORT`: typer knows no option whose value may be left out."""
+    result: list[str] = []
+    for argument in arguments:
+        if argument.startswith(_OPTION + "="):
+            result += [_OPTION, "--kafka-port", argument.partition("=")[2]]
+        elif result and result[-1] == _OPTION and argument.isdecimal():
+            result += ["--kafka-port", argument]
+        else:
+            result.append(argument)
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli import exit_codes
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+app = typer.Typer(
+    help="Headrace, an open streaming SQL database: SQL over the stores you already own.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Output(StrEnum):
+    """How rows are written."""
+
+    TABLE = "table"
+    NDJSON = "ndjson"
+
+
+DataDirectory = Annotated[
+    Path | None, typer.Option(help="Where the server keeps its data.", envvar="HEADRACE_DATA_DIR")
+]
+
+
+@app.command()
+def up(
+    *,
+    data_dir: DataDirectory = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind.", envvar="HEADRACE_HOST")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port to bind; 0 takes a free one.", envvar="HEADRACE_PORT", min=0, max=65535),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Token of the administrator; made at the first start when not given.",
+            envvar="HEADRACE_TOKEN",
+        ),
+    ] = None,
+    with_kafka: Annotated[
+        bool, typer.Option("--with-kafka", help="Start a Kafka broker too; a port may follow.")
+    ] = False,
+    kafka_port: Annotated[int, typer.Option(hidden=True, min=0, max=65535)] = 0,
+) -> None:
+    """Start the server; it runs until Ctrl-C or SIGTERM.
+
+    Prints one line on standard output when it answers: headrace ready URL. The data directory holds everything: started
+    there again, the server resumes its queries.
+    """
+    given = {"DATA_DIR": data_dir, "HOST": host, "PORT": port, "TOKEN": token}
+    settings = {f"HEADRACE_{name}": str(value) for name, value in given.items() if value is not None}
+    # -I is not used: the environment of the user's Python is the one that Headrace is installed in.
+    command = [sys.executable, "-m", "headrace.server"]
+    if with_kafka:
+        command += ["--with-kafka", str(kafka_port)]
+    # The server takes this process over: its id, its signals and its streams are those that the caller knows.
+    os.execve(sys.executable, command, {**os.environ, **settings})  # noqa: S606
+
+
+@app.command()
+def sql(
+    *,
+    command: Annotated[
+        list[str] | None,
+        typer.Option("--command", "-c", metavar="SQL", help="Statements to run; repeatable."),
+    ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="File of statements, after all -c; repeatable; - is stdin."
+        ),
+    ] = None,
+    output: Annotated[
+        Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
+    ] = None,
+    max_rows: Annotated[int | None, typer.Option(help="End each result after so many rows.", min=1)] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="End each live result after so many seconds; others fail.", min=0)
+    ] = None,
+    url: Annotated[str, typer.Option(help="The server.", envvar="HEADRACE_URL")] = DEFAULT_URL,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Your token; default: the one that a server on this machine made.", envvar="HEADRACE_TOKEN"
+        ),
+    ] = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Run SQL: an interactive prompt, or the statements of -c, -f and standard input.
+
+    Rows of a live result are written as they come; Ctrl-C ends it. Exit codes: 0 ok, 1 a statement failed, 2 usage, 3 no
+    connection, 4 not authenticated, 130 interrupted.
+    """
+    from headrace.cli import session
+
+    chosen = output or (Output.TABLE if sys.stdout.isatty() else Output.NDJSON)
+    limits = session.Limits(max_rows, timeout)
+    found = token or session.local_token(url, data_dir)
+    if found is None:
+        typer.echo(f"headrace: expected a token, found none\nhint: {session.WHERE_TOKENS_ARE}", err=True)
+        raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
+    server = session.Server(url, found)
+    if not command and not file and sys.stdin.isatty():
+        raise typer.Exit(session.interact(server, chosen.value, limits))
+    try:
+        texts = session.texts(command or [], file or ([] if command else ["-"]))
+    except (OSError, UnicodeDecodeError) as error:
+        typer.echo(f"headrace: cannot read the statements: {error}", err=True)
+        raise typer.Exit(exit_codes.USAGE) from None
+    raise typer.Exit(session.run(server, texts, chosen.value, limits))
+
+
+@app.command()
+def doctor() -> None:
+    """Look at what this machine has and lacks for running Headrace; changes nothing."""
+    from headrace.cli.output import TablePrinter, terminal_width
+    from headrace.client.wire import AnswerColumn
+    from headrace.runtime.doctor import checks
+
+    found = checks()
+    broken = [check for check in found if not check.ok and not check.optional]
+    printer = TablePrinter(sys.stdout, width=terminal_width(sys.stdout))
+    printer.start(
+        tuple(AnswerColumn(name, "VARCHAR", True) for name in ("Check", "State", "Found", "What to do"))
+    )
+    printer.write(
+        [
+            (
+                check.name,
+                "ok" if check.ok else "optional" if check.optional else "missing",
+                check.found,
+                "" if check.ok else check.fix,
+            )
+            for check in found
+        ]
+    )
+    printer.finish()
+    typer.echo(
+        "Headrace can run here."
+        if not broken
+        else f"Headrace cannot run here yet: {', '.join(check.name for check in broken)}.",
+        err=True,
+    )
+    if broken:
+        raise typer.Exit(exit_codes.STATEMENT_FAILED)
+
+
+@app.command()
+def version() -> None:
+    """Print the version of this program."""
+    from headrace import __version__
+
+    typer.echo(f"headrace {__version__}")

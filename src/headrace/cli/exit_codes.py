@@ -1,0 +1,10 @@
+"""What the command tells whoever started it."""
+
+from __future__ import annotations
+
+OK = 0
+STATEMENT_FAILED = 1
+USAGE = 2
+NO_CONNECTION = 3
+NOT_AUTHENTICATED = 4
+INTERRUPTED = 130

@@ -1,0 +1,282 @@
+"""Writing rows: a grid that grows with its rows, or one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Sequence
+from typing import Protocol, TextIO
+
+from rich.cells import cell_len
+
+from headrace.client.wire import AnswerColumn
+from headrace.core.resultset import Cell
+
+_NUMERIC = re.compile(r"(TINYINT|SMALLINT|INTEGER|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
+_INTEGRAL = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_NESTED = ("ARRAY", "MAP", "STRUCT")
+# Escape sequences in somebody's records must not reach the terminal.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_COLUMN_WIDTH_MIN = 6
+_WORD_MAX = 40
+"""Longer ones than an id are broken rather than given their width."""
+_DDL_COLUMNS = ("Type", "Name", "Command", "Summary", "Path")
+
+
+class Printer(Protocol):
+    """Writes one result: `start`, `write` any number of times, `finish`."""
+
+    def start(self, columns: tuple[AnswerColumn, ...]) -> None:
+        """A new result begins."""
+        ...
+
+    def write(self, rows: Sequence[Sequence[Cell]]) -> None:
+        """More rows; they are on the output when this returns."""
+        ...
+
+    def finish(self) -> None:
+        """The result is complete."""
+        ...
+
+
+def printer(output: str, out: TextIO) -> Printer:
+    """The printer of an output format, `table` or `ndjson`."""
+    return TablePrinter(out, width=terminal_width(out)) if output == "table" else JsonLinesPrinter(out)
+
+
+def terminal_width(out: TextIO) -> int | None:
+    """Columns of the terminal behind `out`; None when there is none, and lines may be as long as they like."""
+    try:
+        # Some terminals say 0: they do not know.
+        return (os.get_terminal_size(out.fileno()).columns or None) if out.isatty() else None
+    except (OSError, ValueError):
+        return None
+
+
+class JsonLinesPrinter:
+    """One object a row: numbers, booleans and nested values as JSON's own, everything else as text."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._columns: tuple[AnswerColumn, ...] = ()
+
+    def start(self, columns: tuple[AnswerColumn, ...]) -> None:
+        """See Printer."""
+        self._columns = columns
+
+    def write(self, rows: Sequence[Sequence[Cell]]) -> None:
+        """See Printer."""
+        lines = (
+            {
+                column.name: _json_value(value, column.type)
+                for column, value in zip(self._columns, row, strict=True)
+            }
+            for row in rows
+        )
+        self._out.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        self._out.flush()
+
+    def finish(self) -> None:
+        """See Printer."""
+
+
+def _json_value(value: Cell, kind: str) -> object:
+    """DECIMAL stays text: a reader that takes numbers for doubles would lose digits."""
+    if value is None:
+        return None
+    try:
+        if kind.startswith(_INTEGRAL):
+            return int(value)
+        if kind in ("FLOAT", "DOUBLE"):
+            number = float(value)
+            return number if math.isfinite(number) else value
+        if kind == "BOOLEAN":
+            return {"true": True, "false": False}.get(value, value)
+        return json.loads(value) if kind.startswith(_NESTED) else value
+    except ValueError:
+        return value
+
+
+class TablePrinter:
+    """A grid. Columns are as wide as the first rows need; when later rows need more, it goes on wider under a new header.
+
+    Nothing is cut: what does not fit into `width` is wrapped inside its cell. When that would tear words such as ids apart, each
+    row is a record instead: one line for each column. A statement that changes something answers with its summary alone.
+    """
+
+    def __init__(self, out: TextIO, *, width: int | None) -> None:
+        self._out = out
+        self._width = width
+        self._columns: tuple[AnswerColumn, ...] = ()
+        self._widths: list[int] = []
+        self._floors: list[int] = []
+        self._to_the_right: list[bool] = []
+        self._rows_written = 0
+        self._is_summary = False
+
+    def start(self, columns: tuple[AnswerColumn, ...]) -> None:
+        """See Printer."""
+        self._columns = columns
+        self._widths = []
+        self._floors = []
+        self._to_the_right = [_NUMERIC.match(column.type) is not None for column in columns]
+        self._rows_written = 0
+        self._is_summary = tuple(column.name for column in columns) == _DDL_COLUMNS
+
+    def write(self, rows: Sequence[Sequence[Cell]]) -> None:
+        """See Printer."""
+        if not self._columns:
+            return
+        cells = [[_lines(value) for value in row] for row in rows]
+        if self._is_summary:
+            lines = [line for row in cells for line in row[_DDL_COLUMNS.index("Summary")]]
+        elif self._is_too_wide(cells):
+            lines = self._records(cells)
+        else:
+            lines = [] if self._fits(cells) else self._header(cells)
+            for row in cells:
+                lines += self._row(row, self._to_the_right)
+        self._rows_written += len(rows)
+        self._out.write("".join(line + "\n" for line in lines))
+        self._out.flush()
+
+    def finish(self) -> None:
+        """See Printer."""
+        if not self._columns or self._is_summary:
+            return
+        if not self._widths and not self._rows_written:
+            self.write([])
+        if self._widths:
+            self._out.write(self._rule("-") + "\n")
+        self._out.flush()
+
+    def _header(self, cells: list[list[list[str]]]) -> list[str]:
+        names = [_lines(column.name) for column in self._columns]
+        needed = self._needed([names, *cells])
+        self._floors = self._floors or self._words([names, *cells])
+        self._widths = _within(
+            [max(pair) for pair in zip(needed, self._widths or needed, strict=True)],
+            self._width,
+            floors=self._floors,
+        )
+        return [self._rule("-"), *self._row(names, [False] * len(names)), self._rule("=")]
+
+    def _fits(self, cells: list[list[list[str]]]) -> bool:
+        if not self._widths:
+            return False
+        grown = [max(pair) for pair in zip(self._needed(cells), self._widths, strict=True)]
+        return _within(grown, self._width, floors=self._floors) == self._widths
+
+    def _is_too_wide(self, cells: list[list[list[str]]]) -> bool:
+        """Decided by the first rows: a result does not change its shape."""
+        if self._width is None or self._widths:
+            return False
+        if self._rows_written:
+            return True
+        names = [_lines(column.name) for column in self._columns]
+        return bool(cells) and sum(self._words([names, *cells])) + 3 * len(names) + 1 > self._width
+
+    def _records(self, cells: list[list[list[str]]]) -> list[str]:
+        names = [_lines(column.name)[0] for column in self._columns]
+        longest = max(map(cell_len, names))
+        room = max((self._width or 0) - longest - 3, _COLUMN_WIDTH_MIN)
+        result = []
+        for number, row in enumerate(cells, self._rows_written + 1):
+            title = f"-[ {number} ]"
+            result.append(title.ljust(longest + 1, "-") + "+" + "-" * (room + 1))
+            for name, cell in zip(names, row, strict=True):
+                label = name + " " * (longest - cell_len(name))
+                for piece in (piece for line in cell for piece in _wrap(line, room)):
+                    result.append(f"{label} | {piece}".rstrip())
+                    label = " " * longest
+        return result
+
+    def _needed(self, cells: list[list[list[str]]]) -> list[int]:
+        return [
+            max((cell_len(line) for row in cells for line in row[index]), default=1)
+            for index in range(len(self._columns))
+        ]
+
+    def _words(self, cells: list[list[list[str]]]) -> list[int]:
+        """The width of each column's longest word; a very long one is broken anyhow."""
+        return [
+            max(
+                (
+                    size
+                    for row in cells
+                    for line in row[index]
+                    for size in map(cell_len, line.split())
+                    if size <= _WORD_MAX
+                ),
+                default=1,
+            )
+            for index in range(len(self._columns))
+        ]
+
+    def _rule(self, character: str) -> str:
+        return "+" + "+".join(character * (width + 2) for width in self._widths) + "+"
+
+    def _row(self, row: list[list[str]], to_the_right: list[bool]) -> list[str]:
+        wrapped = [
+            [piece for line in lines for piece in _wrap(line, width)]
+            for lines, width in zip(row, self._widths, strict=True)
+        ]
+        height = max(map(len, wrapped))
+        result = []
+        for index in range(height):
+            pieces = []
+            for lines, width, right in zip(wrapped, self._widths, to_the_right, strict=True):
+                piece = lines[index] if index < len(lines) else ""
+                blank = " " * (width - cell_len(piece))
+                pieces.append(f" {blank}{piece} " if right else f" {piece}{blank} ")
+            result.append("|" + "|".join(pieces) + "|")
+        return result
+
+
+def _lines(value: Cell) -> list[str]:
+    text = "NULL" if value is None else value
+    return [_CONTROL.sub(_escaped, line) for line in text.split("\n")]
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
+
+
+def _wrap(line: str, width: int) -> list[str]:
+    """`line` in pieces of at most `width` terminal cells, broken after spaces where there are some."""
+    pieces = []
+    while cell_len(line) > width:
+        length, end, space = 0, 0, 0
+        while end < len(line):
+            length += cell_len(line[end])
+            if length > width and end:
+                break
+            end += 1
+            if line[end - 1] == " ":
+                space = end
+        cut = space if line[:space].strip() and end < len(line) else end
+        pieces.append(line[:cut])
+        line = line[cut:]
+    return [*pieces, line] if line or not pieces else pieces
+
+
+def _within(widths: list[int], total: int | None, *, floors: list[int]) -> list[int]:
+    """`widths`, the widest made narrower until the grid is at most `total` wide (if that is possible at all).
+
+    No column gets narrower than its floor while another can.
+    """
+    widths = [max(width, 1) for width in widths]
+    if total is None:
+        return widths
+    room = total - 3 * len(widths) - 1
+    widths = [min(width, max(room, _COLUMN_WIDTH_MIN)) for width in widths]
+    for least in (floors, [_COLUMN_WIDTH_MIN] * len(widths)):
+        while sum(widths) > room:
+            able = [index for index, width in enumerate(widths) if width > least[index]]
+            if not able:
+                break
+            widest = max(able, key=lambda index: (widths[index], -index))
+            widths[widest] -= 1
+    return widths

@@ -1,0 +1,275 @@
+"""Running statements against a server, from texts or at a prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from platformdirs import user_data_path
+
+from headrace.cli import exit_codes
+from headrace.cli.output import Printer, printer
+from headrace.client import (
+    Answer,
+    AuthenticationFailedError,
+    Client,
+    ClientError,
+    ConnectionFailedError,
+    RequestRefusedError,
+    ServerUnreachableError,
+    SqlError,
+)
+from headrace.core.errors import Span, UserError
+from headrace.core.resultset import Cell
+from headrace.core.sqlstate import SqlState
+from headrace.sql import split
+from headrace.sql.diagnostics import diagnose
+
+BATCH_ROWS_MAX = 1000
+BATCH_WAIT_S = 0.02
+"""Rows that come faster than this are written together."""
+WHERE_TOKENS_ARE = "Give it with --token or HEADRACE_TOKEN, or name the data directory of a server on this machine: --data-dir."
+
+PATIENCE_S = 3.0
+"""After this a user at a terminal is told that a statement is still being worked on."""
+
+Row = tuple[Cell, ...]
+# What a caret line underlines: the server names only where it begins.
+_MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where, and as whom."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of each statement: rows written, and seconds."""
+
+    rows: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """Statements and where they are from; `source` is a file's name or None for the command line."""
+
+    content: str
+    source: str | None = None
+
+
+def local_token(url: str, data_dir: Path | None) -> str | None:
+    """The token that a server on this machine made at its first start; never one to send elsewhere."""
+    host = urlsplit(url).hostname or ""
+    try:
+        is_here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_here = False
+    file = (data_dir or user_data_path("headrace")) / "token"
+    if not is_here or not file.is_file() or not os.access(file, os.R_OK):
+        return None
+    return file.read_text(encoding="utf-8").strip()
+
+
+def texts(commands: Sequence[str], files: Sequence[str]) -> list[Text]:
+    """What is to run, in order; raises OSError, UnicodeDecodeError."""
+    result = [Text(command) for command in commands]
+    for name in files:
+        if name == "-":
+            result.append(Text(sys.stdin.read(), "stdin"))
+        else:
+            result.append(Text(Path(name).read_text(encoding="utf-8"), name))
+    return result
+
+
+def run(server: Server, sources: Sequence[Text], output: str, limits: Limits) -> int:
+    """Run all statements, stop at the first that fails; returns the exit code."""
+
+    async def go() -> int:
+        async with Client(server.url, server.token) as client:
+            out = printer(output, sys.stdout)
+            for text in sources:
+                code = await run_text(client, text, out, limits)
+                if code != exit_codes.OK:
+                    return code
+        return exit_codes.OK
+
+    try:
+        return asyncio.run(go())
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED
+    except ClientError as error:
+        return report(error)
+
+
+def interact(server: Server, output: str, limits: Limits) -> int:
+    """The prompt; returns the exit code."""
+    from headrace.cli.shell import Shell
+
+    async def go() -> int:
+        async with Client(server.url, server.token) as client:
+            return await Shell(client, printer(output, sys.stdout), limits).run()
+
+    try:
+        return asyncio.run(go())
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED
+    except ClientError as error:
+        return report(error)
+
+
+async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> int:
+    """Run the statements of one text one by one; returns the exit code of the first that fails, or 0."""
+    for start, end in split(text.content):
+        try:
+            await run_statement(client, text.content[start:end], out, limits)
+        except ClientError as error:
+            return report(error, text, start)
+    return exit_codes.OK
+
+
+async def run_statement(client: Client, statement: str, out: Printer, limits: Limits) -> None:
+    """Run one statement and write its result; raises ClientError."""
+    with _patience() as patience:
+        try:
+            async with asyncio.timeout(limits.seconds):
+                answer = await client.execute(statement)
+        except TimeoutError:
+            raise ConnectionFailedError(
+                f"the statement did not end within {limits.seconds:g} seconds"
+            ) from None
+        if answer.message:
+            print(answer.message, file=sys.stderr)
+        out.start(answer.columns)
+        if answer.is_stream:
+            await _write_stream(answer, out, limits, patience=patience)
+        else:
+            out.write(answer.rows[: limits.rows])
+        out.finish()
+
+
+@contextmanager
+def _patience() -> Iterator[asyncio.TimerHandle]:
+    """Tells a user who waits for long that this is no fault, unless the timer is cancelled before."""
+    timer = asyncio.get_running_loop().call_later(
+        PATIENCE_S, _tell, "still working (a compute pool that starts takes up to a minute); Ctrl-C gives up"
+    )
+    try:
+        yield timer
+    finally:
+        timer.cancel()
+
+
+def _tell(text: str) -> None:
+    """For somebody who watches; scripts and files are spared."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        print(text, file=sys.stderr)
+
+
+async def _write_stream(
+    answer: Answer, out: Printer, limits: Limits, *, patience: asyncio.TimerHandle
+) -> None:
+    left = limits.rows
+
+    def on_started() -> None:
+        patience.cancel()
+        _tell("the query runs: rows are shown as they come, until Ctrl-C")
+
+    try:
+        async with (
+            asyncio.timeout(limits.seconds),
+            aclosing(answer.stream(on_started=on_started)) as rows,
+            aclosing(_batches(rows)) as batches,
+        ):
+            async for batch in batches:
+                out.write(batch[:left])
+                if left is not None:
+                    left -= len(batch)
+                    if left <= 0:
+                        return
+    except TimeoutError:
+        # That was the wish: so many seconds of a result that has no end.
+        return
+    except asyncio.CancelledError:
+        out.finish()
+        raise
+
+
+async def _batches(rows: AsyncIterator[Row]) -> AsyncGenerator[list[Row]]:
+    """Rows together with those that come right after them."""
+    queue: asyncio.Queue[Row | Exception | None] = asyncio.Queue(BATCH_ROWS_MAX)
+
+    async def read() -> None:
+        try:
+            async for row in rows:
+                await queue.put(row)
+        except ClientError as error:
+            await queue.put(error)
+        else:
+            await queue.put(None)
+
+    reading = asyncio.create_task(read())
+    try:
+        while True:
+            items = [await queue.get()]
+            await asyncio.sleep(BATCH_WAIT_S)
+            while not queue.empty():
+                items.append(queue.get_nowait())
+            batch = [item for item in items if isinstance(item, tuple)]
+            if batch:
+                yield batch
+            last = items[-1]
+            if isinstance(last, Exception):
+                raise last
+            if last is None:
+                return
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+def report(error: ClientError, text: Text | None = None, start: int = 0) -> int:
+    """Say on standard error what went wrong and where; `start` is the statement's offset in `text`. Returns the exit code."""
+    if isinstance(error, SqlError):
+        print(describe(error, text, start), file=sys.stderr)
+        return exit_codes.STATEMENT_FAILED
+    print(f"headrace: {error}", file=sys.stderr)
+    if isinstance(error, AuthenticationFailedError):
+        print(f"hint: {WHERE_TOKENS_ARE}", file=sys.stderr)
+        return exit_codes.NOT_AUTHENTICATED
+    if isinstance(error, ServerUnreachableError):
+        print("hint: Start a server with headrace up, or name another with --url.", file=sys.stderr)
+    if isinstance(error, RequestRefusedError):
+        return exit_codes.STATEMENT_FAILED
+    return exit_codes.NO_CONNECTION
+
+
+def describe(error: SqlError, text: Text | None, start: int) -> str:
+    """The error as the command line shows it: SQLSTATE and message, the line with a caret, the hint."""
+    content, place, source = "", None, ""
+    if text is not None and error.line is not None and error.column is not None:
+        content = text.content
+        statement_lines = content[start:].split("\n")
+        offset = start + sum(len(line) + 1 for line in statement_lines[: error.line - 1]) + error.column - 1
+        line_start = content.rfind("\n", 0, offset) + 1
+        marked = _MARKED.match(content, offset)
+        end = marked.end() if marked else offset + 1
+        place = Span(offset, end, content.count("\n", 0, offset) + 1, offset - line_start + 1)
+        source = f"{text.source}:{place.line}:{place.column}: " if text.source else ""
+    try:
+        state = SqlState(error.sqlstate)
+    except ValueError:
+        return f"error[{error.sqlstate}]: {error.message}"
+    return source + diagnose(content, UserError(state, error.message, hint=error.hint, span=place))

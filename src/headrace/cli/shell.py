@@ -1,0 +1,139 @@
+"""The interactive prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_state_path
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.lexers import PygmentsLexer
+from pygments.lexers.sql import SqlLexer
+
+from headrace.cli import exit_codes
+from headrace.cli.keywords import KEYWORDS
+from headrace.cli.output import Printer
+from headrace.cli.session import Limits, Text, report, run_text
+from headrace.client import AuthenticationFailedError, Client, ClientError, ConnectionFailedError
+from headrace.core.context import SessionContext
+from headrace.core.names import printed
+from headrace.sql import is_complete
+
+HELP = """\
+Statements end with a semicolon and may span lines. Ctrl-C ends a running result, Ctrl-D leaves.
+  \\?   this help
+  \\q   leave
+LIST DATABASES; LIST STORES; LIST RELATIONS; and LIST QUERIES; show what there is, DESCRIBE … shows one of them."""
+# A statement that may hold a password does not go into a file.
+_SECRET = re.compile(r"password|secret|token|credential|private", re.IGNORECASE)
+
+
+class Shell:
+    """A conversation: prompt, statement, result, until the user leaves."""
+
+    def __init__(self, client: Client, out: Printer, limits: Limits) -> None:
+        self._client = client
+        self._out = out
+        self._limits = limits
+
+    async def run(self) -> int:
+        """Until the end; returns the exit code."""
+        print(
+            f"connected to {self._client.url}, server version {await self._client.version()}", file=sys.stderr
+        )
+        print("\\? for help", file=sys.stderr)
+        await self._learn_context()
+        prompt = _prompt_session()
+        while True:
+            try:
+                text = (await prompt.prompt_async(prompt_text(self._client.context))).strip()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return exit_codes.OK
+            if text.rstrip(";").lower() in ("\\q", "quit", "exit"):
+                return exit_codes.OK
+            if text.startswith("\\"):
+                print(HELP, file=sys.stderr)
+            elif text:
+                await _until_interrupted(run_text(self._client, Text(text), self._out, self._limits))
+
+    async def _learn_context(self) -> None:
+        """An empty statement tells the current names; a refused token or an absent server ends the shell here."""
+        try:
+            await self._client.execute("-- hello")
+        except (AuthenticationFailedError, ConnectionFailedError):
+            raise
+        except ClientError as error:
+            report(error)
+
+
+def prompt_text(context: SessionContext) -> str:
+    """`database.schema/store# `."""
+    database = printed(context.database) if context.database else "<no-db>"
+    schema = f".{printed(context.schema)}" if context.database and context.schema else ""
+    store = printed(context.store) if context.store else "<no-store>"
+    return f"{database}{schema}/{store}# "
+
+
+class PrivateHistory(FileHistory):
+    """Lines of former sessions, in a file for the user alone and without statements that may hold secrets."""
+
+    def __init__(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        super().__init__(str(file))
+
+    def store_string(self, string: str) -> None:
+        """Keep a line."""
+        if not _SECRET.search(string):
+            super().store_string(string)
+
+
+def _prompt_session() -> PromptSession[str]:
+    keys = KeyBindings()
+
+    @Condition
+    def is_ready() -> bool:
+        text = session.default_buffer.text.strip()
+        return not text or text.startswith("\\") or text.lower() in ("quit", "exit") or is_complete(text)
+
+    @keys.add("enter", filter=is_ready)
+    def _accept(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    session: PromptSession[str] = PromptSession(
+        multiline=True,
+        prompt_continuation="... ",
+        history=PrivateHistory(user_state_path("headrace") / "sql_history"),
+        completer=WordCompleter(KEYWORDS, ignore_case=True),
+        complete_while_typing=False,
+        lexer=PygmentsLexer(SqlLexer),
+        key_bindings=keys,
+        enable_history_search=True,
+    )
+    return session
+
+
+async def _until_interrupted(work: Coroutine[Any, Any, object]) -> None:
+    """Run `work`; Ctrl-C ends it and nothing else."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, task.cancel)
+    try:
+        await asyncio.wait({task})
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    if task.cancelled():
+        print("\ninterrupted", file=sys.stderr)
+    else:
+        task.result()

@@ -1,0 +1,211 @@
+"""The client."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, WebSocketException
+
+from headrace import __version__
+from headrace.client.errors import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    RequestRefusedError,
+    ServerUnreachableError,
+    SqlError,
+)
+from headrace.client.wire import (
+    STILL_RUNNING,
+    SUCCESS,
+    AnswerColumn,
+    StatementAnswer,
+    StreamOffer,
+    read_answer,
+    request_body,
+)
+from headrace.core.context import SessionContext
+from headrace.core.resultset import Cell
+
+_CONNECT_TIMEOUT_S = 10.0
+_ANSWER_TIMEOUT_S = 120.0
+_AGENT = f"headrace/{__version__}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a text led to: `rows` of a bounded result, or, when `is_stream`, a live result to iterate once."""
+
+    columns: tuple[AnswerColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    message: str
+    context: SessionContext
+    _offer: StreamOffer | None = field(default=None, repr=False)
+    _is_local: bool = field(default=False, repr=False)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the rows are live."""
+        return self._offer is not None
+
+    async def stream(
+        self, *, on_started: Callable[[], None] = lambda: None
+    ) -> AsyncGenerator[tuple[Cell, ...]]:
+        """The rows as they come, until the query ends; leaving the iterator (`aclose`) ends the query.
+
+        `on_started` is called once the query really runs: what is written to its sources from then on, it sees.
+
+        Raises SqlError with the query's error, ConnectionFailedError when the connection is lost.
+        """
+        if self._offer is None:
+            for row in self.rows:
+                yield row
+            return
+        socket = await _open(self._offer, is_local=self._is_local)
+        try:
+            async for text in socket:
+                frame = json.loads(text)
+                if frame["type"] == "data":
+                    yield tuple(frame["data"])
+                elif frame["type"] == "metadata":
+                    on_started()
+                elif frame["type"] == "error":
+                    raise SqlError.read(frame["sqlCode"], frame["message"])
+        except ConnectionClosedOK:
+            return
+        except ConnectionClosed as error:
+            raise ConnectionFailedError(f"the connection to the stream was lost: {error}") from error
+        finally:
+            await socket.close()
+
+
+class Client:
+    """One session with the server at `url` (`http://host:port`); an asynchronous context manager.
+
+    `context` holds the current names: each answer's are sent with the next statement. Raises, everywhere, the errors of
+    `errors`.
+    """
+
+    def __init__(self, url: str, token: str, *, context: SessionContext | None = None) -> None:
+        base = url.rstrip("/")
+        parts = urlsplit(base)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConnectionFailedError(f"expected a URL such as http://127.0.0.1:8080, found {url}")
+        self.url = base
+        self.context = context or SessionContext("")
+        self._is_local = _is_loopback(parts.hostname)
+        self._http = httpx.AsyncClient(
+            base_url=base if base.endswith("/v2") else base + "/v2",
+            headers={"Authorization": f"Bearer {token}", "User-Agent": _AGENT},
+            timeout=httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
+            # A proxy of the environment leads away from this machine.
+            trust_env=not self._is_local,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._http.aclose()
+
+    async def version(self) -> str:
+        """The server's version, `major.minor.patch`."""
+        body = _body(await self._send("GET", "/version"))
+        try:
+            return f"{body['major']}.{body['minor']}.{body['patch']}"
+        except (KeyError, TypeError) as error:
+            raise ConnectionFailedError("the answer is not that of a Headrace server") from error
+
+    async def execute(self, text: str, *, context: SessionContext | None = None) -> Answer:
+        """Run the statements of `text` in `context` (default: the client's own, which the answer then replaces).
+
+        Waits for the end of a bounded statement, however long, and gathers all its rows.
+        """
+        sent = context or self.context
+        answer = read_answer(
+            _body(await self._send("POST", "/statements", json=request_body(text, sent))), sent
+        )
+        while answer.sqlstate == STILL_RUNNING:
+            # The server holds a poll until there is an answer or a second has gone: no pause is needed here.
+            answer = await self._partition(answer.statement_id, 0, sent)
+        if answer.sqlstate != SUCCESS:
+            raise SqlError.read(answer.sqlstate, answer.message)
+        rows = list(answer.rows)
+        for number in range(1, answer.partitions):
+            rows += (await self._partition(answer.statement_id, number, sent)).rows
+        self.context = answer.context
+        return Answer(
+            answer.columns, tuple(rows), answer.message, answer.context, answer.stream, self._is_local
+        )
+
+    async def _partition(self, statement_id: str, number: int, sent: SessionContext) -> StatementAnswer:
+        path = f"/statements/{statement_id}"
+        return read_answer(_body(await self._send("GET", path, params={"partitionID": str(number)})), sent)
+
+    async def _send(
+        self, method: str, path: str, *, json: object = None, params: dict[str, str] | None = None
+    ) -> httpx.Response:
+        try:
+            return await self._http.request(method, path, json=json, params=params)
+        except httpx.TimeoutException as error:
+            raise ConnectionFailedError(f"{self.url} does not answer in time") from error
+        except httpx.ConnectError as error:
+            raise ServerUnreachableError(f"no server answers at {self.url}") from error
+        except httpx.HTTPError as error:
+            raise ConnectionFailedError(f"cannot reach {self.url}: {error}") from error
+
+
+def _body(response: httpx.Response) -> Any:
+    try:
+        body = response.json()
+    except ValueError as error:
+        raise ConnectionFailedError(
+            f"the answer is not that of a Headrace server (HTTP status {response.status_code})"
+        ) from error
+    if response.status_code in (200, 202):
+        return body
+    message = body.get("message") if isinstance(body, dict) else None
+    if response.status_code in (401, 403):
+        raise AuthenticationFailedError(message or "the token is not valid")
+    if message and response.status_code in (400, 413):
+        raise RequestRefusedError(message)
+    raise ConnectionFailedError(message or f"the server answered with HTTP status {response.status_code}")
+
+
+async def _open(offer: StreamOffer, *, is_local: bool) -> ClientConnection:
+    parts = urlsplit(offer.uri)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    try:
+        socket = await connect(
+            urlunsplit(parts._replace(scheme=scheme)),
+            user_agent_header=_AGENT,
+            compression=None,
+            max_size=None,
+            # The server pings; a reader that is busy must not lose its stream.
+            ping_interval=None,
+            proxy=None if is_local else True,
+        )
+        await socket.send(json.dumps({"type": "auth", "accessToken": offer.token, "sessionId": ""}))
+    except (OSError, WebSocketException) as error:
+        raise ConnectionFailedError(f"cannot open the stream at {offer.uri}: {error}") from error
+    return socket
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

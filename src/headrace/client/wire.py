@@ -1,0 +1,96 @@
+"""The JSON of the protocol, read into values: the only place that knows its field names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.client.errors import ConnectionFailedError
+from headrace.core.context import SessionContext
+from headrace.core.resultset import Cell
+
+SUCCESS = "00000"
+STILL_RUNNING = "03000"
+
+
+@dataclass(frozen=True)
+class AnswerColumn:
+    """A column; `type` is the text of a data type."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class StreamOffer:
+    """Where the rows of a live result are, and the ticket for them."""
+
+    uri: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class StatementAnswer:
+    """One answer of the control plane."""
+
+    sqlstate: str
+    statement_id: str
+    message: str
+    columns: tuple[AnswerColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    partitions: int
+    context: SessionContext
+    stream: StreamOffer | None
+
+
+def request_body(text: str, context: SessionContext) -> dict[str, object]:
+    """A submission; names that are not set are left out."""
+    names = {
+        "organization": context.organization_id,
+        "role": context.role,
+        "database": context.database,
+        "schema": context.schema,
+        "store": context.store,
+        "computePool": context.compute_pool,
+    }
+    set_names = {name: value for name, value in names.items() if value}
+    return {"statement": text, **set_names, "parameters": {"timezone": context.timezone}}
+
+
+def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:
+    """An answer to a statement sent in the context `sent`; raises ConnectionFailedError for what is none."""
+    try:
+        metadata = body.get("metadata") or {}
+        offered = metadata.get("dataplaneRequest")
+        return StatementAnswer(
+            sqlstate=str(body["sqlState"]),
+            statement_id=str(body["statementID"]),
+            message=body.get("message") or "",
+            columns=read_columns(metadata.get("columns") or []),
+            rows=tuple(tuple(row) for row in body.get("data") or []),
+            partitions=max(1, len(metadata.get("partitionInfo") or [])),
+            context=_context(metadata.get("context") or {}, sent),
+            stream=StreamOffer(offered["uri"], offered["token"]) if offered else None,
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ConnectionFailedError("the answer is not that of a Headrace server") from error
+
+
+def read_columns(columns: Any) -> tuple[AnswerColumn, ...]:
+    """The columns of an answer or of a stream's first frame."""
+    return tuple(
+        AnswerColumn(column["name"], column["type"], bool(column.get("nullable", True))) for column in columns
+    )
+
+
+def _context(names: dict[str, str], sent: SessionContext) -> SessionContext:
+    return SessionContext(
+        organization_id=names.get("organizationID", sent.organization_id),
+        role=names.get("roleName"),
+        database=names.get("databaseName"),
+        schema=names.get("schemaName"),
+        store=names.get("storeName"),
+        compute_pool=names.get("computePoolName"),
+        timezone=sent.timezone,
+    )

@@ -1,0 +1,88 @@
+"""A store's typed properties as the options of the two Kafka clients: Java's, inside Spark, and librdkafka.
+
+Source: dialect section 6.1; the properties are those that `options.py` has checked. JAAS text is put together here from typed
+fields, with every character of a value escaped that could end it, and is never taken from a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_LOGIN_MODULES = {
+    "PLAIN": ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule"),
+    "SHA256": ("SCRAM-SHA-256", "org.apache.kafka.common.security.scram.ScramLoginModule"),
+    "SHA512": ("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule"),
+}
+
+
+def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """`kafka.*` options of Spark's Kafka source and sink for a store; holds the store's secrets."""
+    options = {
+        "kafka.bootstrap.servers": properties["uris"],
+        "kafka.security.protocol": _protocol(properties),
+    }
+    if _mechanism(properties):
+        mechanism, module = _LOGIN_MODULES[_mechanism(properties)]
+        username = _quoted(properties["kafka.sasl.username"])
+        password = _quoted(properties["kafka.sasl.password"])
+        options["kafka.sasl.mechanism"] = mechanism
+        options["kafka.sasl.jaas.config"] = f"{module} required username={username} password={password};"
+    if _encrypted(properties):
+        if not _verifies_host(properties):
+            options["kafka.ssl.endpoint.identification.algorithm"] = ""
+        if "tls.ca_cert_file" in properties:
+            options["kafka.ssl.truststore.type"] = "PEM"
+            options["kafka.ssl.truststore.certificates"] = properties["tls.ca_cert_file"]
+    return options
+
+
+def client_options(properties: Mapping[str, str]) -> dict[str, str | int]:
+    """librdkafka's options for a store; holds the store's secrets.
+
+    librdkafka would write what it thinks of a connection to standard error: it is told not to, since errors are raised.
+    """
+    options: dict[str, str | int] = {
+        "bootstrap.servers": properties["uris"],
+        "security.protocol": _protocol(properties),
+        "log_level": 0,
+    }
+    if _mechanism(properties):
+        options["sasl.mechanism"] = _LOGIN_MODULES[_mechanism(properties)][0]
+        options["sasl.username"] = properties["kafka.sasl.username"]
+        options["sasl.password"] = properties["kafka.sasl.password"]
+    if _encrypted(properties):
+        if not _verifies_host(properties):
+            options["ssl.endpoint.identification.algorithm"] = "none"
+        if "tls.ca_cert_file" in properties:
+            options["ssl.ca.pem"] = properties["tls.ca_cert_file"]
+    return options
+
+
+def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of a store that no text may contain, in every form in which a client could print them."""
+    password = properties.get("kafka.sasl.password")
+    return (password, _quoted(password)[1:-1]) if password else ()
+
+
+def _mechanism(properties: Mapping[str, str]) -> str:
+    name = properties.get("kafka.sasl.hash_function", "NONE").upper()
+    return "" if name == "NONE" else name
+
+
+def _encrypted(properties: Mapping[str, str]) -> bool:
+    return properties.get("tls.disabled", "FALSE").upper() != "TRUE"
+
+
+def _verifies_host(properties: Mapping[str, str]) -> bool:
+    return properties.get("tls.verify_server_hostname", "TRUE").upper() != "FALSE"
+
+
+def _protocol(properties: Mapping[str, str]) -> str:
+    carrier = "SSL" if _encrypted(properties) else "PLAINTEXT"
+    return f"SASL_{carrier}" if _mechanism(properties) else carrier
+
+
+def _quoted(value: str) -> str:
+    """`value` as a JAAS string: Java reads it with `StreamTokenizer`, which knows these escapes."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
+    return '"' + "".join(escapes.get(character, character) for character in value) + '"'

@@ -1,0 +1,265 @@
+"""The driver half of the Kafka store type. See `connectors.streaming` for what each function promises."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headrace.connectors.kafka.client import client_options, secrets, spark_options
+from headrace.connectors.kafka.transactions import Marker, OutputTask, WrittenBatch, write_partition
+from headrace.connectors.streaming import SinkRequest, SourceRequest
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.sqlstate import SqlState
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["classify", "partition_counts", "secrets", "sink", "source"]
+
+_TIMEOUT_S = 10.0
+_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_WRITTEN_SCHEMA = "task INT, rows BIGINT, skipped BOOLEAN"
+
+
+def partition_counts(request: SourceRequest) -> dict[str, int]:
+    """Raises UserError 3D007 for a missing topic, ExternalError 57015 for a broker that does not answer."""
+    return {request.entity: len(_partitions(_admin(request.properties), request.entity))}
+
+
+def source(session: SparkSession, request: SourceRequest) -> DataFrame:
+    """Committed records of one topic. Lost data (expired before it was read) fails the query."""
+    reader = (
+        session.readStream.format("kafka")
+        .options(**spark_options(request.properties))
+        .options(
+            subscribe=request.entity,
+            includeHeaders="false",
+            failOnDataLoss="true",
+        )
+    )
+    # A store's transactions are respected: what was aborted is never read.
+    reader = reader.option("kafka.isolation.level", "read_committed")
+    for name, value in request.options.items():
+        reader = reader.option(f"kafka.{name}", value)
+    # Spark ignores it where the checkpoint has offsets.
+    reader = reader.option("startingOffsets", _starting_offsets(request))
+    if request.records_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(request.records_per_batch))
+    return reader.load()
+
+
+def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
+    """Records (key, value) into a topic: Spark's own sink, or our transactions for exactly-once."""
+    _partitions(_admin(request.properties), request.entity)
+    if request.guarantee == "exactly_once":
+        return records.writeStream.foreachBatch(_transactional(request))
+    writer = records.writeStream.format("kafka").options(**spark_options(request.properties))
+    for name, value in request.options.items():
+        writer = writer.option(f"kafka.{name}", value)
+    return writer.option("topic", request.entity)
+
+
+def classify(text: str) -> HeadraceError | None:
+    """What the text of an exception (Java's or librdkafka's) says about the broker; None when it says nothing."""
+    return next((make(text) for pattern, make in _CLASSES if re.search(pattern, text)), None)
+
+
+def _starting_offsets(request: SourceRequest) -> str:
+    """Explicit offsets, so that "latest" is the moment of the start and not of the first batch some time later.
+
+    The broker is asked in any case: Spark would look for it, or for the topic, for minutes.
+    """
+    admin = _admin(request.properties)
+    numbers = _partitions(admin, request.entity)
+    if request.starting_position == "earliest":
+        return "earliest"
+    spec = _END
+    if request.starting_position == "timestamp":
+        spec = OffsetSpec.for_timestamp(request.starting_timestamp_ms or 0)
+    partitions = [TopicPartition(request.entity, number) for number in numbers]
+    offsets = {place.partition: offset for place, offset in _offsets(admin, partitions, spec).items()}
+    beyond = [place for place in partitions if offsets[place.partition] < 0]
+    if beyond:  # nothing that late: from the end
+        ends = _offsets(admin, beyond, _END)
+        offsets.update({place.partition: offset for place, offset in ends.items()})
+    return json.dumps({request.entity: {str(number): offset for number, offset in sorted(offsets.items())}})
+
+
+def _offsets(
+    admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec
+) -> dict[TopicPartition, int]:
+    futures = admin.list_offsets(
+        dict.fromkeys(partitions, spec),
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        request_timeout=_TIMEOUT_S,
+    )
+    try:
+        return {place: future.result().offset for place, future in futures.items()}
+    except KafkaException as error:
+        raise _client_error(error) from None
+
+
+def _admin(properties: Mapping[str, str]) -> AdminClient:
+    return AdminClient({**client_options(properties), "socket.timeout.ms": int(_TIMEOUT_S * 1000)})
+
+
+def _partitions(admin: AdminClient, topic: str) -> list[int]:
+    try:
+        found = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
+    except KafkaException as error:
+        raise _client_error(error, topic) from None
+    if found.error is not None or not found.partitions:
+        raise _missing_topic(topic)
+    return sorted(found.partitions)
+
+
+def _client_error(error: KafkaException, topic: str | None = None) -> HeadraceError:
+    reason: KafkaError = error.args[0]
+    if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+        return _missing_topic(topic)
+    return classify(reason.name()) or ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        f"Kafka reported {reason.name()}",
+        hint="Check that the broker is up and that the store's properties are right.",
+    )
+
+
+def _transactional(request: SinkRequest) -> Callable[[DataFrame, int], None]:
+    task = OutputTask(
+        query_id=request.query_id,
+        topic=request.entity,
+        client={**client_options(request.properties), **request.options},
+    )
+
+    def write(records: DataFrame, epoch: int) -> None:
+        marker = Marker.before(request.checkpoint, epoch)
+        names = _task_names(records._jdf.queryExecution().toRdd())
+        write_one = partial(_write_task, task=task, names=names, epoch=epoch, marker=marker)
+        # One row a task: how many records it wrote, or that an earlier attempt already had.
+        records.select("key", "value").mapInArrow(write_one, _WRITTEN_SCHEMA).collect()
+
+    return write
+
+
+def _task_names(rdd: Any) -> list[str]:
+    """For each task of a batch a name that means the same rows in every attempt at the batch.
+
+    A task's number does not: Spark numbers the tasks of a Kafka source in the order in which it happens to hold the topic's
+    partitions, which after a restart is another one. They are named by their partition; after a shuffle the number will do.
+    """
+    if rdd.getClass().getSimpleName() == "DataSourceRDD":
+        return [_range_name(partition) for partition in rdd.partitions()]
+    found = rdd.dependencies()
+    dependencies = [found.apply(number) for number in range(found.size())]
+    kinds = {dependency.getClass().getSimpleName() for dependency in dependencies}
+    if kinds == {"OneToOneDependency"} and len(dependencies) == 1:
+        return _task_names(dependencies[0].rdd())
+    if kinds == {"RangeDependency"}:  # a union: the tasks of each branch, one branch after the other
+        return [
+            f"{branch}-{name}"
+            for branch, dependency in enumerate(dependencies)
+            for name in _task_names(dependency.rdd())
+        ]
+    return [str(number) for number in range(rdd.getNumPartitions())]
+
+
+def _range_name(partition: Any) -> str:
+    read = partition.inputPartitions().head()
+    if read.getClass().getSimpleName() != "KafkaBatchInputPartition":
+        return str(partition.index())
+    place: str = read.offsetRange().topicPartition().toString()
+    return place
+
+
+def _write_task(
+    batches: Iterator[pyarrow.RecordBatch], *, task: OutputTask, names: list[str], epoch: int, marker: Marker
+) -> Iterator[pyarrow.RecordBatch]:
+    """Runs in a Python worker, once for each partition of the batch."""
+    import pyarrow
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise InternalError("expected to run inside a Spark task")
+    number = context.partitionId()
+    written: WrittenBatch = write_partition(task, names[number], batches, epoch=epoch, marker=marker)
+    yield pyarrow.RecordBatch.from_pydict(
+        {
+            "task": pyarrow.array([number], pyarrow.int32()),
+            "rows": [written.rows],
+            "skipped": [written.skipped],
+        }
+    )
+
+
+def _missing_topic(topic: str | None = None) -> UserError:
+    return UserError(
+        SqlState.ENTITY_NOT_FOUND,
+        f"the topic {topic!r} does not exist" if topic else "the topic does not exist",
+        hint="LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
+    )
+
+
+def _unreachable(_text: str) -> ExternalError:
+    return ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        "the Kafka broker does not answer",
+        hint="Check 'uris', the network, and that the listener speaks what 'tls.disabled' says.",
+    )
+
+
+def _refused(_text: str) -> ExternalError:
+    return ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        "the Kafka broker refused the store's user",
+        hint="Check 'kafka.sasl.username', 'kafka.sasl.password' and the rights that they give.",
+    )
+
+
+def _lost(_text: str) -> ExternalError:
+    return ExternalError(
+        SqlState.DATA_EXCEPTION,
+        "records that the query had not read yet are gone from the topic",
+        hint="They expired, or the topic was made anew. Terminate the query and create it again to go on from what is there.",
+    )
+
+
+def _fenced(_text: str) -> ExternalError:
+    return ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        "another run of this query has taken over its Kafka transactions",
+        hint="This run ends; nothing is written twice.",
+    )
+
+
+_CLASSES: tuple[tuple[str, Callable[[str], HeadraceError]], ...] = (
+    (
+        r"UnknownTopicOrPartition|UNKNOWN_TOPIC_OR_PART|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION|not present in metadata"
+        r"|UNKNOWN_TOPIC_ID",
+        lambda _text: _missing_topic(),
+    ),
+    (
+        r"SaslAuthentication|SASL_AUTHENTICATION|_AUTHENTICATION|AuthorizationException|AUTHORIZATION_FAILED"
+        r"|SslAuthentication",
+        _refused,
+    ),
+    (r"ProducerFenced|InvalidProducerEpoch|\b_FENCED\b|PRODUCER_FENCED|INVALID_PRODUCER_EPOCH", _fenced),
+    (
+        r"OffsetOutOfRange|KAFKA_DATA_LOSS|data loss|Some data may have been lost|offset was changed|is not available in Kafka",
+        _lost,
+    ),
+    (
+        r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|Retriable)\w*|_ALL_BROKERS_DOWN|_TIMED_OUT"
+        r"|_TRANSPORT|_RESOLVE|_MSG_TIMED_OUT|No resolvable bootstrap|Failed to (create new|construct) Kafka\w*",
+        _unreachable,
+    ),
+)

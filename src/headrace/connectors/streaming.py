@@ -1,0 +1,40 @@
+"""The driver half of the protocol of a store type: what the functions of its `spark.py` are given and give.
+
+    partition_counts(request: SourceRequest) -> dict[str, int]     partitions of each topic, as they are now
+    source(session, request: SourceRequest) -> DataFrame           raw records, as planner.physical.ReadEntity describes them
+    sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter   a writer without trigger, name and checkpoint
+    classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
+    secrets(properties) -> tuple[str, ...]                         what no text may contain
+
+`engine.driver` finds the module by the connector's name. All raise classified HeadraceErrors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class SourceRequest:
+    """Where and how to read. The starting position counts for a query without a checkpoint only."""
+
+    entity: str
+    properties: Mapping[str, str] = field(repr=False)
+    starting_position: Literal["earliest", "latest", "timestamp"] = "latest"
+    starting_timestamp_ms: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    records_per_batch: int | None = None
+
+
+@dataclass(frozen=True)
+class SinkRequest:
+    """Where and how to write. `query_id` and `checkpoint` name what an exactly-once sink must recognise after a restart."""
+
+    query_id: str
+    entity: str
+    properties: Mapping[str, str] = field(repr=False)
+    guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
+    options: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: str = ""

@@ -1,0 +1,90 @@
+"""The errors of the product, one class per reaction of the caller.
+
+    HeadraceError            anything a client may see: SQLSTATE, message, hint, place
+    ├── UserError            the statement or the data is wrong; never retried
+    ├── ExternalError        a system of the user does not answer or refuses; retried with back-off
+    └── InternalError        our own fault; retried, logged with its trace
+
+Texts say what was expected, what was found and what to do; values put into them are data, never secrets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.core.sqlstate import SqlState
+
+
+class ErrorDomain(Enum):
+    """Whose fault an error is; decides whether a query is restarted."""
+
+    USER = "user"
+    EXTERNAL = "external"
+    INTERNAL = "internal"
+
+
+class RetryHint(Enum):
+    """Whether doing the same again may help."""
+
+    NEVER = "never"
+    BACKOFF = "backoff"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a statement's text: 0-based `start` and `end` offsets, 1-based `line` and `column` of the start."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+class HeadraceError(Exception):
+    """Base of all errors that leave the product; `str()` is the message alone."""
+
+    domain = ErrorDomain.INTERNAL
+    retry = RetryHint.NEVER
+
+    def __init__(
+        self,
+        state: SqlState,
+        message: str,
+        *,
+        hint: str | None = None,
+        span: Span | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.state = state
+        self.message = message
+        self.hint = hint
+        self.span = span
+
+    def text(self) -> str:
+        """The message as every door prints it: message, place, hint; several lines."""
+        place = f" at line {self.span.line}, column {self.span.column}" if self.span else ""
+        hint = f"\nHint: {self.hint}" if self.hint else ""
+        return f"{self.message}{place}{hint}"
+
+
+class UserError(HeadraceError):
+    """The statement, its names or the user's records are wrong."""
+
+    domain = ErrorDomain.USER
+
+
+class ExternalError(HeadraceError):
+    """A store (or another system that we do not own) is unreachable or refuses."""
+
+    domain = ErrorDomain.EXTERNAL
+    retry = RetryHint.BACKOFF
+
+
+class InternalError(HeadraceError):
+    """A fault of the product itself."""
+
+    retry = RetryHint.BACKOFF
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(SqlState.INTERNAL_ERROR, message, hint=hint)

@@ -1,0 +1,96 @@
+"""Identifiers and qualified names, with the dialect's case rule.
+
+Rule (dialect section 2): an unquoted identifier folds to lower case; `"…"` and `` `…` `` keep case.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+
+NAME_LENGTH_MAX = 255
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+
+def quote(name: str) -> str:
+    """`name` as a double-quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def printed(name: str) -> str:
+    """`name` as it must be typed: bare when the case rule gives it back, else double-quoted."""
+    return name if _PLAIN.match(name) else quote(name)
+
+
+@dataclass(frozen=True)
+class Identifier:
+    """One resolved name part (case already folded) and where it stands in the statement."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise UserError(
+                SqlState.SYNTAX_ERROR, "expected a name, found an empty identifier", span=self.span
+            )
+        if len(self.name) > NAME_LENGTH_MAX:
+            raise UserError(
+                SqlState.NAME_TOO_LONG,
+                f"expected a name of at most {NAME_LENGTH_MAX} characters, found {len(self.name)}",
+                span=self.span,
+            )
+
+    def __str__(self) -> str:
+        return printed(self.name)
+
+
+@dataclass(frozen=True)
+class QualifiedName:
+    """A dotted name of one to three parts as written: `relation`, `schema.relation`, `database.schema.relation`.
+
+    Entities (store paths) use it too, with any number of parts.
+    """
+
+    parts: tuple[Identifier, ...]
+
+    @property
+    def last(self) -> Identifier:
+        """The final part."""
+        return self.parts[-1]
+
+    @property
+    def span(self) -> Span | None:
+        """From the first character of the first part to the last of the last."""
+        first, last = self.parts[0].span, self.parts[-1].span
+        if first is None or last is None:
+            return None
+        return Span(first.start, last.end, first.line, first.column)
+
+    def __str__(self) -> str:
+        return ".".join(str(part) for part in self.parts)
+
+
+@dataclass(frozen=True, order=True)
+class RelationName:
+    """A fully resolved relation name."""
+
+    database: str
+    schema: str
+    name: str
+
+    @property
+    def fqn(self) -> str:
+        """Three double-quoted parts, as the system relations print it."""
+        return ".".join(quote(part) for part in self.path)
+
+    @property
+    def path(self) -> tuple[str, str, str]:
+        """The parts, outermost first."""
+        return (self.database, self.schema, self.name)
+
+    def __str__(self) -> str:
+        return ".".join(printed(part) for part in self.path)

@@ -1,0 +1,131 @@
+"""The one shape of a bounded result, and how values become wire text.
+
+Source: client-contract section 2. Each cell is text or None; the type's text selects the client's decoder.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.core.types import (
+    BYTES,
+    DATE,
+    VARCHAR,
+    Array,
+    DataType,
+    Map,
+    Struct,
+    Timestamp,
+)
+
+Cell = str | None
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a result."""
+
+    name: str
+    type: DataType = VARCHAR
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class ResultSet:
+    """A bounded result: columns, and rows of wire text as wide as the columns."""
+
+    columns: tuple[ResultColumn, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    message: str | None = None
+
+
+def result(columns: Sequence[tuple[str, DataType]], rows: Sequence[Sequence[object]]) -> ResultSet:
+    """A result from Python values; `columns` are (name, type) pairs. See `cell` for the accepted values."""
+    kinds = [kind for _, kind in columns]
+    return ResultSet(
+        tuple(ResultColumn(name, kind) for name, kind in columns),
+        tuple(tuple(cell(value, kind) for value, kind in zip(row, kinds, strict=True)) for row in rows),
+    )
+
+
+def cell(value: object, kind: DataType) -> Cell:
+    """`value` as wire text of `kind`; None stays None.
+
+    BYTES becomes base64, BOOLEAN `true`/`false`, TIMESTAMP `YYYY-MM-DD hh:mm:ss.fff` in UTC (TIMESTAMP_LTZ with a `Z`),
+    ARRAY, MAP and STRUCT JSON text.
+    """
+    if value is None:
+        return None
+    if isinstance(kind, Array | Map | Struct):
+        return json.dumps(_plain(value, kind), ensure_ascii=False, separators=(",", ":"))
+    if isinstance(kind, Timestamp) and isinstance(value, datetime.datetime):
+        return _timestamp(value, kind)
+    if kind == BYTES and isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, datetime.date) and kind == DATE:
+        return value.isoformat()
+    return str(value)
+
+
+def encoder(kinds: Sequence[DataType]) -> Callable[[Sequence[object]], list[Cell]]:
+    """A function that turns a row of Python values of `kinds` into wire text."""
+
+    def encode(row: Sequence[object]) -> list[Cell]:
+        return [cell(value, kind) for value, kind in zip(row, kinds, strict=True)]
+
+    return encode
+
+
+def _timestamp(value: datetime.datetime, kind: Timestamp) -> str:
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    text = value.strftime("%Y-%m-%d %H:%M:%S")
+    digits = min(kind.precision, 6)
+    if digits:
+        fraction = f"{value.microsecond:06d}"
+        text += "." + (fraction[:3] if digits <= 3 or fraction[3:] == "000" else fraction[:digits])
+    return text + ("Z" if kind.local else "")
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+def _plain(value: object, kind: DataType) -> object:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _float(value)
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(kind, Struct):
+        values: Any = value
+        items = (
+            values.items()
+            if isinstance(value, dict)
+            else zip((name for name, _ in kind.fields), values, strict=True)
+        )
+        return {name: _plain(item, kind.field(name) or VARCHAR) for name, item in items}
+    if isinstance(kind, Map):
+        entries: Any = value
+        pairs = entries.items() if isinstance(value, dict) else entries
+        return {str(cell(key, kind.key)): _plain(item, kind.value) for key, item in pairs}
+    if isinstance(kind, Array):
+        elements: Any = value
+        return [_plain(item, kind.element) for item in elements]
+    return cell(value, kind)

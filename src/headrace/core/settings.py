@@ -1,0 +1,62 @@
+"""All settings of the server, typed, each with a sentence; the environment variable is `HEADRACE_<NAME>`.
+
+Limits live here too, so that every queue, page and message has a named maximum.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from platformdirs import user_data_path
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What one server process runs with. Flags of `headrace up` override the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True)
+
+    data_dir: Path = Field(
+        default_factory=lambda: user_data_path("headrace"),
+        description="Where catalog, checkpoints, views and logs are kept.",
+    )
+    host: str = Field("127.0.0.1", description="Address to bind.")
+    port: int = Field(8080, description="Port to bind; 0 takes a free one.")
+    token: SecretStr | None = Field(
+        None,
+        description="The administrator's only token from this start on. Unset, the first start makes one and shows it once.",
+    )
+    spark_master: str = Field("local[32]", description="Spark master of each compute pool's driver.")
+    driver_memory_mb: int = Field(2048, description="Heap of each compute pool's driver, in MiB.")
+    shuffle_partitions: int = Field(
+        2, description="Partitions of stateful operators; fixed for a query's life."
+    )
+    reconcile_interval_ms: int = Field(
+        500, description="How often the supervisor compares desired and actual state."
+    )
+    restart_backoff_ms: int = Field(
+        1000, description="First delay before a failed query is restarted; doubles."
+    )
+    restart_backoff_max_ms: int = Field(
+        60_000, description="Longest delay before a failed query is restarted."
+    )
+    stop_timeout_ms: int = Field(
+        60_000, description="How long a query may take to end before its compute pool's driver is killed."
+    )
+    checkpoint_interval_ms: int = Field(
+        10_000, ge=5000, description="Checkpoint interval of real-time queries; at least 5000."
+    )
+    request_bytes_max: int = Field(16 * 1024 * 1024, description="Largest request body.")
+    statement_timeout_ms: int = Field(
+        20_000, description="After this a statement is answered 202 and polled."
+    )
+    result_rows_max: int = Field(10_000, description="Rows of one partition of a bounded result.")
+    result_channel_rows_max: int = Field(
+        10_000, description="Rows an interactive query may be ahead of its reader."
+    )
+    result_channel_grace_ms: int = Field(
+        60_000, description="How long an interactive query waits for its reader."
+    )
+    snapshot_rows_max: int = Field(100_000, description="Rows of a query of materialized views.")
+    interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")

@@ -1,0 +1,281 @@
+"""The data types of the dialect: classes, text form, and the reader of that text.
+
+Source: dialect section 3. `str(type)` prints what `parse_type` reads; that text is what plans, the catalog and the
+wire carry. The element order of STRUCT fields matters; MAP's does not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from headrace.core.errors import Span, UserError
+from headrace.core.names import printed
+from headrace.core.sqlstate import SqlState
+
+
+class DataType:
+    """Base of all types."""
+
+
+@dataclass(frozen=True)
+class Primitive(DataType):
+    """A type without parameters: BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE, DATE, BYTES."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Varchar(DataType):
+    """Text of at most `length` code points; None means no limit."""
+
+    length: int | None = None
+
+    def __str__(self) -> str:
+        return "VARCHAR" if self.length is None else f"VARCHAR({self.length})"
+
+
+@dataclass(frozen=True)
+class Decimal(DataType):
+    """Exact number of `precision` digits (1–38), `scale` of them after the point."""
+
+    precision: int = 10
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"DECIMAL({self.precision}, {self.scale})"
+
+
+@dataclass(frozen=True)
+class Timestamp(DataType):
+    """A point in time, `precision` fractional digits (0–9, stored to 6); `local` is TIMESTAMP_LTZ.
+
+    Both kinds are microseconds since the epoch in UTC inside the engine; they differ in how they are printed.
+    """
+
+    precision: int = 6
+    local: bool = False
+
+    def __str__(self) -> str:
+        name = "TIMESTAMP_LTZ" if self.local else "TIMESTAMP"
+        return name if self.precision == 6 else f"{name}({self.precision})"
+
+
+@dataclass(frozen=True)
+class Array(DataType):
+    """An ordered list of `element`."""
+
+    element: DataType
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.element}>"
+
+
+@dataclass(frozen=True)
+class Map(DataType):
+    """Unique keys to values."""
+
+    key: DataType
+    value: DataType
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
+
+
+@dataclass(frozen=True)
+class Struct(DataType):
+    """Named, ordered fields."""
+
+    fields: tuple[tuple[str, DataType], ...]
+
+    def __str__(self) -> str:
+        return f"STRUCT<{', '.join(f'{printed(name)} {kind}' for name, kind in self.fields)}>"
+
+    def field(self, name: str) -> DataType | None:
+        """The type of the field called `name`, or None."""
+        return next((kind for field, kind in self.fields if field == name), None)
+
+
+BOOLEAN = Primitive("BOOLEAN")
+TINYINT = Primitive("TINYINT")
+SMALLINT = Primitive("SMALLINT")
+INTEGER = Primitive("INTEGER")
+BIGINT = Primitive("BIGINT")
+FLOAT = Primitive("FLOAT")
+DOUBLE = Primitive("DOUBLE")
+DATE = Primitive("DATE")
+BYTES = Primitive("BYTES")
+VARCHAR = Varchar()
+TIMESTAMP = Timestamp()
+TIMESTAMP_LTZ = Timestamp(local=True)
+
+INTEGRAL = (TINYINT, SMALLINT, INTEGER, BIGINT)
+_PLAIN_TYPES: dict[str, DataType] = {
+    **{kind.name: kind for kind in (BOOLEAN, *INTEGRAL, FLOAT, DOUBLE, DATE, BYTES)},
+    "INT": INTEGER,
+    "STRING": VARCHAR,
+    "VARBINARY": BYTES,
+}
+_NAMES = ", ".join(
+    (
+        *sorted(_PLAIN_TYPES),
+        "ARRAY<…>",
+        "DECIMAL",
+        "MAP<…>",
+        "STRUCT<…>",
+        "TIMESTAMP",
+        "TIMESTAMP_LTZ",
+        "VARCHAR",
+    )
+)
+_TOKEN = re.compile(r'\s*("(?:[^"]|"")*"|`(?:[^`]|``)*`|[A-Za-z_0-9]+|[<>(),])')
+
+
+def is_numeric(kind: DataType) -> bool:
+    """True for the integral types, FLOAT, DOUBLE and DECIMAL."""
+    return kind in INTEGRAL or kind in (FLOAT, DOUBLE) or isinstance(kind, Decimal)
+
+
+def is_primitive(kind: DataType) -> bool:
+    """False for ARRAY, MAP and STRUCT."""
+    return not isinstance(kind, Array | Map | Struct)
+
+
+def parse_type(text: str, *, span: Span | None = None) -> DataType:
+    """Read a type's text, any case, synonyms STRING, INT and VARBINARY included.
+
+    Raises UserError 42601 (bad text, unknown type, parameter out of range) or 0A000 (TIME) at `span`.
+    """
+    return _Reader(text, span).whole()
+
+
+class _Reader:
+    def __init__(self, text: str, span: Span | None) -> None:
+        self._text = text
+        self._span = span
+        self._tokens: list[str] = []
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
+            if not match:
+                raise self._error(f"cannot read the data type {text!r}")
+            self._tokens.append(match.group(1))
+            position = match.end()
+        self._tokens.reverse()
+
+    def whole(self) -> DataType:
+        kind = self._type()
+        if self._tokens:
+            raise self._error(f"unexpected {self._tokens[-1]!r} in the data type {self._text!r}")
+        return kind
+
+    def _error(self, message: str, state: SqlState = SqlState.SYNTAX_ERROR) -> UserError:
+        return UserError(state, message, hint=f"Use one of {_NAMES}.", span=self._span)
+
+    def _next(self) -> str:
+        if not self._tokens:
+            raise self._error(f"the data type {self._text!r} is not complete")
+        return self._tokens.pop()
+
+    def _accept(self, token: str) -> bool:
+        if self._tokens and self._tokens[-1].upper() == token:
+            self._tokens.pop()
+            return True
+        return False
+
+    def _expect(self, token: str) -> None:
+        found = self._next()
+        if found != token:
+            raise self._error(f"expected {token!r}, found {found!r} in the data type {self._text!r}")
+
+    def _type(self) -> DataType:
+        name = self._next().upper()
+        if name in _PLAIN_TYPES:
+            self._numbers(1)
+            return _PLAIN_TYPES[name]
+        reader = {
+            "VARCHAR": self._varchar,
+            "DECIMAL": self._decimal,
+            "TIMESTAMP": self._timestamp,
+            "TIMESTAMP_LTZ": lambda: Timestamp(self._precision(), local=True),
+            "ARRAY": self._array,
+            "MAP": self._map,
+            "STRUCT": self._struct,
+        }.get(name)
+        if reader is None:
+            if name == "TIME":
+                raise self._error("the data type TIME is not supported yet", SqlState.FEATURE_NOT_SUPPORTED)
+            raise self._error(f"unknown data type {name}")
+        return reader()
+
+    def _numbers(self, most: int) -> list[int]:
+        numbers: list[int] = []
+        if not self._accept("("):
+            return numbers
+        while True:
+            token = self._next()
+            if not token.isdigit() or len(numbers) == most:
+                raise self._error(f"unexpected {token!r} in the data type {self._text!r}")
+            numbers.append(int(token))
+            if self._accept(")"):
+                return numbers
+            self._expect(",")
+
+    def _varchar(self) -> DataType:
+        numbers = self._numbers(1)
+        if numbers and not 1 <= numbers[0] <= 2_147_483_647:
+            raise self._error(f"VARCHAR's length must be 1 to 2147483647, found {numbers[0]}")
+        return Varchar(numbers[0] if numbers and numbers[0] < 2_147_483_647 else None)
+
+    def _decimal(self) -> DataType:
+        numbers = self._numbers(2)
+        precision = numbers[0] if numbers else 10
+        scale = numbers[1] if len(numbers) == 2 else 0
+        if not 1 <= precision <= 38 or scale > precision:
+            raise self._error(
+                f"DECIMAL's precision must be 1 to 38 and its scale at most that, found ({precision}, {scale})"
+            )
+        return Decimal(precision, scale)
+
+    def _precision(self) -> int:
+        numbers = self._numbers(1)
+        if numbers and numbers[0] > 9:
+            raise self._error(f"a timestamp's precision must be 0 to 9, found {numbers[0]}")
+        return numbers[0] if numbers else 6
+
+    def _timestamp(self) -> DataType:
+        precision = self._precision()
+        if self._accept("WITH"):
+            for word in ("LOCAL", "TIME", "ZONE"):
+                if not self._accept(word):
+                    raise self._error("expected WITH LOCAL TIME ZONE")
+            return Timestamp(precision, local=True)
+        return Timestamp(precision)
+
+    def _array(self) -> DataType:
+        self._expect("<")
+        element = self._type()
+        self._expect(">")
+        return Array(element)
+
+    def _map(self) -> DataType:
+        self._expect("<")
+        key = self._type()
+        self._expect(",")
+        value = self._type()
+        self._expect(">")
+        return Map(key, value)
+
+    def _struct(self) -> DataType:
+        self._expect("<")
+        fields: list[tuple[str, DataType]] = []
+        while True:
+            token = self._next()
+            name = token[1:-1].replace(token[0] * 2, token[0]) if token[0] in '"`' else token.lower()
+            fields.append((name, self._type()))
+            if self._accept(">"):
+                return Struct(tuple(fields))
+            self._expect(",")

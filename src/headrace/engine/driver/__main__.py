@@ -1,0 +1,98 @@
+"""The process of a compute pool. See the package."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+
+from headrace.core.errors import HeadraceError
+from headrace.engine.driver.channel import Channel, ChannelClosedError
+from headrace.engine.driver.options import DriverOptions
+from headrace.engine.protocol import Ready
+
+_STOP_SECONDS = 10.0
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
+def main() -> int:
+    """Start Spark, say so, serve; returns the exit code."""
+    started = time.monotonic()
+    parser = argparse.ArgumentParser(prog="headrace.engine.driver", description=__doc__)
+    parser.add_argument("--socket", type=Path, required=True, help="the server's Unix socket")
+    parser.add_argument("--options", default="{}", help="JSON of engine.driver.options.DriverOptions")
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    options = _options(arguments.options)
+    # Ctrl-C in the server's terminal reaches this process too; the server ends it in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        channel = Channel(arguments.socket.resolve())
+    except OSError as error:
+        logging.getLogger(__name__).error("cannot connect to the server: %s", error)
+        return 1
+    return _serve(channel, options, started)
+
+
+def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
+    # Imported late: a wrong command line is answered without loading Spark.
+    from headrace.engine.driver.service import DriverService
+    from headrace.engine.driver.session import jvm_pid, kill_jvm, start_session, warm_up
+
+    jvm: int | None = None
+    service: DriverService | None = None
+    asked = False
+    try:
+        session = start_session(options)
+        jvm = jvm_pid(session)
+        warm_up(session, options.work_dir)
+        service = DriverService(session, channel, options)
+        took = int((time.monotonic() - started) * 1000)
+        channel.send(Ready(pid=os.getpid(), spark_version=session.version, start_ms=took))
+        asked = service.run()
+    except _Terminated:
+        asked = True
+    except ChannelClosedError:
+        pass
+    except HeadraceError as error:
+        logging.getLogger(__name__).error("the driver cannot start: %s", error.text())
+        return 1
+    finally:
+        if asked and service is not None:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            service.stop_all(_STOP_SECONDS)
+        if jvm is not None:
+            kill_jvm(jvm)
+    return 0
+
+
+def _options(text: str) -> DriverOptions:
+    from pydantic_core import from_json
+
+    values = from_json(text)
+    if "work_dir" not in values:
+        values["work_dir"] = tempfile.mkdtemp(prefix="headrace-driver-")
+    return DriverOptions.model_validate(values)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise _Terminated
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    # Not sys.exit: threads that wait for the JVM, which is gone, must not keep the process.
+    os._exit(code)

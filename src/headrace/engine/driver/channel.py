@@ -1,0 +1,112 @@
+"""The driver's end of the socket: frames in and out, and waiting for the answers to `Rows` and `ApplyView`."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from headrace.core.errors import InternalError
+from headrace.engine.protocol import (
+    FRAME_BYTES_MAX,
+    FRAME_HEADER,
+    Ack,
+    ApplyView,
+    Message,
+    Rows,
+    decode_message,
+    encode_frame,
+)
+
+
+class ChannelClosedError(Exception):
+    """The server is gone: nothing that this process does matters any more."""
+
+
+class Channel:
+    """One connection; `send` and `ask` may be called from any thread, `messages` from one."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(str(path))
+        self._writing = threading.Lock()
+        self._sequences = itertools.count(1)
+        self._waiting: dict[int, _Answer] = {}
+        self._closed = threading.Event()
+
+    def send(self, message: Message, payload: bytes = b"") -> None:
+        """Write one frame. Raises ChannelClosedError, and InternalError for a frame that is too large to be read."""
+        if len(payload) > FRAME_BYTES_MAX:
+            raise InternalError(
+                f"a batch of {len(payload)} bytes is more than the {FRAME_BYTES_MAX} that one message carries"
+            )
+        try:
+            with self._writing:
+                self._socket.sendall(encode_frame(message, payload))
+        except OSError:
+            raise ChannelClosedError from None
+
+    def ask(
+        self, make: Callable[[int], Rows | ApplyView], payload: bytes, *, stopped: threading.Event
+    ) -> Ack:
+        """Send what `make` gives for a new sequence and wait for its Ack; one that says stop when `stopped` is set first."""
+        sequence = next(self._sequences)
+        answer = self._waiting[sequence] = _Answer()
+        try:
+            self.send(make(sequence), payload)
+            while not answer.arrived.wait(0.05):
+                if stopped.is_set():
+                    return Ack(sequence=sequence, stop=True)
+                if self._closed.is_set():
+                    raise ChannelClosedError
+            return answer.ack or Ack(sequence=sequence, stop=True)
+        finally:
+            del self._waiting[sequence]
+
+    def messages(self) -> Iterator[Message]:
+        """What the server says, without Acks, which go to those who wait; ends with the connection."""
+        try:
+            while header := self._read(FRAME_HEADER.size):
+                body_length, payload_length = FRAME_HEADER.unpack(header)
+                if body_length + payload_length > FRAME_BYTES_MAX:
+                    return
+                message = decode_message(self._read(body_length))
+                self._read(payload_length)
+                if isinstance(message, Ack):
+                    self._answer(message)
+                else:
+                    yield message
+        finally:
+            self._closed.set()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._closed.set()
+        self._socket.close()
+
+    def _answer(self, ack: Ack) -> None:
+        waiting = self._waiting.get(ack.sequence)
+        if waiting is not None:
+            waiting.ack = ack
+            waiting.arrived.set()
+
+    def _read(self, length: int) -> bytes:
+        """Exactly `length` bytes, or none at the end of the connection."""
+        data = bytearray()
+        while len(data) < length:
+            try:
+                part = self._socket.recv(min(length - len(data), 1 << 20))
+            except OSError:
+                return b""
+            if not part:
+                return b""
+            data += part
+        return bytes(data)
+
+
+class _Answer:
+    def __init__(self) -> None:
+        self.arrived = threading.Event()
+        self.ack: Ack | None = None

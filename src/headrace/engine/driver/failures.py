@@ -1,0 +1,244 @@
+"""What ended a query, told so that a user can act: SQLSTATE, one sentence, a hint, and whose fault it is.
+
+The trace stays in the driver's log. No text holds a secret of a store.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
+
+from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    INTEGER,
+    SMALLINT,
+    TINYINT,
+    Array,
+    DataType,
+    Map,
+    Struct,
+    Varchar,
+    is_numeric,
+    parse_type,
+)
+from headrace.core.types import Timestamp as TimestampType
+from headrace.engine.driver.builder import connector_module
+from headrace.engine.driver.jvm import jvm
+from headrace.engine.protocol import StartQuery
+from headrace.formats.base import BAD_RECORD
+from headrace.planner import physical
+
+_MESSAGE_CHARACTERS = 500
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)((?:\.[A-Z0-9_]+)*)\] ([^\n]*?)(?=\[[A-Z][A-Z0-9_.]+\] |\n|$)")
+_ADVICE = re.compile(
+    r"\s*(If necessary set|To tolerate|Use `try_|If you (have|need) to|Did you mean|SQLSTATE: ).*"
+)
+_PLAN = re.compile(
+    r"\n=== Streaming Query ===.*?(?=\n(?:JVM stacktrace|Traceback|Caused by|\S+Exception)|\Z)", re.DOTALL
+)
+_WRAPPERS = {
+    "STREAM_FAILED",
+    "FOREACH_BATCH_USER_FUNCTION_ERROR",
+    "TASK_WRITE_FAILED",
+    "USER_RAISED_EXCEPTION",
+}
+_ANALYSIS_STATES = {
+    "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,
+    "UNRESOLVED_FIELD": SqlState.UNDEFINED_COLUMN,
+    "FIELD_NOT_FOUND": SqlState.UNDEFINED_COLUMN,
+    "AMBIGUOUS_REFERENCE": SqlState.AMBIGUOUS_COLUMN,
+    "UNRESOLVED_ROUTINE": SqlState.FUNCTION_NOT_FOUND,
+    "DATATYPE_MISMATCH": SqlState.DATATYPE_MISMATCH,
+    "MISSING_AGGREGATION": SqlState.GROUPING_ERROR,
+    "PARSE_SYNTAX_ERROR": SqlState.SYNTAX_ERROR,
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An ended query's last words. `trace` is for the log only."""
+
+    sqlstate: str
+    message: str
+    hint: str | None
+    domain: Literal["user", "external", "internal"]
+    trace: str
+
+
+def classify(error: BaseException, start: StartQuery) -> Failure:
+    """The failure that `error` means for the query that `start` began."""
+    # Spark puts the query's plan, literals and options included, into the text of its exceptions.
+    trace = _PLAN.sub("\n", "".join(traceback.format_exception(error)))
+    found = error if isinstance(error, HeadraceError) else _found(trace, start)
+    hidden = _secrets(start)
+    return Failure(
+        sqlstate=found.state.value,
+        message=_redacted(_shortened(found.message), hidden),
+        hint=_redacted(found.hint, hidden) if found.hint else None,
+        domain=found.domain.value,
+        trace=_redacted(trace, hidden),
+    )
+
+
+def _found(text: str, start: StartQuery) -> HeadraceError:
+    if BAD_RECORD + "{" in text:
+        return _bad_record(text, start)
+    if "headrace.core.errors.InternalError: " in text:
+        return InternalError(text.split("headrace.core.errors.InternalError: ", 1)[1].splitlines()[0])
+    for name in {
+        step.connector
+        for step in start.plan.steps
+        if isinstance(step, physical.ReadEntity | physical.WriteEntity)
+    }:
+        classified: HeadraceError | None = connector_module(name).classify(text)
+        if classified is not None:
+            return _with_entities(classified, start)
+    return _spark_error(text) or InternalError(
+        "the query failed inside Spark", hint="The compute pool's log has the details."
+    )
+
+
+def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:
+    """A client that misses an entity in the midst of a query does not say which: then it is one of the query's."""
+    used = physical.ReadEntity | physical.WriteEntity
+    entities = list(dict.fromkeys(step.entity for step in start.plan.steps if isinstance(step, used)))
+    if error.state is not SqlState.ENTITY_NOT_FOUND or any(repr(name) in error.message for name in entities):
+        return error
+    named = " or ".join(repr(name) for name in entities)
+    return UserError(error.state, f"an entity of the query does not exist any more: {named}", hint=error.hint)
+
+
+def _spark_error(text: str) -> HeadraceError | None:
+    """By Spark's own error conditions: those of class 22 are the data's fault, some of analysis the statement's."""
+    for condition, detail, message in _CONDITION.findall(text):
+        if condition in _WRAPPERS:
+            continue
+        message = _ADVICE.sub("", message).strip()
+        if condition == "DIVIDE_BY_ZERO" or _spark_state(condition + detail).startswith("22"):
+            hint = "Change the expression, for example with TRY_CAST or NULLIF, or filter such rows."
+            return UserError(SqlState.DATA_EXCEPTION, message, hint=hint)
+        if condition in _ANALYSIS_STATES:
+            return UserError(_ANALYSIS_STATES[condition], message)
+    return None
+
+
+def _spark_state(condition: str) -> str:
+    """The SQLSTATE that Spark's catalog of errors gives a condition; empty for none."""
+    session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    return str(jvm(session).org.apache.spark.SparkThrowableHelper.getSqlState(condition) or "")
+
+
+def _bad_record(text: str, start: StartQuery) -> UserError:
+    place = _first_json(text[text.index(BAD_RECORD + "{") + len(BAD_RECORD) :])
+    topic, partition, offset = (place.get(name, "?") for name in ("topic", "partition", "offset"))
+    reason = _reason(place, start)
+    return UserError(
+        SqlState.INVALID_RECORD,
+        f"cannot read the record at offset {offset} of partition {partition} of {topic}: {reason}",
+        hint="'source.deserialization.error.handling' = 'IGNORE' skips such records.",
+    )
+
+
+def _first_json(text: str) -> dict[str, Any]:
+    try:
+        found = json.JSONDecoder().raw_decode(text)[0]
+    except ValueError:
+        # The exception's text came escaped once more, or cut: the places stand at its beginning.
+        names = ("topic", "partition", "offset", "key")
+        pairs = ((name, re.search(rf'{name}\\*":\\*"?([^\\",}}]+)', text)) for name in names)
+        found = {name: match.group(1) for name, match in pairs if match}
+    return found if isinstance(found, dict) else {}
+
+
+def _reason(place: dict[str, Any], start: StartQuery) -> str:
+    if place.get("key") in (True, "true"):
+        return "its key is not of the declared 'key.type'"
+    try:
+        value = json.loads(place.get("excerpt") or "")
+    except ValueError:
+        return "its value is not a JSON object"
+    if not isinstance(value, dict):
+        return f"expected a JSON object, found {_kind(value)}"
+    for step in start.plan.steps:
+        if isinstance(step, physical.DecodeRows) and _reads(step, start) == place.get("topic"):
+            for column in step.columns:
+                kind = parse_type(column.type)
+                if column.name in value and not _fits(value[column.name], kind):
+                    return f"column {column.name} expects {kind}, found {_kind(value[column.name])}"
+    return "a value does not fit its column"
+
+
+def _reads(step: physical.DecodeRows, start: StartQuery) -> str | None:
+    source = next((other for other in start.plan.steps if other.id == step.input), None)
+    return source.entity if isinstance(source, physical.ReadEntity) else None
+
+
+_INTEGRAL_BITS = {TINYINT: 8, SMALLINT: 16, INTEGER: 32, BIGINT: 64}
+
+
+def _fits(value: object, kind: DataType) -> bool:
+    """Whether a JSON value looks like `kind`; for the message only, so it errs on the side of True."""
+    if value is None or isinstance(kind, Varchar):
+        return True
+    if kind in _INTEGRAL_BITS:
+        limit = 1 << (_INTEGRAL_BITS[kind] - 1)
+        return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+    if is_numeric(kind):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == BOOLEAN:
+        return isinstance(value, bool)
+    if isinstance(kind, TimestampType) or kind in (DATE, BYTES):
+        return (
+            False
+            if not isinstance(value, str)
+            else not (isinstance(kind, TimestampType) and not re.match(r"\d{4}-", value))
+        )
+    if isinstance(kind, Array):
+        return isinstance(value, list) and all(_fits(item, kind.element) for item in value)
+    if isinstance(kind, Map):
+        return isinstance(value, dict) and all(_fits(item, kind.value) for item in value.values())
+    if isinstance(kind, Struct):
+        return isinstance(value, dict) and all(_fits(value.get(name), item) for name, item in kind.fields)
+    return True
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    kinds: dict[type, str] = {
+        str: "a string",
+        int: "a number",
+        float: "a number",
+        list: "an array",
+        dict: "an object",
+    }
+    return kinds.get(type(value), "null")
+
+
+def _secrets(start: StartQuery) -> list[str]:
+    found: set[str] = set()
+    for step in start.plan.steps:
+        if isinstance(step, physical.ReadEntity | physical.WriteEntity) and step.store in start.stores:
+            found.update(connector_module(step.connector).secrets(start.stores[step.store]))
+    return sorted(found, key=len, reverse=True)
+
+
+def _redacted(text: str, hidden: list[str]) -> str:
+    for secret in hidden:
+        text = text.replace(secret, "****")
+    return re.sub(r'(password\s*=\s*)("(?:[^"\\]|\\.)*"|\S+)', r"\1****", text, flags=re.IGNORECASE)
+
+
+def _shortened(message: str) -> str:
+    line = message.strip().splitlines()[0] if message.strip() else "no reason was given"
+    return line if len(line) <= _MESSAGE_CHARACTERS else line[:_MESSAGE_CHARACTERS] + "…"

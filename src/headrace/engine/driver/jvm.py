@@ -1,0 +1,15 @@
+"""The one door to Spark's JVM, for what pyspark has no Python for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def jvm(session: SparkSession) -> Any:
+    """The JVM's packages, through py4j; raises RuntimeError when the JVM is gone."""
+    found = session.sparkContext._jvm
+    if found is None:
+        raise RuntimeError("the JVM of this driver is gone")
+    return found

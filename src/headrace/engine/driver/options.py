@@ -1,0 +1,28 @@
+"""What a driver process is started with: JSON on its command line, never a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class DriverOptions(BaseModel):
+    """The options; times are milliseconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pool: str = Field("default_pool", description="The compute pool's name, for people.")
+    work_dir: Path = Field(description="A folder for scratch files; nothing in it outlives the process.")
+    spark_master: str = "local[32]"
+    driver_memory_mb: int = 2048
+    shuffle_partitions: int = 2
+    progress_interval_ms: int = 1000
+    records_per_batch: int = Field(
+        200_000, description="Records that one micro-batch reads at most from one source."
+    )
+    interactive_records_per_batch: int = Field(
+        10_000, description="The same for a query whose rows go to a person."
+    )
+    java_options: str = Field("", description="Further options of the JVM.")
+    spark_options: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")

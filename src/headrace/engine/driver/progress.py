@@ -1,0 +1,82 @@
+"""What Spark says that a query's batches did, as `QueryProgress`.
+
+Read by polling: a listener would call into Python for every batch of every query, idle ones too.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.engine.driver.jvm import jvm
+from headrace.engine.protocol import QueryProgress
+
+
+class ProgressReader:
+    """Reads one running query; remembers what was read."""
+
+    def __init__(self, query_id: str, query: StreamingQuery, session: SparkSession) -> None:
+        self._id = query_id
+        self._query = query._jsq
+        self._run = str(query.runId)
+        self._watermark = jvm(session).io.headrace.spark.PartitionWatermark
+        self._last: tuple[int, str] = (-1, "")
+
+    def read(self) -> QueryProgress | None:
+        """The batches since the last call as one: rows are summed, all else is the last batch's."""
+        batches = self._unread()
+        if not batches:
+            return None
+        last = batches[-1]
+        operators = last.get("stateOperators", [])
+        detail: dict[str, object] = {"batches": len(batches), "durations_ms": last.get("durationMs", {})}
+        described = json.loads(self._watermark.describe(self._run))
+        if described.get("active"):
+            detail["watermark"] = described
+        return QueryProgress(
+            query_id=self._id,
+            batch_id=last["batchId"],
+            input_rows=sum(batch.get("numInputRows", 0) for batch in batches),
+            input_rows_per_second=_finite(last.get("processedRowsPerSecond", 0.0)),
+            batch_duration_ms=last.get("batchDuration", 0),
+            watermark_ms=_watermark_ms(last, described),
+            state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators),
+            state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+            late_rows=sum(
+                operator.get("numRowsDroppedByWatermark", 0)
+                for batch in batches
+                for operator in batch.get("stateOperators", [])
+            ),
+            detail=detail,
+        )
+
+    def _unread(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        recent = self._query.recentProgress()
+        for index in range(len(recent) - 1, -1, -1):
+            batch = json.loads(recent[index].json())
+            if (batch["batchId"], batch["timestamp"]) == self._last:
+                break
+            found.append(batch)
+        found.reverse()
+        if found:
+            self._last = (found[-1]["batchId"], found[-1]["timestamp"])
+        return found
+
+
+def _watermark_ms(batch: dict[str, Any], described: dict[str, Any]) -> int | None:
+    if described.get("watermarkMs") is not None:
+        return int(described["watermarkMs"])
+    text = batch.get("eventTime", {}).get("watermark")
+    if not text:
+        return None
+    moment = int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+    return moment or None
+
+
+def _finite(rate: float | str) -> float:
+    return float(rate) if isinstance(rate, int | float) else 0.0

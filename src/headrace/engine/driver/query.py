@@ -1,0 +1,159 @@
+"""The life of one query in a driver: build, start, run, stop, and say how it ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headrace.engine.driver.builder import build
+from headrace.engine.driver.channel import Channel, ChannelClosedError
+from headrace.engine.driver.failures import Failure, classify
+from headrace.engine.driver.jvm import jvm
+from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver.progress import ProgressReader
+from headrace.engine.driver.sinks import SinkContext, sink
+from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, StartQuery
+
+logger = logging.getLogger(__name__)
+
+
+class RunningQuery:
+    """One plan as one streaming query, in a Spark session and a thread of its own."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        start: StartQuery,
+        channel: Channel,
+        *,
+        options: DriverOptions,
+        ended: Callable[[RunningQuery], None],
+    ) -> None:
+        self.id = start.query_id
+        self._root = session
+        self._start = start
+        self._channel = channel
+        self._options = options
+        self._ended = ended
+        self._query: StreamingQuery | None = None
+        self._progress: ProgressReader | None = None
+        self._failure: BaseException | None = None
+        checkpoint = start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
+        self._sink = SinkContext(channel, start.query_id, checkpoint, finish=self._finish)
+        self._thread = threading.Thread(target=self._run, name=f"query-{start.query_id}", daemon=True)
+
+    @property
+    def generation(self) -> int:
+        """Which start of the query this is."""
+        return self._start.generation
+
+    def start(self, *, after: RunningQuery | None = None) -> None:
+        """Returns at once; with `after` that earlier run is stopped first."""
+        self._after = after
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the query to end; `QueryEnded` follows. Returns when Spark has stopped it."""
+        self._sink.stopping.set()
+        query = self._query
+        if query is not None:
+            try:
+                query.stop()
+            except Exception:
+                logger.warning("stopping query %s was not clean", self.id, exc_info=True)
+
+    def join(self, timeout: float) -> bool:
+        """Whether the query has ended within `timeout` seconds."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def progress(self) -> QueryProgress | None:
+        """What the batches since the last call did; None when there were none."""
+        reader = self._progress
+        return reader.read() if reader is not None else None
+
+    def _run(self) -> None:
+        failure: Failure | None = None
+        try:
+            if self._after is not None:
+                self._after.stop()
+                self._after.join(30)
+                self._after = None
+            self._execute()
+        except ChannelClosedError:
+            return
+        except BaseException as error:  # noqa: BLE001 - whatever ends a query is classified and reported
+            if not self._sink.stopping.is_set():
+                failure = classify(self._failure or error, self._start)
+                logger.error("query %s failed\n%s", self.id, failure.trace)
+        # Forgotten first: the server may answer the end with a new start of the same query at once.
+        self._ended(self)
+        try:
+            if (last := self.progress()) is not None:
+                self._channel.send(last)
+            self._channel.send(self._end(failure))
+        except ChannelClosedError:
+            return
+
+    def _execute(self) -> None:
+        plan = self._start.plan
+        # A pool of its own in the fair scheduler: no query waits for the tasks of another.
+        self._root.sparkContext.setLocalProperty("spark.scheduler.pool", self.id)
+        session = self._root.newSession()
+        work = build(session, self._start, records_per_batch=self._records_per_batch())
+        writer = sink(work, plan.steps[-1], self._sink)
+        writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint)
+        writer = self._triggered(writer, session).outputMode(
+            "update" if plan.mode == "real_time" else plan.output_mode
+        )
+        if self._sink.stopping.is_set():
+            return
+        self._query = writer.start()
+        self._progress = ProgressReader(self.id, self._query, session)
+        self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
+        if self._sink.stopping.is_set():
+            self._query.stop()
+        self._query.awaitTermination()
+
+    def _records_per_batch(self) -> int | None:
+        if self._start.plan.mode == "real_time":
+            return None
+        if self._start.plan.steps[-1].step == "write_results":
+            return self._options.interactive_records_per_batch
+        return self._options.records_per_batch
+
+    def _triggered(self, writer: DataStreamWriter, session: SparkSession) -> DataStreamWriter:
+        plan = self._start.plan
+        if plan.bounded:
+            # A run that was killed between its last row and its flush would end again without flushing.
+            watermark = jvm(session).io.headrace.spark.PartitionWatermark
+            watermark.resumeFlush(session._jsparkSession, self._sink.checkpoint)
+            return writer.trigger(availableNow=True)
+        if plan.mode == "real_time":
+            # Spark 4.1 has this trigger on the JVM only.
+            trigger = jvm(session).org.apache.spark.sql.streaming.Trigger
+            interval = f"{self._start.checkpoint_interval_ms} milliseconds"
+            writer._jwrite = writer._jwrite.trigger(trigger.RealTime(interval))
+        return writer
+
+    def _finish(self) -> None:
+        """The sink needs no more. From a batch, whose thread Spark would wait for: so in another one."""
+        threading.Thread(target=self.stop, daemon=True).start()
+
+    def _end(self, failure: Failure | None) -> QueryEnded:
+        if failure is None:
+            return QueryEnded(query_id=self.id, generation=self.generation)
+        return QueryEnded(
+            query_id=self.id,
+            generation=self.generation,
+            error=failure.message,
+            hint=failure.hint,
+            sqlstate=failure.sqlstate,
+            domain=failure.domain,
+        )

@@ -1,0 +1,93 @@
+"""Messages of the server to actions on queries."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from pyspark.sql import SparkSession
+
+from headrace.engine.driver.channel import Channel, ChannelClosedError
+from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver.query import RunningQuery
+from headrace.engine.protocol import Message, QueryEnded, Shutdown, StartQuery, StopQuery
+
+logger = logging.getLogger(__name__)
+
+
+class DriverService:
+    """The queries of one driver. `run` returns when the server says so or is gone."""
+
+    def __init__(self, session: SparkSession, channel: Channel, options: DriverOptions) -> None:
+        self._session = session
+        self._channel = channel
+        self._options = options
+        self._queries: dict[str, RunningQuery] = {}
+        self._lock = threading.Lock()
+
+    def run(self) -> bool:
+        """Serve until the end; True when the server asked for it, False when the connection ended."""
+        threading.Thread(target=self._report, name="progress", daemon=True).start()
+        for message in self._channel.messages():
+            if isinstance(message, Shutdown):
+                return True
+            self._handle(message)
+        return False
+
+    def stop_all(self, timeout: float) -> None:
+        """Stop every query, at most `timeout` seconds long."""
+        deadline = time.monotonic() + timeout
+        running = self._running()
+        for query in running:
+            threading.Thread(target=query.stop, daemon=True).start()
+        for query in running:
+            query.join(max(0.0, deadline - time.monotonic()))
+
+    def _handle(self, message: Message) -> None:
+        if isinstance(message, StartQuery):
+            self._start(message)
+        elif isinstance(message, StopQuery):
+            self._stop(message.query_id)
+        else:
+            logger.warning("unexpected message %s", message.type)
+
+    def _start(self, message: StartQuery) -> None:
+        query = RunningQuery(self._session, message, self._channel, options=self._options, ended=self._forget)
+        with self._lock:
+            earlier = self._queries.get(message.query_id)
+            if earlier is not None and earlier.generation >= message.generation:
+                return
+            self._queries[message.query_id] = query
+        query.start(after=earlier)
+
+    def _stop(self, query_id: str) -> None:
+        with self._lock:
+            query = self._queries.get(query_id)
+        if query is None:
+            self._channel.send(QueryEnded(query_id=query_id, generation=0))
+            return
+        threading.Thread(target=query.stop, name=f"stop-{query_id}", daemon=True).start()
+
+    def _forget(self, query: RunningQuery) -> None:
+        with self._lock:
+            if self._queries.get(query.id) is query:
+                del self._queries[query.id]
+
+    def _running(self) -> list[RunningQuery]:
+        with self._lock:
+            return list(self._queries.values())
+
+    def _report(self) -> None:
+        interval = self._options.progress_interval_ms / 1000
+        while True:
+            time.sleep(interval)
+            for query in self._running():
+                try:
+                    progress = query.progress()
+                    if progress is not None:
+                        self._channel.send(progress)
+                except ChannelClosedError:
+                    return
+                except Exception:
+                    logger.debug("no progress of query %s", query.id, exc_info=True)

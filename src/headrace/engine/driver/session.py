@@ -1,0 +1,177 @@
+"""The Spark session of a driver, set for streaming with little latency, and how it is warmed up.
+
+The settings' reasons are measurements: see docs/adr/0008-real-time-mode.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.core.schema import Column
+from headrace.core.types import BIGINT, VARCHAR
+from headrace.engine.driver.jvm import jvm
+from headrace.engine.driver.options import DriverOptions
+from headrace.formats.base import DecodeSpec, EncodeSpec
+from headrace.formats.spark import decode, encode
+from headrace.runtime.extension import extension_jar
+from headrace.runtime.jars import SPARK, jars
+from headrace.runtime.java import java_home
+
+_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
+_KAFKA_CLASSES = (
+    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "org.apache.spark.sql.kafka010.KafkaMicroBatchStream",
+    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
+    "org.apache.spark.sql.kafka010.KafkaStreamingWrite",
+    "org.apache.kafka.clients.consumer.KafkaConsumer",
+    "org.apache.kafka.clients.producer.KafkaProducer",
+    "org.apache.kafka.clients.admin.KafkaAdminClient",
+)
+_REPEATING_LOGGERS = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
+)
+_NOISY_LOGGERS = (
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.spark.scheduler.FairSchedulableBuilder",
+    "org.apache.spark.sql.kafka010.KafkaDataConsumer",
+    "org.apache.kafka.clients",
+)
+_REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"
+
+
+def start_session(options: DriverOptions) -> SparkSession:
+    """A session with its JVM. Raises HeadraceErrors of `runtime` when Java or a jar is missing."""
+    work_dir = options.work_dir.resolve()
+    for folder in ("local", "warehouse", "tmp"):
+        (work_dir / folder).mkdir(parents=True, exist_ok=True)
+    os.environ.update(
+        JAVA_HOME=str(java_home()),
+        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_LOCAL_DIRS=str(work_dir / "local"),
+        TZ="UTC",
+        HEADRACE_DRIVER_PID=str(os.getpid()),
+    )
+    time.tzset()
+    # pyspark prints every analysis error with its trace; what matters is answered over the socket.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = SparkSession.builder.appName(f"headrace {options.pool}").master(options.spark_master)
+    for name, value in {**_settings(options, work_dir), **options.spark_options}.items():
+        builder = builder.config(name, value)
+    os.chdir(work_dir)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    _quiet(session)
+    return session
+
+
+def warm_up(session: SparkSession, work_dir: Path) -> None:
+    """Load and compile what the first query needs, with a throw-away stream through the decoder and the encoder."""
+    java = jvm(session)
+    for name in _KAFKA_CLASSES:
+        java.java.lang.Class.forName(
+            name, True, java.java.lang.Thread.currentThread().getContextClassLoader()
+        )
+    columns = (Column("n", BIGINT), Column("text", VARCHAR))
+    records = (
+        session.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", "100")
+        .load()
+        .selectExpr(
+            "CAST(NULL AS BINARY) AS key",
+            """CAST(concat('{"n":', value, ',"text":"x"}') AS BINARY) AS value""",
+            "'warm' AS topic",
+            "0 AS partition",
+            "value AS offset",
+            "timestamp",
+            "0 AS timestampType",
+        )
+    )
+    rows = decode(records, DecodeSpec(columns))
+    rows.createOrReplaceTempView("warm")
+    rows = session.sql("SELECT n, upper(text) AS text FROM warm WHERE n >= 0")
+    encoded = encode(rows, EncodeSpec(columns))
+    query = (
+        encoded.writeStream.foreachBatch(lambda batch, _epoch: (batch.toArrow(), None)[1])
+        .option("checkpointLocation", str(work_dir / "tmp" / "warm"))
+        .start()
+    )
+    deadline = time.monotonic() + 10
+    while (query.lastProgress is None or query.lastProgress.batchId < 1) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    query.stop()
+    session.catalog.dropTempView("warm")
+
+
+def jvm_pid(session: SparkSession) -> int:
+    """The process id of the JVM."""
+    return int(jvm(session).java.lang.ProcessHandle.current().pid())
+
+
+def kill_jvm(pid: int) -> None:
+    """End the JVM without its shutdown hooks: there is nothing to save, and they can hang on a store."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _quiet(session: SparkSession) -> None:
+    """A failed query's trace is logged once, by us and without secrets; what Spark says beside it is noise."""
+    levels = jvm(session).org.apache.logging.log4j.Level
+    configurator = jvm(session).org.apache.logging.log4j.core.config.Configurator
+    for name in _REPEATING_LOGGERS:
+        configurator.setLevel(name, levels.OFF)
+    for name in _NOISY_LOGGERS:
+        configurator.setLevel(name, levels.ERROR)
+
+
+def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
+    all_jars = [*jars(SPARK), extension_jar()]
+    temporary = work_dir / "tmp"
+    return {
+        "spark.jars": ",".join(str(jar) for jar in all_jars),
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in all_jars),
+        "spark.sql.extensions": _EXTENSIONS,
+        "spark.driver.memory": f"{options.driver_memory_mb}m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temporary} -Dderby.system.home={temporary} "
+        f"-XX:-UsePerfData {options.java_options}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(work_dir / "local"),
+        "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
+        "spark.sql.artifact.isolation.enabled": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.redaction.regex": _REDACTED,
+        "spark.scheduler.mode": "FAIR",
+        "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
+        "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        "spark.sql.streaming.multipleWatermarkPolicy": "min",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+        "spark.sql.streaming.metricsEnabled": "true",
+        "spark.sql.streaming.stopTimeout": "20000",
+    }

@@ -1,0 +1,167 @@
+"""The ends of a plan: an entity of a store, a materialized view, or the reader of an interactive query."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+import pyarrow.compute
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headrace.connectors.streaming import SinkRequest
+from headrace.core.errors import InternalError
+from headrace.core.resultset import encoder
+from headrace.core.types import Timestamp, parse_type
+from headrace.engine.driver.builder import Build, connector_module
+from headrace.engine.driver.channel import Channel
+from headrace.engine.protocol import Ack, ApplyView, Rows
+from headrace.formats.types import name_sql
+from headrace.planner import physical
+from headrace.runtime.fail_points import fail_point
+
+ROWS_PER_MESSAGE = 1000
+
+
+class QueryStoppedError(Exception):
+    """Raised inside a batch to end it without a commit, because the query is to stop."""
+
+
+@dataclass
+class SinkContext:
+    """What a sink needs of its query: the way to the server, and the events of its end.
+
+    `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows.
+    """
+
+    channel: Channel
+    query_id: str
+    checkpoint: str
+    stopping: threading.Event = field(default_factory=threading.Event)
+    finish: Callable[[], None] = lambda: None
+
+
+def sink(work: Build, step: Any, context: SinkContext) -> DataStreamWriter:
+    """A writer for the plan's last step, without trigger, output mode, name and checkpoint."""
+    writer: DataStreamWriter = SINKS[step.step](work, step, context)
+    return writer
+
+
+def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext) -> DataStreamWriter:
+    request = SinkRequest(
+        query_id=context.query_id,
+        entity=step.entity,
+        properties=work.properties(step.store),
+        guarantee=step.guarantee,
+        options=step.options,
+        checkpoint=context.checkpoint,
+    )
+    writer: DataStreamWriter = connector_module(step.connector).sink(work.frames[step.input], request)
+    return writer
+
+
+def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> DataStreamWriter:
+    names = [column.name for column in step.columns]
+    selected = [*names, step.deleted] if step.deleted and step.deleted not in names else names
+    local = {column.name: parse_type(column.type) for column in step.columns}
+
+    def apply(batch: DataFrame, epoch: int) -> None:
+        table = batch.toArrow()
+        if not table.num_rows:
+            return
+        table = _without_zone(_last_of_each(table, step.key_columns), local)
+        ack = context.channel.ask(
+            lambda sequence: ApplyView(
+                sequence=sequence,
+                query_id=context.query_id,
+                view=step.view,
+                epoch=epoch,
+                key_columns=step.key_columns,
+                deleted=step.deleted,
+            ),
+            _arrow_stream(table),
+            stopped=context.stopping,
+        )
+        _check(ack)
+        fail_point("after_sink_before_commit")
+
+    return work.frames[step.input].selectExpr(*map(name_sql, selected)).writeStream.foreachBatch(apply)
+
+
+def _write_results(work: Build, step: physical.WriteResults, context: SinkContext) -> DataStreamWriter:
+    encode = encoder([parse_type(column.type) for column in step.columns])
+    left = step.limit
+
+    def deliver(batch: DataFrame, epoch: int) -> None:
+        nonlocal left
+        if left == 0:
+            return
+        rows = batch.collect() if left is None else batch.limit(left).collect()
+        for first in range(0, len(rows), ROWS_PER_MESSAGE):
+            texts = [encode(row) for row in rows[first : first + ROWS_PER_MESSAGE]]
+            payload = json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()
+            ack = context.channel.ask(
+                lambda sequence: Rows(sequence=sequence, query_id=context.query_id, batch_id=epoch),
+                payload,
+                stopped=context.stopping,
+            )
+            if ack.stop and not ack.error and not context.stopping.is_set():
+                left = 0
+                break
+            _check(ack)
+        if left is not None:
+            left = max(0, left - len(rows))
+            if left == 0:
+                context.finish()
+
+    names = [name_sql(column.name) for column in step.columns]
+    return work.frames[step.input].selectExpr(*names).writeStream.foreachBatch(deliver)
+
+
+def _check(ack: Ack) -> None:
+    if ack.error is not None:
+        raise InternalError(ack.error)
+    if ack.stop:
+        raise QueryStoppedError
+
+
+def _last_of_each(table: pyarrow.Table, keys: list[str]) -> pyarrow.Table:
+    """The last row of each key, in order. Rows of one key come from one task, so that their order is the stream's."""
+    if not keys:
+        return table
+    numbered = table.select(keys).append_column(
+        "__row", pyarrow.array(range(table.num_rows), pyarrow.int64())
+    )
+    last = numbered.group_by(keys).aggregate([("__row", "max")])["__row_max"]
+    if len(last) == table.num_rows:
+        return table
+    return table.take(last.combine_chunks().sort())
+
+
+def _without_zone(table: pyarrow.Table, kinds: dict[str, Any]) -> pyarrow.Table:
+    """Spark gives every time a zone; a TIMESTAMP has none, only a TIMESTAMP_LTZ does."""
+    fields = []
+    for column in table.schema:
+        kind = kinds.get(column.name)
+        plain = isinstance(kind, Timestamp) and not kind.local and pyarrow.types.is_timestamp(column.type)
+        fields.append(column.with_type(pyarrow.timestamp("us")) if plain else column)
+    return table.cast(pyarrow.schema(fields))
+
+
+def _arrow_stream(table: pyarrow.Table) -> bytes:
+    buffer = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(buffer, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(buffer.getvalue())
+
+
+SINKS: dict[str, Callable[[Build, Any, SinkContext], DataStreamWriter]] = {
+    "write_entity": _write_entity,
+    "write_view": _write_view,
+    "write_results": _write_results,
+}
+"""Kind of a plan's last step to its function."""

@@ -1,0 +1,171 @@
+"""The composition: pools' processes, continuous and interactive queries, views."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Collection, Sequence
+
+import structlog
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import RelationKind
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.resultset import ResultColumn
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.interactive import InteractiveQueries
+from headrace.engine.pools import DRIVER_COMMAND, Connection, DriverProcess, PoolState
+from headrace.engine.protocol import (
+    Ack,
+    ApplyView,
+    Message,
+    QueryEnded,
+    QueryProgress,
+    QueryStarted,
+    Ready,
+    Rows,
+)
+from headrace.engine.results import ResultChannel
+from headrace.engine.supervisor import QueryMetrics, Supervisor
+from headrace.engine.views import ViewStore
+from headrace.planner.physical import SparkPlan
+
+log = structlog.get_logger()
+
+
+class Engine:
+    """Runs the queries of one server. Used from one event loop; `views` from any thread."""
+
+    def __init__(
+        self, catalog: Catalog, settings: Settings, *, driver_command: Sequence[str] = DRIVER_COMMAND
+    ) -> None:
+        self.views = ViewStore(settings.data_dir / "views.duckdb", rows_max=settings.snapshot_rows_max)
+        self._catalog = catalog
+        self._settings = settings
+        self._driver_command = driver_command
+        self._checkpoints = Checkpoints(settings.data_dir.resolve() / "checkpoints")
+        self._drivers: dict[str, DriverProcess] = {}
+        self._supervisor = Supervisor(catalog, settings, self, self._checkpoints)
+        self._interactive = InteractiveQueries(catalog, settings, self, self._checkpoints)
+        self._applying: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin; returns before any driver runs. The default pool's driver is started at once, so that it is warm when needed."""
+        await asyncio.to_thread(self._clean_up)
+        self.ensure(self._catalog.default_compute_pool)
+        self._supervisor.start()
+
+    async def stop(self) -> None:
+        """End every process in order. What is wanted of each query stays in the catalog: the next start goes on."""
+        await self._supervisor.stop()
+        await self._interactive.stop()
+        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+        await asyncio.gather(*self._applying, return_exceptions=True)
+        await asyncio.to_thread(self.views.close)
+
+    def wake(self) -> None:
+        """Something was written to the catalog that queries depend on."""
+        self._supervisor.wake()
+
+    async def forget(self, query_ids: Collection[str]) -> None:
+        """Delete the checkpoints of terminated queries that can never be restarted: their sink was dropped."""
+        for query_id in query_ids:
+            self._supervisor.forget(query_id)
+            await asyncio.to_thread(self._checkpoints.remove, query_id)
+
+    async def run_interactive(
+        self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, compute_pool: str
+    ) -> ResultChannel:
+        """Run `plan` for one reader. Raises UserError for too many (53000), an unknown pool (3D023) or a missing store (3D006)."""
+        if self._catalog.compute_pool(compute_pool) is None:
+            raise UserError(
+                SqlState.COMPUTE_POOL_NOT_FOUND,
+                f"the compute pool {compute_pool!r} does not exist",
+                hint="LIST COMPUTE_POOLS shows those that do.",
+            )
+        return self._interactive.run(plan, columns, pool=compute_pool)
+
+    def progress(self, query_id: str) -> QueryMetrics | None:
+        """What a continuous query's last batch did, with sums since the server started; None before the first."""
+        return self._supervisor.metrics(query_id)
+
+    def pool_state(self, name: str) -> tuple[str, str | None]:
+        """`starting`, `running`, `stopped` or `errored`, and what went wrong."""
+        driver = self._drivers.get(name)
+        return (driver.state.value, driver.message) if driver else (PoolState.STOPPED.value, None)
+
+    def ensure(self, name: str) -> DriverProcess:
+        """The process of a compute pool, started if it was not yet."""
+        driver = self._drivers.get(name)
+        if driver is None:
+            driver = DriverProcess(
+                name,
+                self._settings,
+                on_message=self._handle,
+                on_death=self._driver_ended,
+                command=self._driver_command,
+            )
+            self._drivers[name] = driver
+            driver.start()
+        return driver
+
+    def _handle(self, connection: Connection, message: Message, payload: bytes) -> None:
+        try:
+            self._dispatch(connection, message, payload)
+        except Exception:
+            # What goes wrong with one query must not cost the pool its connection, and with it all others.
+            log.exception("message_not_handled", pool=connection.pool, type=message.type)
+
+    def _dispatch(self, connection: Connection, message: Message, payload: bytes) -> None:
+        match message:
+            case Ready():
+                self._supervisor.wake()
+            case QueryStarted():
+                if self._interactive.knows(message.query_id):
+                    self._interactive.query_started(message.query_id)
+                else:
+                    self._supervisor.query_started(message)
+            case QueryEnded():
+                if self._interactive.knows(message.query_id):
+                    self._interactive.query_ended(message)
+                else:
+                    self._supervisor.query_ended(message)
+            case QueryProgress():
+                self._supervisor.query_progress(message)
+            case Rows():
+                self._interactive.rows(message, payload, connection)
+            case ApplyView():
+                task = asyncio.create_task(self._apply(message, payload, connection))
+                self._applying.add(task)
+                task.add_done_callback(self._applying.discard)
+            case _:
+                log.warning("unexpected_message", pool=connection.pool, type=message.type)
+
+    async def _apply(self, message: ApplyView, payload: bytes, connection: Connection) -> None:
+        error: str | None = None
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self.views.writer, self.views.apply, message, payload)
+        except HeadraceError as failure:
+            error = failure.text()
+        except Exception as failure:
+            # Unanswered, the query would wait for ever.
+            log.exception("view_not_applied", query_id=message.query_id, view=message.view)
+            error = f"the view could not be written: {failure}"
+        connection.send(Ack(sequence=message.sequence, error=error))
+
+    def _driver_ended(self, driver: DriverProcess, reason: str) -> None:
+        self._interactive.driver_ended(driver, reason)
+        self._supervisor.driver_ended(driver.pool, reason)
+
+    def _clean_up(self) -> None:
+        """Remove what a server that was killed has left."""
+        self._checkpoints.remove_all_temporary()
+        for name in ("run", "work"):
+            shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
+        relations = self._catalog.relations()
+        self.views.retain(
+            {relation.id for relation in relations if relation.kind is RelationKind.MATERIALIZED_VIEW}
+        )

@@ -1,0 +1,60 @@
+"""The states of a continuous query, which may follow which, and what a failure leads to. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.catalog.objects import QueryState
+from headrace.core.errors import ErrorDomain
+from headrace.core.settings import Settings
+
+INTERNAL_FAILURES_MAX = 10
+"""Failures of our own in a row, without a batch done in between, after which a query is not restarted any more."""
+
+DRIVER_STABLE_S = 60.0
+"""A driver that was ready for so long has started well: what comes then is a first failure again."""
+
+_S = QueryState
+TRANSITIONS: dict[QueryState, frozenset[QueryState]] = {
+    _S.STARTING: frozenset({_S.RUNNING, _S.RESTARTING, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED}),
+    _S.RUNNING: frozenset({_S.STARTING, _S.RESTARTING, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED}),
+    _S.RESTARTING: frozenset({_S.STARTING, _S.RUNNING, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED}),
+    # These three run again only when a user asks for that with RESTART, which is a start.
+    _S.ERRORED: frozenset({_S.STARTING, _S.TERMINATED}),
+    _S.TERMINATE_REQUESTED: frozenset({_S.STARTING, _S.TERMINATED}),
+    _S.TERMINATED: frozenset({_S.STARTING}),
+}
+"""State to the states that may follow it. Staying in a state (with another message) is always allowed."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The state after a failure, and the milliseconds before the next start where there is one."""
+
+    state: QueryState
+    delay_ms: int = 0
+
+
+def may_follow(state: QueryState, following: QueryState) -> bool:
+    """Whether `following` may come after `state`."""
+    return state is following or following in TRANSITIONS[state]
+
+
+def on_failure(domain: ErrorDomain, failures: int, settings: Settings) -> Decision:
+    """What becomes of a query that failed for the `failures`-th time (from 1) in a row without progress."""
+    if domain is ErrorDomain.USER:
+        return Decision(QueryState.ERRORED)
+    if domain is ErrorDomain.INTERNAL and failures > INTERNAL_FAILURES_MAX:
+        return Decision(QueryState.ERRORED)
+    return Decision(QueryState.RESTARTING, backoff_ms(failures, settings))
+
+
+def driver_failures(before: int, up_s: float) -> int:
+    """How often in a row a driver has failed, now that it ended after having been ready for `up_s` seconds."""
+    return 1 if up_s >= DRIVER_STABLE_S else before + 1
+
+
+def backoff_ms(failures: int, settings: Settings) -> int:
+    """The delay after the `failures`-th failure in a row: doubles from the first to the longest of the settings."""
+    exponent = min(max(failures, 1) - 1, 30)
+    return min(settings.restart_backoff_ms << exponent, settings.restart_backoff_max_ms)

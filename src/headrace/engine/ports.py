@@ -1,0 +1,35 @@
+"""What supervisor and interactive queries need of their surroundings."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.catalog.catalog import Catalog
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.engine.pools import DriverProcess
+from headrace.planner.physical import ReadEntity, SparkPlan, WriteEntity
+
+
+class Pools(Protocol):
+    """The compute pools' processes."""
+
+    def ensure(self, name: str) -> DriverProcess:
+        """The process of a pool, started if it is not; `ready` says whether it takes queries yet."""
+        ...
+
+
+def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
+    """The properties (secrets included) of every store that `plan` names. Raises UserError 3D006 for one that was dropped."""
+    names = {step.store for step in plan.steps if isinstance(step, ReadEntity | WriteEntity)}
+    found: dict[str, dict[str, str]] = {}
+    for name in sorted(names):
+        store = catalog.store(name)
+        if store is None:
+            raise UserError(
+                SqlState.STORE_NOT_FOUND,
+                f"the store {name!r} of the query does not exist any more",
+                hint="Create it again, then RESTART the query.",
+            )
+        found[name] = dict(store.properties)
+    return found

@@ -1,0 +1,161 @@
+"""The messages between the control plane and a compute pool's Spark driver, and how they cross the process border.
+
+Transport: one Unix socket per pool; the server listens, the driver connects. A frame is two big-endian unsigned 32-bit lengths
+(JSON, payload), the JSON of one message, and the payload (bytes; most messages have none). Both sides see the other's death as the end
+of the socket. The driver waits for an `Ack` of each `Rows` and `ApplyView`: that wait is the back-pressure and the commit.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from headrace.planner.physical import SparkPlan
+
+FRAME_HEADER = struct.Struct(">II")
+FRAME_BYTES_MAX = 256 * 1024 * 1024
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# --- server to driver
+
+
+class StartQuery(_Message):
+    """Run a plan. `stores` holds the properties (secrets included) of every store that the plan names; never logged."""
+
+    type: Literal["start_query"] = "start_query"
+    query_id: str
+    generation: int
+    plan: SparkPlan
+    checkpoint: str
+    stores: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
+    checkpoint_interval_ms: int = 10_000
+
+
+class StopQuery(_Message):
+    """End a query; answered by `QueryEnded`. Unknown ids are answered too."""
+
+    type: Literal["stop_query"] = "stop_query"
+    query_id: str
+
+
+class Shutdown(_Message):
+    """Stop every query and exit."""
+
+    type: Literal["shutdown"] = "shutdown"
+
+
+class Ack(_Message):
+    """Answer to the `Rows` or `ApplyView` of that `sequence`; `error` ends the query, `stop` ends it without one."""
+
+    type: Literal["ack"] = "ack"
+    sequence: int
+    error: str | None = None
+    stop: bool = False
+
+
+# --- driver to server
+
+
+class Ready(_Message):
+    """The Spark session is warm and queries are accepted; the first message of a driver."""
+
+    type: Literal["ready"] = "ready"
+    pid: int
+    spark_version: str
+    start_ms: int
+
+
+class QueryStarted(_Message):
+    """The streaming query runs (its first batch may not have ended)."""
+
+    type: Literal["query_started"] = "query_started"
+    query_id: str
+    generation: int
+
+
+class QueryProgress(_Message):
+    """What one batch did. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late."""
+
+    type: Literal["query_progress"] = "query_progress"
+    query_id: str
+    batch_id: int
+    input_rows: int
+    input_rows_per_second: float
+    batch_duration_ms: int
+    watermark_ms: int | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0
+    detail: dict[str, object] = Field(default_factory=dict)
+
+
+class QueryEnded(_Message):
+    """The query is over: stopped (no `error`), finished (bounded), or failed.
+
+    `domain` is `user`, `external` or `internal` (core.errors.ErrorDomain) and decides whether the supervisor restarts it.
+    """
+
+    type: Literal["query_ended"] = "query_ended"
+    query_id: str
+    generation: int
+    error: str | None = None
+    hint: str | None = None
+    sqlstate: str | None = None
+    domain: Literal["user", "external", "internal"] | None = None
+
+
+class Rows(_Message):
+    """Rows of an interactive query; payload: a JSON array of rows of wire text (`core.resultset.cell`), which the server passes on."""
+
+    type: Literal["rows"] = "rows"
+    sequence: int
+    query_id: str
+    batch_id: int
+
+
+class ApplyView(_Message):
+    """One epoch of a materialized view; payload: Arrow IPC stream of the plan's columns (and `deleted`).
+
+    Applied in one transaction with `epoch`; an epoch that was applied before is acknowledged and skipped.
+    """
+
+    type: Literal["apply_view"] = "apply_view"
+    sequence: int
+    query_id: str
+    view: str
+    epoch: int
+    key_columns: list[str]
+    deleted: str | None = None
+
+
+Message = Annotated[
+    StartQuery
+    | StopQuery
+    | Shutdown
+    | Ack
+    | Ready
+    | QueryStarted
+    | QueryProgress
+    | QueryEnded
+    | Rows
+    | ApplyView,
+    Field(discriminator="type"),
+]
+_MESSAGES: TypeAdapter[Message] = TypeAdapter(Message)
+
+
+def encode_frame(message: Message, payload: bytes = b"") -> bytes:
+    """One frame."""
+    body = message.model_dump_json().encode()
+    return FRAME_HEADER.pack(len(body), len(payload)) + body + payload
+
+
+def decode_message(body: bytes) -> Message:
+    """The message of a frame's JSON; raises pydantic.ValidationError."""
+    return _MESSAGES.validate_json(body)

@@ -1,0 +1,303 @@
+"""Continuous queries: makes what the drivers run equal to what the catalog wants, again and again.
+
+Level-triggered: each pass compares the catalog with what is known to run and does the next step of each difference. Nothing depends
+on having seen an event, so that a server which was killed goes on from its catalog alone. Every change of state is recorded there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+from pydantic import Field, ValidationError
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import DesiredState, Query, QueryState
+from headrace.core.errors import ErrorDomain, HeadraceError, UserError
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.lifecycle import may_follow, on_failure
+from headrace.engine.ports import Pools, stores_of
+from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, StartQuery, StopQuery
+from headrace.planner.physical import SparkPlan
+
+log = structlog.get_logger()
+
+
+class QueryMetrics(QueryProgress):
+    """A query's last batch, and sums since the server started."""
+
+    input_rows_total: int = Field(0, description="Rows read since the server started.")
+    late_rows_total: int = Field(0, description="Rows dropped as too late since the server started.")
+
+
+@dataclass
+class _Run:
+    """A query that a driver was told to run."""
+
+    generation: int
+    pool: str
+    running: bool = False
+    stop_by: float | None = None
+    """When it must have ended, by the monotonic clock; None while nobody has asked it to."""
+
+    @property
+    def stopping(self) -> bool:
+        return self.stop_by is not None
+
+
+@dataclass
+class _Record:
+    """What is remembered of a query between its runs."""
+
+    run: _Run | None = None
+    failures: int = 0
+    last_batch: int = -1
+    not_before: float = 0.0
+    generation: int = 0
+    metrics: QueryMetrics | None = field(default=None, repr=False)
+
+
+class Supervisor:
+    """The continuous queries of one server."""
+
+    def __init__(self, catalog: Catalog, settings: Settings, pools: Pools, checkpoints: Checkpoints) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._pools = pools
+        self._checkpoints = checkpoints
+        self._records: dict[str, _Record] = {}
+        self._woken = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin to reconcile."""
+        self._loop = asyncio.create_task(self._reconcile_always(), name="supervisor")
+
+    async def stop(self) -> None:
+        """Leave everything as it is: the catalog goes on saying what is wanted, however queries end from now on."""
+        self._stopping = True
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+            self._loop = None
+
+    def wake(self) -> None:
+        """Reconcile now instead of at the next interval."""
+        self._woken.set()
+
+    def metrics(self, query_id: str) -> QueryMetrics | None:
+        """The last progress of a query; None before its first batch since the server started."""
+        record = self._records.get(query_id)
+        return record.metrics if record else None
+
+    def forget(self, query_id: str) -> None:
+        """Drop what is remembered of a query that is never to run again."""
+        self._records.pop(query_id, None)
+
+    # --- what drivers say
+
+    def query_started(self, message: QueryStarted) -> None:
+        """The query runs."""
+        record, query = self._records.get(message.query_id), self._catalog.query(message.query_id)
+        if (
+            record is None
+            or query is None
+            or record.run is None
+            or record.run.generation != message.generation
+        ):
+            return
+        record.run.running = True
+        if not record.run.stopping:
+            self._becomes(query, QueryState.RUNNING)
+
+    def query_progress(self, message: QueryProgress) -> None:
+        """The query did something: failures before it no longer count."""
+        record = self._records.get(message.query_id)
+        if record is None or record.run is None:
+            return
+        if message.batch_id > record.last_batch:
+            record.last_batch = message.batch_id
+            record.failures = 0
+        earlier = record.metrics
+        record.metrics = QueryMetrics(
+            **dict(message),
+            input_rows_total=message.input_rows + (earlier.input_rows_total if earlier else 0),
+            late_rows_total=message.late_rows + (earlier.late_rows_total if earlier else 0),
+        )
+
+    def query_ended(self, message: QueryEnded) -> None:
+        """The query is over, for one of four reasons: terminated, stopped to be started anew, bounded and done, failed."""
+        record, query = self._records.get(message.query_id), self._catalog.query(message.query_id)
+        if record is None or query is None or record.run is None or not _is_end_of(message, record.run):
+            return
+        stopping, record.run = record.run.stopping, None
+        if self._stopping and query.desired_state is DesiredState.RUNNING:
+            # The driver ends all its queries because the server ends: none has failed, and none is done.
+            return
+        if query.desired_state is DesiredState.TERMINATED:
+            self._becomes(query, QueryState.TERMINATED)
+        elif stopping:
+            self._becomes(query, QueryState.STARTING)
+        elif message.error is not None:
+            hint = f"\nHint: {message.hint}" if message.hint else ""
+            domain = ErrorDomain(message.domain or "internal")
+            self._failed(query, record, domain, f"{message.error}{hint}", sqlstate=message.sqlstate)
+        elif SparkPlan.from_json(query.plan).bounded:
+            self._catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+            self._becomes(query, QueryState.TERMINATED)
+        else:
+            self._failed(query, record, ErrorDomain.INTERNAL, "the query ended though nobody asked it to")
+        self.wake()
+
+    def driver_ended(self, pool: str, reason: str) -> None:
+        """Every query of the pool is started again with the pool: whichever of them it was, the others are not to blame."""
+        for query_id, record in self._records.items():
+            if record.run is None or record.run.pool != pool:
+                continue
+            record.run = None
+            query = self._catalog.query(query_id)
+            if query is None:
+                continue
+            if query.desired_state is DesiredState.TERMINATED:
+                self._becomes(query, QueryState.TERMINATED, reason)
+            else:
+                self._becomes(query, QueryState.RESTARTING, reason, restarts=query.restarts + 1)
+        self.wake()
+
+    # --- reconciliation
+
+    async def _reconcile_always(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                self._reconcile_all()
+            except Exception:
+                # A catalog that cannot be read now may be so at the next pass.
+                log.exception("not_reconciled")
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes together with the event.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.reconcile_interval_ms / 1000):
+                    await self._woken.wait()
+
+    def _reconcile_all(self) -> None:
+        for query in self._catalog.unfinished_queries():
+            try:
+                self._reconcile(query)
+            except Exception:
+                # One query that we cannot handle must not keep the others from running.
+                log.exception("query_not_reconciled", query_id=query.id)
+
+    def _reconcile(self, query: Query) -> None:
+        if query.desired_state is DesiredState.TERMINATED:
+            self._terminate(query)
+            return
+        record = self._records.setdefault(query.id, _Record())
+        if record.generation != query.generation:
+            record.generation = query.generation
+            record.failures, record.not_before = 0, 0.0
+        if record.run is not None:
+            if record.run.generation != query.generation:
+                self._stop(query.id, record.run)
+        elif query.actual_state is not QueryState.ERRORED and time.monotonic() >= record.not_before:
+            self._start(query, record)
+
+    def _terminate(self, query: Query) -> None:
+        record = self._records.get(query.id)
+        if record is not None and record.run is not None:
+            if query.actual_state is not QueryState.TERMINATE_REQUESTED:
+                self._becomes(query, QueryState.TERMINATE_REQUESTED)
+            self._stop(query.id, record.run)
+        elif query.actual_state is not QueryState.TERMINATED:
+            self._becomes(query, QueryState.TERMINATED)
+
+    def _start(self, query: Query, record: _Record) -> None:
+        driver = self._pools.ensure(query.compute_pool)
+        if query.actual_state not in (QueryState.STARTING, QueryState.RESTARTING):
+            self._becomes(query, QueryState.RESTARTING, "the server was started again")
+        if not driver.ready:
+            if driver.message is not None and query.message != driver.message:
+                self._becomes(query, QueryState.RESTARTING, driver.message)
+            return
+        try:
+            message = self._start_message(query)
+        except HeadraceError as error:
+            self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
+            return
+        if driver.send(message):
+            record.run = _Run(query.generation, query.compute_pool)
+
+    def _start_message(self, query: Query) -> StartQuery:
+        try:
+            plan = SparkPlan.from_json(query.plan)
+        except ValidationError as error:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the stored plan of the query is not of this version of Headrace ({error.error_count()} differences)",
+                hint="TERMINATE it and create it again.",
+            ) from error
+        return StartQuery(
+            query_id=query.id,
+            generation=query.generation,
+            plan=plan,
+            checkpoint=str(self._checkpoints.path(query.id)),
+            stores=stores_of(plan, self._catalog),
+            checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
+        )
+
+    def _stop(self, query_id: str, run: _Run) -> None:
+        driver = self._pools.ensure(run.pool)
+        if run.stop_by is None:
+            # Without a driver to hear it, `driver_ended` comes and does the same.
+            driver.send(StopQuery(query_id=query_id))
+            run.stop_by = time.monotonic() + self._settings.stop_timeout_ms / 1000
+        elif time.monotonic() >= run.stop_by:
+            # Spark cannot end it. The pool's other queries pay with a restart from their checkpoints.
+            driver.kill(
+                f"the driver was killed: the query {query_id} had not ended {self._settings.stop_timeout_ms} ms after it was told to"
+            )
+
+    def _failed(
+        self, query: Query, record: _Record, domain: ErrorDomain, message: str, *, sqlstate: str | None = None
+    ) -> None:
+        record.failures += 1
+        decision = on_failure(domain, record.failures, self._settings)
+        record.not_before = time.monotonic() + decision.delay_ms / 1000
+        again = decision.state is QueryState.RESTARTING
+        log.warning("query_failed", query_id=query.id, domain=domain.value, sqlstate=sqlstate, restart=again)
+        restarts = query.restarts + 1 if again else None
+        self._becomes(query, decision.state, message, sqlstate=sqlstate, restarts=restarts)
+
+    def _becomes(
+        self,
+        query: Query,
+        state: QueryState,
+        message: str | None = None,
+        *,
+        sqlstate: str | None = None,
+        restarts: int | None = None,
+    ) -> None:
+        if not may_follow(query.actual_state, state):
+            log.error(
+                "unexpected_transition",
+                query_id=query.id,
+                state=query.actual_state.value,
+                following=state.value,
+            )
+        self._catalog.record_query_state(
+            query.id, state, message=message, sqlstate=sqlstate, restarts=restarts
+        )
+        log.info("query_state", query_id=query.id, state=state.value, pool=query.compute_pool)
+
+
+def _is_end_of(message: QueryEnded, run: _Run) -> bool:
+    """Whether `message` speaks of `run`: a driver answers StopQuery of a query that it does not know with generation 0.
+
+    Such an answer may arrive late: after the query ended by itself, when its next run has already begun.
+    """
+    return message.generation == run.generation or (message.generation == 0 and run.stopping)

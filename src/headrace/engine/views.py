@@ -1,0 +1,249 @@
+"""Materialized views, kept in an embedded DuckDB file that this process owns. See docs/adr/0010.
+
+A view is one table named by the view's id. One row of `__epochs` per query and view says which epoch was applied last; it is written in
+the transaction that applies the epoch, so that an epoch which arrives again after a crash changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from headrace.core.errors import InternalError, UserError
+from headrace.core.names import quote
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import parse_type
+from headrace.engine.protocol import ApplyView
+from headrace.planner.duckdb_sql import type_name
+from headrace.planner.physical import Column
+
+MEMORY_MB = 64
+READER_THREADS = 2
+ROWS_MAX = 100_000
+QUERY_TIMEOUT_S = 15.0
+"""Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
+_EPOCHS = "__epochs"
+_BATCH = "__batch"
+
+
+class ViewStore:
+    """The views of one server. Safe to use from any thread: writes are one at a time, reads see a snapshot.
+
+    Call `query` in one of `readers` and `apply` in `writer`: both may take long, and threads that others wait for are none of theirs.
+    """
+
+    def __init__(self, path: Path, *, memory_mb: int = MEMORY_MB, rows_max: int = ROWS_MAX) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="views-read")
+        self.writer = ThreadPoolExecutor(1, thread_name_prefix="views-write")
+        self._rows_max = rows_max
+        self._reading: set[duckdb.DuckDBPyConnection] = set()
+        self._closing = False
+        self._writing = threading.Lock()
+        self._database = duckdb.connect(
+            str(path),
+            config={
+                "memory_limit": f"{memory_mb}MB",
+                "threads": 1,
+                "preserve_insertion_order": "false",
+                # What reaches this engine was compiled from checked SQL; should that ever fail, there is nothing here to reach.
+                "enable_external_access": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "python_enable_replacements": "false",
+                "lock_configuration": "true",
+            },
+        )
+        self._database.execute(
+            f"CREATE TABLE IF NOT EXISTS {_EPOCHS} (query_id VARCHAR, view VARCHAR, epoch BIGINT)"
+        )
+
+    def create(self, view_id: str, columns: Sequence[Column], key_columns: Sequence[str]) -> None:
+        """Make an empty view; `key_columns` must be among `columns`. A view that exists already is left as it is."""
+        missing = set(key_columns) - {column.name for column in columns}
+        if missing:
+            raise InternalError(f"the key columns {sorted(missing)} are not columns of the view {view_id}")
+        described = ", ".join(
+            f"{quote(column.name)} {type_name(parse_type(column.type))}" for column in columns
+        )
+        with self._writing:
+            self._database.execute(f"CREATE TABLE IF NOT EXISTS {quote(view_id)} ({described})")
+
+    def drop(self, view_id: str) -> None:
+        """Remove a view and what is known of its epochs; one that does not exist is no error."""
+        with self._writing, _Transaction(self._database):
+            self._database.execute(f"DROP TABLE IF EXISTS {quote(view_id)}")
+            self._database.execute(f"DELETE FROM {_EPOCHS} WHERE view = ?", [view_id])  # noqa: S608 - a constant
+
+    def retain(self, view_ids: Collection[str]) -> None:
+        """Drop every view but these: what a crash between making a view and recording it has left."""
+        found = self._database.cursor().execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        for (name,) in found:
+            if name != _EPOCHS and name not in view_ids:
+                self.drop(name)
+
+    def apply(self, message: ApplyView, payload: bytes) -> bool:
+        """Apply one epoch, an Arrow IPC stream, in one transaction; False when it was applied before.
+
+        With key columns a row replaces the one of its key, or removes it where `message.deleted` is true; a key comes once in an
+        epoch. Without them rows are appended. Raises InternalError for a view that does not exist or rows that do not fit it.
+        """
+        with self._writing:
+            if self._applied(message) >= message.epoch:
+                return False
+            try:
+                with _Transaction(self._database):
+                    self._merge(message, payload)
+                    self._remember(message)
+            except duckdb.Error as error:
+                raise InternalError(
+                    f"epoch {message.epoch} of the view {message.view} was not applied: {error}"
+                ) from error
+        return True
+
+    def query(
+        self, sql: str, timeout_s: float = QUERY_TIMEOUT_S
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Column names and rows of a SELECT in DuckDB's SQL, as of one moment.
+
+        Raises UserError when its data does not allow it, 53000 for too much memory or too many rows, 57014 when it takes too long.
+        """
+        cursor = self._database.cursor()
+        self._reading.add(cursor)
+        timer = threading.Timer(timeout_s, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            cursor.execute(sql)
+            names = tuple(column[0] for column in cursor.description or ())
+            found = cursor.fetchmany(self._rows_max + 1)
+            if len(found) > self._rows_max:
+                raise UserError(
+                    SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                    f"the query of materialized views has more than {self._rows_max} rows",
+                    hint=f"Add LIMIT {self._rows_max}, or raise HEADRACE_SNAPSHOT_ROWS_MAX.",
+                )
+            return names, found
+        except duckdb.InterruptException as error:
+            if self._closing:
+                raise UserError(SqlState.CANCELLED, "the server is being stopped") from error
+            raise UserError(
+                SqlState.TIMEOUT,
+                f"the query of materialized views took longer than {timeout_s:g} s",
+                hint="Aggregate in the view's own query, or join on a condition that fewer rows meet.",
+            ) from error
+        except duckdb.OutOfMemoryException as error:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                "the query needs more memory than views may use",
+                hint="Select fewer rows or columns, or aggregate in the view's own query.",
+            ) from error
+        except duckdb.DataError as error:
+            raise UserError(
+                SqlState.DATA_EXCEPTION,
+                f"a value does not fit the query: {_in_short(error)}",
+                hint="TRY_CAST gives NULL where CAST fails."
+                if isinstance(error, duckdb.ConversionException)
+                else None,
+            ) from error
+        except duckdb.Error as error:
+            raise InternalError(f"the views cannot answer the query: {error}") from error
+        finally:
+            timer.cancel()
+            timer.join()
+            self._reading.discard(cursor)
+            cursor.close()
+
+    def close(self) -> None:
+        """End the queries, write everything out and release the file."""
+        self._closing = True
+        for cursor in self._reading.copy():
+            cursor.interrupt()
+        self.readers.shutdown(cancel_futures=True)
+        self.writer.shutdown()
+        with self._writing:
+            self._database.close()
+
+    def _applied(self, message: ApplyView) -> int:
+        row = self._database.execute(
+            f"SELECT max(epoch) FROM {_EPOCHS} WHERE query_id = ? AND view = ?",  # noqa: S608 - a constant
+            [message.query_id, message.view],
+        ).fetchone()
+        return -1 if row is None or row[0] is None else int(row[0])
+
+    def _remember(self, message: ApplyView) -> None:
+        key = [message.query_id, message.view]
+        self._database.execute(f"DELETE FROM {_EPOCHS} WHERE query_id = ? AND view = ?", key)  # noqa: S608
+        self._database.execute(f"INSERT INTO {_EPOCHS} VALUES (?, ?, ?)", [*key, message.epoch])  # noqa: S608
+
+    def _merge(self, message: ApplyView, payload: bytes) -> None:
+        import pyarrow
+
+        view = quote(message.view)
+        batch = _plain_times(pyarrow.ipc.open_stream(payload).read_all())
+        described = self._database.execute(f"SELECT * FROM {view} LIMIT 0").description or []  # noqa: S608
+        columns = ", ".join(quote(column[0]) for column in described)
+        self._database.register(_BATCH, batch)
+        try:
+            if message.key_columns:
+                # The key may be NULL (a group may), which no PRIMARY KEY allows.
+                same = " AND ".join(
+                    f"{view}.{quote(key)} IS NOT DISTINCT FROM {_BATCH}.{quote(key)}"
+                    for key in message.key_columns
+                )
+                self._database.execute(f"DELETE FROM {view} USING {_BATCH} WHERE {same}")  # noqa: S608
+            kept = f" WHERE {quote(message.deleted)} IS NOT TRUE" if message.deleted else ""
+            self._database.execute(f"INSERT INTO {view} ({columns}) SELECT {columns} FROM {_BATCH}{kept}")  # noqa: S608
+        finally:
+            self._database.unregister(_BATCH)
+
+
+class _Transaction:
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._database.commit()
+        else:
+            self._database.rollback()
+
+
+def _in_short(error: duckdb.Error) -> str:
+    """DuckDB's sentence without its kind and without the SQL that we wrote for it."""
+    sentence = str(error).partition("\n\nLINE ")[0].partition("Error: ")[2] or str(error)
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _plain_times(table: Any) -> Any:
+    """`table` without time zones: Spark's times are UTC whatever zone they carry."""
+    import pyarrow
+
+    schema = pyarrow.schema([field.with_type(_without_zone(field.type)) for field in table.schema])
+    return table if schema.equals(table.schema) else table.cast(schema)
+
+
+def _without_zone(kind: Any) -> Any:
+    import pyarrow
+
+    types = pyarrow.types
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return pyarrow.timestamp(kind.unit)
+    if types.is_struct(kind):
+        return pyarrow.struct([field.with_type(_without_zone(field.type)) for field in kind])
+    if types.is_list(kind):
+        return pyarrow.list_(kind.value_field.with_type(_without_zone(kind.value_type)))
+    if types.is_map(kind):
+        return pyarrow.map_(
+            kind.key_field.with_type(_without_zone(kind.key_type)),
+            kind.item_field.with_type(_without_zone(kind.item_type)),
+        )
+    return kind

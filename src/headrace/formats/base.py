@@ -1,0 +1,63 @@
+"""What a decoder and an encoder are told, free of any plan and of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.core.schema import Column
+from headrace.core.types import DataType
+
+ValueFormat = Literal["json"]
+KeyFormat = Literal["json", "primitive"]
+TimestampFormat = Literal["sql", "iso8601"]
+
+BAD_RECORD = "HEADRACE_BAD_RECORD"
+"""Begins the message of the exception that ends a query at a record that cannot be decoded; JSON follows."""
+
+MALFORMED_COLUMN = "__malformed"
+"""Where a parser puts the text of a record that it could not read."""
+
+EXCERPT_CHARACTERS = 4096
+"""So much of such a record comes with the exception, for saying what is wrong with it."""
+
+HIDDEN_COLUMNS = (
+    "__rowtime",
+    "__rowkey",
+    "__deleted",
+    "__topic",
+    "__partition",
+    "__offset",
+    "__timestamp_type",
+)
+"""What a decoder gives beside the declared columns."""
+
+
+@dataclass(frozen=True)
+class DecodeSpec:
+    """Records to columns. See `planner.physical.DecodeRows`; `skip_errors` is its `on_error = ignore`."""
+
+    columns: tuple[Column, ...]
+    value_format: ValueFormat = "json"
+    key_format: KeyFormat | None = None
+    key_type: DataType | None = None
+    key_columns: tuple[str, ...] = ()
+    timestamp: str | None = None
+    upsert: bool = False
+    skip_errors: bool = False
+
+
+@dataclass(frozen=True)
+class EncodeSpec:
+    """Columns to records. See `planner.physical.EncodeRows`.
+
+    The key is `key_expression` (Spark SQL) where that is given, else `key_columns`.
+    """
+
+    columns: tuple[Column, ...]
+    value_format: ValueFormat = "json"
+    key_format: KeyFormat | None = None
+    key_columns: tuple[str, ...] = ()
+    key_expression: str | None = None
+    timestamp_format: TimestampFormat = "sql"
+    deleted: str | None = None

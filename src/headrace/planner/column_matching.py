@@ -1,0 +1,90 @@
+"""INSERT INTO: which output column goes into which column of the sink."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.analyzer.coercion import as_type
+from headrace.analyzer.expressions import ColumnReference, Literal
+from headrace.analyzer.logical import (
+    Aggregate,
+    Item,
+    Limit,
+    LogicalNode,
+    LogicalPlan,
+    Project,
+    Sort,
+    Subquery,
+)
+from headrace.analyzer.typing import assignable
+from headrace.core.errors import Span, UserError
+from headrace.core.names import printed
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+
+
+def output_items(root: LogicalNode) -> tuple[Item, ...]:
+    """The output columns of a plan with what computes them."""
+    while isinstance(root, Sort | Limit):
+        root = root.input
+    if isinstance(root, Project | Aggregate):
+        return root.items
+    alias = "__rows"
+    (source,) = Subquery(root, alias).sources
+    return tuple(
+        Item(
+            column.name,
+            ColumnReference(source=alias, column=column.name, type=column.type, nullable=column.nullable),
+        )
+        for column in source.schema.columns
+    )
+
+
+def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
+    """The plan with exactly the columns of `target`, cast to its types.
+
+    Columns match by name when every output name is a column of `target`, else by position; nullable columns that are not given
+    become NULL. Raises UserError 42804 (count, type, a missing NOT NULL column).
+    """
+    items = output_items(logical.root)
+    names = {item.name for item in items}
+    if names <= set(target.names):
+        chosen = {item.name: item for item in items}
+    elif len(items) == len(target.columns):
+        chosen = {column.name: item for column, item in zip(target.columns, items, strict=True)}
+    else:
+        strange = sorted(names - set(target.names))
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the query gives {len(items)} columns, the sink has {len(target.columns)}; "
+            f"the sink has no column {', '.join(map(printed, strange))}",
+            hint=f"Select {', '.join(map(printed, target.names))}.",
+            span=logical.span,
+        )
+    result = tuple(_assigned(column, chosen.get(column.name), logical.span) for column in target.columns)
+    renamed = {chosen[column.name].name: column.name for column in target.columns if column.name in chosen}
+    root = logical.root
+    if isinstance(root, Project | Aggregate):
+        key = tuple(renamed[name] for name in root.key if name in renamed)
+        return replace(logical, root=replace(root, items=result, key=key))
+    return replace(logical, root=Project(Subquery(root, "__rows"), result))
+
+
+def _assigned(column: Column, item: Item | None, span: Span | None) -> Item:
+    if item is None:
+        if not column.nullable:
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"the column {printed(column.name)} of the sink is NOT NULL, and the query does not give it",
+                hint=f"Add … AS {printed(column.name)} to the SELECT list.",
+                span=span,
+            )
+        return Item(column.name, Literal(type=column.type, text=None))
+    if not assignable(item.expression.type, column.type):
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the column {printed(column.name)} of the sink is {column.type}, the query gives {item.expression.type}",
+            hint=f"Use CAST(… AS {column.type}).",
+            span=item.expression.span or span,
+        )
+    return Item(column.name, as_type(item.expression, column.type))

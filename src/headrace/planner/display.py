@@ -1,0 +1,36 @@
+"""Expressions as the dialect writes them, for EXPLAIN."""
+
+from __future__ import annotations
+
+from headrace.analyzer.expressions import ColumnReference
+from headrace.analyzer.functions import OPERATORS_BY_NAME
+from headrace.analyzer.functions.signature import Function, Template
+from headrace.core.names import printed
+from headrace.planner.expression_sql import Dialect, ExpressionSql
+from headrace.sql.ast import duration_text, quoted_text
+
+
+def _template(function: Function) -> Template:
+    if function.infix is not None:
+        return f"({{0}} {function.infix} {{1}})"
+    if OPERATORS_BY_NAME.get(function.name) is function and function.spark is not None:
+        return "{0}[{1}]" if function.name == "ELEMENT_AT" else function.spark
+    return f"{function.name}({{*}})"
+
+
+def _column(reference: ColumnReference) -> str:
+    if reference.column.startswith("__"):
+        return f"{reference.column.removeprefix('__')}({printed(reference.source)})"
+    return f"{printed(reference.source)}.{printed(reference.column)}"
+
+
+DISPLAY = Dialect(
+    identifier=printed,
+    text=quoted_text,
+    type_name=str,
+    template=_template,
+    time_as_text=lambda operand, _kind: f"CAST({operand} AS VARCHAR)",
+    interval=lambda milliseconds: f"INTERVAL '{duration_text(milliseconds)}'",
+)
+SHOWN = ExpressionSql(DISPLAY, _column)
+"""The printer of expressions for people."""

@@ -1,0 +1,336 @@
+"""A plan in words: EXPLAIN's text, and the JSON of DESCRIBE <statement>."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.analyzer.logical import (
+    Aggregate,
+    Filter,
+    IntervalJoin,
+    Limit,
+    LogicalNode,
+    LogicalPlan,
+    Project,
+    Scan,
+    SnapshotJoin,
+    Sort,
+    Subquery,
+    TemporalJoin,
+    TimeWindow,
+    Union,
+    Unnest,
+    walk,
+)
+from headrace.catalog.objects import Relation
+from headrace.core.names import printed, quote
+from headrace.planner import physical
+from headrace.planner.display import SHOWN
+from headrace.planner.plan import needs_event_time
+from headrace.planner.sinks import EntitySink, Sink, ViewSink
+from headrace.planner.snapshot import compile_snapshot
+from headrace.sql.ast import duration_text
+
+
+def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: Sink | None = None) -> str:
+    """What EXPLAIN answers: several lines, from what the user asked for down to the steps that run.
+
+    Without `plan` (a query of materialized views) it is the logical plan and the DuckDB query.
+    """
+    lines = list(_output(logical, sink))
+    if logical.snapshot:
+        lines += ["Mode: snapshot", "  because every source is a materialized view"]
+    if plan is not None:
+        lines += _running(plan, sink)
+        lines += _sources(logical)
+        lines += _state(logical)
+    lines += ["", "Logical plan:", *_tree(logical.root, 1, changes=not logical.snapshot)]
+    if plan is not None:
+        lines += ["", "Spark plan:", *_steps(plan)]
+    elif logical.snapshot:
+        lines += ["", "View query:", *_indented(compile_snapshot(logical).sql)]
+    return "\n".join(lines)
+
+
+# --- what comes out
+
+
+def _output(logical: LogicalPlan, sink: Sink | None) -> Iterator[str]:
+    key = logical.schema.primary_key
+    keyed = f", primary key ({', '.join(map(printed, key))})" if key else ""
+    yield (
+        "Output: RESULT SET"
+        if logical.snapshot
+        else f"Output: {logical.kind.name} ({logical.change.value}{keyed})"
+    )
+    for column in logical.schema.columns:
+        yield f"  {printed(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
+    match sink:
+        case EntitySink():
+            made = "" if sink.creation is None else _creation(sink.creation)
+            yield f"Sink: {sink.kind.value} {sink.relation}, entity {sink.entity} of store {printed(sink.store)}{made}"
+            yield f"  value {sink.format.value_format.upper()}, key {_key(sink)}"
+        case ViewSink():
+            rows = (
+                f"rows are upserted by {', '.join(sink.key_columns)}"
+                if sink.key_columns
+                else "rows are appended"
+            )
+            yield f"Sink: materialized view {sink.relation}; {rows}"
+
+
+def _creation(creation: object) -> str:
+    options = dict(creation) if isinstance(creation, dict) else {}
+    partitions, replicas = options.get("topic.partitions"), options.get("topic.replicas")
+    replicated = f", {replicas} replica{'' if replicas == '1' else 's'}" if replicas else ""
+    return (
+        f", which will be created with {partitions} partition{'' if partitions == '1' else 's'}{replicated}"
+    )
+
+
+def _key(sink: EntitySink) -> str:
+    if sink.format.key_format is None:
+        return "none"
+    what = (
+        "carried through from the source"
+        if sink.carried_key
+        else ", ".join(map(printed, sink.format.key_columns))
+    )
+    return f"{sink.format.key_format.upper()} ({what})"
+
+
+def _running(plan: physical.SparkPlan, sink: Sink | None) -> Iterator[str]:
+    mode = plan.mode.replace("_", "-")
+    yield f"Mode: {mode}"
+    for reason in plan.reasons:
+        yield f"  because {reason.removeprefix(f'{mode}: ')}"
+    match sink:
+        case EntitySink():
+            yield f"Delivery: {sink.guarantee.replace('_', '-')}"
+        case ViewSink():
+            yield "Delivery: exactly-once, in the view's own transactions"
+        case _:
+            yield "Delivery: to the client alone while it reads; nothing is kept"
+
+
+def _sources(logical: LogicalPlan) -> Iterator[str]:
+    uses_time = needs_event_time(logical.root)
+    yield "Sources:"
+    for scan in logical.scans:
+        properties, relation = scan.properties, scan.relation
+        alias = "" if scan.alias == relation.name.name else f" AS {printed(scan.alias)}"
+        position = properties.starting_position
+        if properties.starting_timestamp_ms is not None and position == "timestamp":
+            position = f"timestamp {properties.starting_timestamp_ms}"
+        yield (
+            f"  {relation.kind.value} {relation.name}{alias}, entity {relation.entity} "
+            f"of store {printed(relation.store or '')}, from {position}"
+        )
+        event_time = properties.event_time
+        yield f"    event time: {printed(event_time.column) if event_time.column else 'time of the record'}"
+        yield f"    watermark: {_watermark(scan) if uses_time else 'none; nothing in this query waits for time'}"
+        if properties.on_error == "ignore":
+            yield "    records that cannot be read are skipped"
+
+
+def _watermark(scan: Scan) -> str:
+    event_time = scan.properties.event_time
+    late = f"less {duration_text(event_time.delay_ms)}" if event_time.delay_ms else "exactly"
+    idle = (
+        f"a partition without records for {duration_text(event_time.idle_timeout_ms)} is not waited for"
+        if event_time.idle_timeout_ms
+        else "a partition without records is waited for (see 'source.idle.timeout.millis')"
+    )
+    return f"the slowest partition's newest event time, {late}; {idle}"
+
+
+def _state(logical: LogicalPlan) -> Iterator[str]:
+    kept = logical.properties.state_ttl_ms
+    lines = []
+    for node in reversed(list(walk(logical.root))):
+        match node:
+            case Aggregate(windowed=True):
+                lines.append("groups of open time windows; freed when the watermark passes a window's end")
+            case Aggregate():
+                lines.append("one row for each group, for ever: it grows with the number of groups")
+            case IntervalJoin():
+                span = duration_text(node.within_ms)
+                lines.append(f"rows of both sides until the watermark is {span} past them")
+            case TemporalJoin():
+                until = (
+                    f"; a key unused for {duration_text(kept)} is freed"
+                    if kept
+                    else ", for ever: they grow with the number of keys"
+                )
+                lines.append(
+                    f"stream rows until both watermarks pass them; versions of {printed(node.right.alias)} by key{until}"
+                )
+    yield "State:" if lines else "State: none"
+    for line in lines:
+        yield f"  {line}"
+
+
+# --- the logical tree
+
+
+def _tree(node: LogicalNode, depth: int, *, changes: bool) -> Iterator[str]:
+    yield f"{'  ' * depth}{_line(node)}{f' [{node.change.value}]' if changes else ''}"
+    for child in node.inputs:
+        yield from _tree(child, depth + 1, changes=changes)
+
+
+def _line(node: LogicalNode) -> str:
+    match node:
+        case Scan():
+            alias = "" if node.alias == node.relation.name.name else f" AS {printed(node.alias)}"
+            return f"Scan {node.relation.name}{alias}"
+        case TimeWindow():
+            advance = (
+                f", advance by {duration_text(node.advance_ms)}" if node.advance_ms != node.size_ms else ""
+            )
+            return f"TimeWindow {node.kind.value} of {duration_text(node.size_ms)}{advance}"
+        case Filter():
+            return f"Filter {SHOWN.bare(node.condition)}"
+        case Project():
+            return f"Project{' distinct' if node.distinct else ''} {_items(node)}"
+        case Aggregate():
+            groups = ", ".join(SHOWN.bare(key) for key in node.group_by) or "all rows"
+            having = f" having {SHOWN.bare(node.having)}" if node.having is not None else ""
+            return f"Aggregate {_items(node)} by {groups}{having}"
+        case IntervalJoin():
+            return f"IntervalJoin {node.kind.value} within {duration_text(node.within_ms)} on {_pairs(node)}"
+        case TemporalJoin():
+            alias = printed(node.right.alias)
+            pairs = zip(node.left_keys, node.right_keys, strict=True)
+            on = " and ".join(f"{SHOWN.bare(left)} = {alias}.{printed(right)}" for left, right in pairs)
+            return f"TemporalJoin {node.kind.value} on {on}"
+        case SnapshotJoin():
+            on = f" on {SHOWN.bare(node.condition)}" if node.condition is not None else ""
+            return f"Join {node.kind.value}{on}"
+        case Unnest():
+            return f"Unnest {SHOWN.bare(node.array)} AS {printed(node.alias)}"
+        case Subquery():
+            return f"Subquery AS {printed(node.alias)}"
+        case Sort():
+            keys = ", ".join(
+                f"{SHOWN.bare(key.expression)}{' desc' if key.descending else ''}" for key in node.keys
+            )
+            return f"Sort {keys}".replace('"".', "")
+        case Limit():
+            return f"Limit {'all' if node.count is None else node.count}{f' offset {node.offset}' if node.offset else ''}"
+        case Union():
+            return f"Union {'distinct' if node.distinct else 'all'}"
+    return type(node).__name__
+
+
+def _items(node: Project | Aggregate) -> str:
+    shown = []
+    for item in node.items:
+        text = SHOWN.bare(item.expression)
+        shown.append(
+            text if text.rpartition(".")[2] == printed(item.name) else f"{text} AS {printed(item.name)}"
+        )
+    return ", ".join(shown)
+
+
+def _pairs(node: IntervalJoin) -> str:
+    pairs = zip(node.left_keys, node.right_keys, strict=True)
+    return " and ".join(f"{SHOWN.bare(left)} = {SHOWN.bare(right)}" for left, right in pairs)
+
+
+# --- the steps
+
+
+def _steps(plan: physical.SparkPlan) -> Iterator[str]:
+    for number, step in enumerate(plan.steps, 1):
+        yield f"  {number}. {step.id}: {_step(step)}"
+        if isinstance(step, physical.SqlTransform):
+            yield from (f"   {line}" for line in _indented(step.sql))
+
+
+def _step(step: physical.Step) -> str:
+    match step:
+        case physical.ReadEntity():
+            return f"read entity {step.entity} of store {printed(step.store)} ({step.connector})"
+        case physical.DecodeRows():
+            errors = (
+                "skip records that cannot be read"
+                if step.on_error == "ignore"
+                else "stop at a record that cannot be read"
+            )
+            return f"decode {step.value_format.upper()} of {step.input}; {errors}"
+        case physical.AssignWatermark():
+            return f"assign watermark to {step.input}"
+        case physical.SqlTransform():
+            return f"Spark SQL over {', '.join(step.inputs)}"
+        case physical.TemporalJoin():
+            return f"temporal join of {step.left} with {step.right} as {printed(step.right_name)}"
+        case physical.EncodeRows():
+            tombstones = f", no value where {step.deleted}" if step.deleted else ""
+            return f"encode {step.input} as {step.value_format.upper()}{tombstones}"
+        case physical.WriteEntity():
+            return f"write {step.input} to entity {step.entity} of store {printed(step.store)}, {step.guarantee.replace('_', '-')}"
+        case physical.WriteView():
+            return f"write {step.input} to view {step.view}"
+        case physical.WriteResults():
+            return f"send {step.input} to the client{f', {step.limit} rows at most' if step.limit is not None else ''}"
+
+
+def _indented(text: str) -> Iterator[str]:
+    return (f"  {line}" for line in text.splitlines())
+
+
+# --- DESCRIBE <statement>
+
+
+@dataclass(frozen=True)
+class RelationFact:
+    """A relation as DESCRIBE <statement> names it: `type` is `stream`, `changelog`, …; `store` is None for a view."""
+
+    type: str
+    database: str
+    schema: str
+    name: str
+    store: str | None
+
+    @staticmethod
+    def of(relation: Relation) -> RelationFact:
+        """The fact of a relation of the catalog."""
+        database, schema, name = relation.name.path
+        return RelationFact(relation.kind.value, database, schema, name, relation.store)
+
+    def plan_entry(self, organization_id: str | None) -> dict[str, str | None]:
+        """The JSON object; with `organization_id` the full name begins with it."""
+        path = [self.database, self.schema, self.name]
+        return {
+            "fqn": ".".join(map(quote, path if organization_id is None else [organization_id, *path])),
+            "type": self.type,
+            "db_name": self.database,
+            "schema_name": self.schema,
+            "name": self.name,
+            "store_name": self.store,
+        }
+
+
+def describe(
+    kind: str,
+    *,
+    ddl: RelationFact | None = None,
+    sink: RelationFact | None = None,
+    sources: tuple[RelationFact, ...] = (),
+    organization_id: str | None = None,
+) -> tuple[str, str]:
+    """The row of DESCRIBE <statement>: kind and plan as JSON text (client-contract, section 6.6).
+
+    `ddl` is the relation that the statement creates; `sink` and `sources` are those of its query, named with `organization_id`.
+    """
+    plan: dict[str, object] = {}
+    if ddl is not None:
+        plan["ddl"] = ddl.plan_entry(None)
+    if sink is not None:
+        plan["sink"] = sink.plan_entry(organization_id)
+    if sources:
+        plan["sources"] = [source.plan_entry(organization_id) for source in sources]
+    return kind, json.dumps(plan)

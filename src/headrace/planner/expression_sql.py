@@ -1,0 +1,142 @@
+"""Typed expressions as SQL text of an engine. What differs between engines is a `Dialect`; the walk is shared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headrace.analyzer.expressions import (
+    INTERVAL,
+    NULL,
+    Call,
+    Case,
+    Cast,
+    ColumnReference,
+    Expression,
+    FieldAccess,
+    Literal,
+    Star,
+)
+from headrace.analyzer.functions.signature import Function, Template
+from headrace.analyzer.typing import is_text
+from headrace.core.errors import InternalError
+from headrace.core.types import BOOLEAN, DATE, DOUBLE, DataType, Decimal, Timestamp, Varchar
+
+_PLACE = re.compile(r"\{(\d+|\*|type)\}")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How an engine writes identifiers, texts, types, times as text, and which template of a function is its own."""
+
+    identifier: Callable[[str], str]
+    text: Callable[[str], str]
+    type_name: Callable[[DataType], str]
+    template: Callable[[Function], Template | None]
+    time_as_text: Callable[[str, Timestamp], str]
+    interval: Callable[[int], str]
+
+
+class ExpressionSql:
+    """Prints expressions; `column` says how a column reference looks at this place of the query."""
+
+    def __init__(self, dialect: Dialect, column: Callable[[ColumnReference], str]) -> None:
+        self.dialect = dialect
+        self._column = column
+
+    def text(self, expression: Expression) -> str:
+        """The SQL of `expression`; operators come in parentheses, so that it can stand anywhere."""
+        match expression:
+            case ColumnReference():
+                return self._column(expression)
+            case Literal():
+                return self._literal(expression)
+            case Call():
+                return self._call(expression)
+            case Cast():
+                return self._cast(expression)
+            case Case():
+                return self._case(expression)
+            case FieldAccess():
+                return f"{self.text(expression.operand)}.{self.dialect.identifier(expression.name)}"
+            case Star():
+                return "*"
+        raise InternalError(f"no SQL for {type(expression).__name__}")
+
+    def bare(self, expression: Expression) -> str:
+        """As `text`, without a pair of parentheses around the whole."""
+        text = self.text(expression)
+        return text[1:-1] if isinstance(expression, Call) and _enclosed(text) else text
+
+    def _literal(self, literal: Literal) -> str:
+        if literal.text is None:
+            return "NULL" if literal.type == NULL else f"CAST(NULL AS {self.dialect.type_name(literal.type)})"
+        if literal.type == INTERVAL:
+            return self.dialect.interval(int(literal.text))
+        if is_text(literal.type):
+            return self.dialect.text(literal.text)
+        if literal.type == DATE:
+            return f"DATE '{literal.text}'"
+        if isinstance(literal.type, Timestamp):
+            return f"TIMESTAMP '{literal.text}'"
+        if literal.type == BOOLEAN or literal.type == DOUBLE or isinstance(literal.type, Decimal):
+            return literal.text
+        return literal.text
+
+    def _call(self, call: Call) -> str:
+        template = self.dialect.template(call.function) or f"{call.function.name.lower()}({{*}})"
+        arguments = [self.text(argument) for argument in call.arguments]
+        if call.distinct:
+            arguments[0] = f"DISTINCT {arguments[0]}"
+        return fill(template, arguments, self.dialect.type_name(call.type) if call.type != NULL else "STRING")
+
+    def _cast(self, cast: Cast) -> str:
+        operand = self.text(cast.operand)
+        if is_text(cast.type) and isinstance(cast.operand.type, Timestamp):
+            operand = self.dialect.time_as_text(operand, cast.operand.type)
+        else:
+            word = "TRY_CAST" if cast.safe else "CAST"
+            operand = f"{word}({operand} AS {self.dialect.type_name(cast.type)})"
+        length = cast.type.length if isinstance(cast.type, Varchar) else None
+        source = cast.operand.type
+        if length is not None and not (
+            isinstance(source, Varchar) and source.length is not None and source.length <= length
+        ):
+            operand = f"left({operand}, {length})"
+        return operand
+
+    def _case(self, case: Case) -> str:
+        branches = " ".join(f"WHEN {self.bare(when)} THEN {self.text(then)}" for when, then in case.branches)
+        otherwise = f" ELSE {self.text(case.otherwise)}" if case.otherwise is not None else ""
+        return f"CASE {branches}{otherwise} END"
+
+
+def fill(template: Template, arguments: Sequence[str], type_name: str) -> str:
+    """A function's template with its arguments in place."""
+    if callable(template):
+        return template(arguments)
+
+    def part(match: re.Match[str]) -> str:
+        if match[1] == "*":
+            return ", ".join(arguments)
+        return type_name if match[1] == "type" else arguments[int(match[1])]
+
+    return _PLACE.sub(part, template)
+
+
+def _enclosed(text: str) -> bool:
+    """True when the first parenthesis closes at the very end (quotes considered)."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return False
+    depth, quoted = 0, ""
+    for index, character in enumerate(text):
+        if quoted:
+            quoted = "" if character == quoted else quoted
+        elif character in "'\"`":
+            quoted = character
+        elif character in "()":
+            depth += 1 if character == "(" else -1
+            if depth == 0 and index < len(text) - 1:
+                return False
+    return depth == 0

@@ -1,0 +1,134 @@
+"""The record key of a sink (dialect sections 10 and 16).
+
+A stream's key is what PARTITION BY or `key.columns` name, else the source's key carried through where the query keeps its
+rows. A changelog's key is its primary key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.analyzer.catalog_view import suggestion
+from headrace.analyzer.logical import (
+    Filter,
+    LogicalNode,
+    LogicalPlan,
+    Project,
+    Scan,
+    TemporalJoin,
+    TimeWindow,
+    Unnest,
+)
+from headrace.core.errors import Span, UserError
+from headrace.core.names import printed
+from headrace.core.schema import Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, DOUBLE, INTEGER, SMALLINT, DataType, Struct, Varchar
+from headrace.sql.ast import Properties
+
+PRIMITIVE_KEY_TYPES = (SMALLINT, INTEGER, BIGINT, DOUBLE)
+
+
+@dataclass(frozen=True)
+class Key:
+    """How records are keyed. `carried`: by the key of the source's record; then `columns` is empty."""
+
+    format: str | None = None
+    type: DataType | None = None
+    columns: tuple[str, ...] = ()
+    carried: bool = False
+
+
+def is_primitive_key(kind: DataType) -> bool:
+    """True for the types that a PRIMITIVE key may have."""
+    return kind in PRIMITIVE_KEY_TYPES or isinstance(kind, Varchar)
+
+
+def changelog_key(schema: Schema, source_format: str | None, wanted: str | None, span: Span | None) -> Key:
+    """The primary key as record key: primitive if it is one primitive column and nothing speaks for JSON, else JSON."""
+    columns = schema.primary_key
+    single = len(columns) == 1 and is_primitive_key(_type(schema, columns[0]))
+    if wanted == "primitive" and not single:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the primary key ({', '.join(columns)}) does not fit a PRIMITIVE key",
+            hint="Use 'key.format' = JSON.",
+            span=span,
+        )
+    primitive = single and (wanted or source_format) in (None, "primitive")
+    return _of_columns(schema, columns, "primitive" if primitive else "json")
+
+
+def stream_key(logical: LogicalPlan, properties: Properties, wanted: str | None) -> Key:
+    """PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703."""
+    schema = logical.schema
+    named = properties.get("key.columns")
+    if logical.partition_by and named is not None:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            "give either PARTITION BY or 'key.columns', not both",
+            span=logical.partition_by[0].span,
+        )
+    if logical.partition_by:
+        columns = tuple(name.name for name in logical.partition_by)
+        span = logical.partition_by[0].span
+    elif named is not None:
+        columns = tuple(part.strip().strip('"') for part in named.split(","))
+        span = properties.span("key.columns")
+    else:
+        return _carried(logical, wanted, properties.span("key.format"))
+    for name in columns:
+        if schema.column(name) is None:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"the key column {printed(name)} is no output column",
+                hint=suggestion(name, schema.names, otherwise=f"There is {', '.join(schema.names)}."),
+                span=span,
+            )
+    if wanted == "primitive" and (len(columns) != 1 or not is_primitive_key(_type(schema, columns[0]))):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            "a PRIMITIVE key is exactly one column of SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR",
+            hint="Use 'key.format' = JSON.",
+            span=span,
+        )
+    return _of_columns(schema, columns, wanted or "json")
+
+
+def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None) -> Key:
+    source = carrying_scan(logical.root)
+    own = source.relation.format if source is not None else None
+    if own is None or own.key_format is None:
+        if wanted is not None:
+            raise UserError(
+                SqlState.MISSING_PARAMETER,
+                "'key.format' needs 'key.columns' or PARTITION BY: the query's source has no key to carry through",
+                span=span,
+            )
+        return Key()
+    if wanted is not None and wanted != own.key_format:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the source's key is {own.key_format.upper()}; it cannot be carried through as {wanted.upper()}",
+            hint="Name the key's columns with 'key.columns' or PARTITION BY.",
+            span=span,
+        )
+    return Key(own.key_format, own.key_type, (), carried=True)
+
+
+def carrying_scan(root: LogicalNode) -> Scan | None:
+    """The source whose records the output rows are, one by one; None when rows are made of several."""
+    node = root
+    while isinstance(node, Project | Filter | TimeWindow | Unnest | TemporalJoin):
+        node = node.left if isinstance(node, TemporalJoin) else node.input
+    return node if isinstance(node, Scan) else None
+
+
+def _of_columns(schema: Schema, columns: tuple[str, ...], key_format: str) -> Key:
+    if key_format == "primitive":
+        return Key("primitive", _type(schema, columns[0]), columns)
+    return Key("json", Struct(tuple((name, _type(schema, name)) for name in columns)), columns)
+
+
+def _type(schema: Schema, name: str) -> DataType:
+    return next(column.type for column in schema.columns if column.name == name)

@@ -1,0 +1,89 @@
+"""Rewritings of the logical plan before it becomes steps: what Spark cannot run as written, and what saves state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from headrace.analyzer.expressions import Call, Cast, Expression, conjuncts, references, walk
+from headrace.analyzer.expressions import transform as transform_expression
+from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME
+from headrace.analyzer.logical import Aggregate, Filter, LogicalNode, LogicalPlan, TemporalJoin, transform
+from headrace.core.types import BIGINT, BOOLEAN, INTEGER, Array
+
+Rule = Callable[[LogicalNode], LogicalNode]
+
+
+def count_distinct_as_size_of_set(node: LogicalNode) -> LogicalNode:
+    """COUNT(DISTINCT x) → size of the set of x: Spark refuses DISTINCT aggregates on streams."""
+    if not isinstance(node, Aggregate):
+        return node
+    items = tuple(
+        replace(item, expression=transform_expression(item.expression, _counted)) for item in node.items
+    )
+    having = transform_expression(node.having, _counted) if node.having is not None else None
+    return replace(node, items=items, having=having)
+
+
+def _counted(expression: Expression) -> Expression:
+    if not (isinstance(expression, Call) and expression.distinct and expression.function.name == "COUNT"):
+        return expression
+    (value,) = expression.arguments
+    values = Call(
+        function=CATALOGUE["COLLECT_SET"],
+        arguments=(value,),
+        type=Array(value.type),
+        nullable=False,
+        span=expression.span,
+    )
+    size = Call(
+        function=CATALOGUE["CARDINALITY"],
+        arguments=(values,),
+        type=INTEGER,
+        nullable=False,
+        span=expression.span,
+    )
+    return Cast(operand=size, type=BIGINT, nullable=False, span=expression.span)
+
+
+def filter_before_temporal_join(node: LogicalNode) -> LogicalNode:
+    """Conditions on the stream alone move below the join, so that rows that would be dropped are never kept waiting."""
+    if not (isinstance(node, Filter) and isinstance(node.input, TemporalJoin)):
+        return node
+    join = node.input
+    stream = {source.alias for source in join.left.sources}
+    below: list[Expression] = []
+    above: list[Expression] = []
+    for part in conjuncts(node.condition):
+        names = {reference.source for reference in references(part)}
+        (below if names <= stream and _deterministic(part) else above).append(part)
+    if not below:
+        return node
+    left = filter_before_temporal_join(Filter(join.left, _conjunction(below)))
+    moved = replace(join, left=left)
+    return Filter(moved, _conjunction(above)) if above else moved
+
+
+def _deterministic(expression: Expression) -> bool:
+    return all(not isinstance(part, Call) or part.function.deterministic for part in walk(expression))
+
+
+def _conjunction(parts: Sequence[Expression]) -> Expression:
+    result = parts[0]
+    for part in parts[1:]:
+        nullable = result.nullable or part.nullable
+        result = Call(
+            function=OPERATORS_BY_NAME["AND"], arguments=(result, part), type=BOOLEAN, nullable=nullable
+        )
+    return result
+
+
+RULES: tuple[Rule, ...] = (count_distinct_as_size_of_set, filter_before_temporal_join)
+
+
+def rewritten(logical: LogicalPlan) -> LogicalPlan:
+    """The plan after every rule was applied to every node, lowest first."""
+    root = logical.root
+    for rule in RULES:
+        root = transform(root, rule)
+    return replace(logical, root=root)

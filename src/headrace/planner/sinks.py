@@ -1,0 +1,369 @@
+"""Where a query writes: the three kinds of sink, and how CREATE … AS and INSERT INTO determine them.
+
+Pure: what must be asked of a store (does the entity exist, how many partitions has the source) comes in as
+`EntityDescription`s. Rules: dialect sections 9.1, 10 and 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.analyzer.logical import Aggregate, ChangeKind, Limit, LogicalPlan
+from headrace.analyzer.properties import passed_through
+from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
+from headrace.connectors.base import Connector, EntityDescription
+from headrace.core.errors import Span, UserError
+from headrace.core.names import RelationName, printed
+from headrace.core.schema import Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import is_primitive
+from headrace.planner import physical
+from headrace.planner.column_matching import matched, output_items
+from headrace.planner.keys import Key, changelog_key, stream_key
+from headrace.planner.sink_properties import (
+    ENTITY_PREFIX,
+    INSERT_PROPERTIES,
+    KEY_FORMATS,
+    PRODUCER_PREFIX,
+    SINK_PROPERTIES,
+    VALUE_FORMATS,
+    VIEW_PROPERTIES,
+    Guarantee,
+    check_known,
+    choice,
+    creation_options,
+    guarantee,
+    record_format,
+    texts,
+    timestamp_column,
+)
+from headrace.sql.ast import Properties
+
+
+@dataclass(frozen=True)
+class EntitySink:
+    """An entity, written as a stream or a changelog.
+
+    `creation` are the options of `Connector.create_entity` when the entity must be made first. `properties` are what the new
+    relation keeps. With `carried_key` the record key is the source's own.
+    """
+
+    relation: RelationName
+    kind: RelationKind
+    store: str
+    connector: str
+    entity: str
+    schema: Schema
+    format: EntityFormat
+    guarantee: Guarantee = "at_least_once"
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    creation: Mapping[str, str] | None = None
+    carried_key: bool = False
+
+
+@dataclass(frozen=True)
+class ViewSink:
+    """A materialized view: rows are appended, or upserted by `key_columns`. `view` is the relation's id."""
+
+    relation: RelationName
+    view: str
+    schema: Schema
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The primary key of an upserted view; empty: append."""
+        return self.schema.primary_key
+
+    @property
+    def columns(self) -> list[physical.Column]:
+        """As steps and the view store take them."""
+        return physical_columns(self.schema)
+
+
+@dataclass(frozen=True)
+class ResultSink:
+    """The result channel of an interactive SELECT."""
+
+
+Sink = EntitySink | ViewSink | ResultSink
+
+
+def physical_columns(schema: Schema) -> list[physical.Column]:
+    """The columns as plan data."""
+    return [
+        physical.Column(name=column.name, type=str(column.type), nullable=column.nullable)
+        for column in schema.columns
+    ]
+
+
+# --- what the statement handler asks first
+
+
+def leftmost(logical: LogicalPlan) -> Relation:
+    """The leftmost source in FROM, whose layout and formats are a sink's defaults."""
+    if not logical.scans:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            "a continuous query needs a source in FROM",
+            span=logical.span,
+        )
+    return logical.scans[0].relation
+
+
+def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_store: str | None) -> str:
+    """The property `store`, else the session's store, else the leftmost source's."""
+    name = properties.get("store") or session_store or leftmost(logical).store
+    if name is None:
+        raise UserError(
+            SqlState.STORE_NOT_FOUND,
+            "no store is selected for the new relation",
+            hint="Say USE STORE name, or add 'store' = name to WITH (…).",
+            span=logical.span,
+        )
+    return name
+
+
+def sink_entity_name(name: RelationName, properties: Properties) -> str:
+    """The property `topic`, else the relation's name in lower case."""
+    return properties.get("topic") or name.name.lower()
+
+
+# --- the sinks
+
+
+def entity_sink(
+    logical: LogicalPlan,
+    *,
+    kind: RelationKind,
+    name: RelationName,
+    properties: Properties,
+    store: Store,
+    connector: Connector,
+    existing: EntityDescription | None,
+    leftmost: EntityDescription | None,
+) -> EntitySink:
+    """The sink of CREATE STREAM AS or CREATE CHANGELOG AS.
+
+    `existing` describes the sink's entity if there is one, `leftmost` the leftmost source's.
+    Raises UserError 42P16 (kind, key), 3D008 (property), 42703 (key column), 0A000 (format, store type).
+    """
+    _check_continuous(logical)
+    check_known(properties, SINK_PROPERTIES, prefixes=(PRODUCER_PREFIX, ENTITY_PREFIX), what="sink property")
+    statement = f"CREATE_{kind.name}_AS"
+    if logical.kind is not kind:
+        raise wrong_kind(statement, logical, kind)
+    _check_capable(connector, kind, logical.span)
+    record_format(properties, "value.format", VALUE_FORMATS)
+    key = _key(logical, kind, properties)
+    timestamp = timestamp_column(logical.schema, properties)
+    source = logical.scans[0].relation
+    entity = sink_entity_name(name, properties)
+    kept = {
+        item: value
+        for item, value in properties.items()
+        if value is not None and item not in ("store", "topic", "query.name")
+    }
+    columns = logical.schema.columns
+    primary = logical.schema.primary_key if kind is RelationKind.CHANGELOG else ()
+    schema = Schema(
+        tuple(replace(column, nullable=column.nullable and column.name not in primary) for column in columns),
+        primary,
+    )
+    return EntitySink(
+        relation=name,
+        kind=kind,
+        store=store.name,
+        connector=store.type.lower(),
+        entity=entity,
+        schema=schema,
+        format=EntityFormat(
+            value_format="json",
+            key_format=key.format,
+            key_type=key.type,
+            key_columns=key.columns,
+            timestamp=timestamp,
+            timestamp_format=choice(properties, "timestamp.format", ("sql", "iso8601"))
+            or source.format.timestamp_format,
+            upsert=kind is RelationKind.CHANGELOG,
+        ),
+        guarantee=guarantee(properties, None, connector),
+        options=passed_through(connector.sink_options, properties, {}),
+        properties=kept,
+        creation=creation_options(properties, existing, leftmost, entity),
+        carried_key=key.carried,
+    )
+
+
+def insert_sink(
+    logical: LogicalPlan, *, relation: Relation, properties: Properties, store: Store, connector: Connector
+) -> tuple[LogicalPlan, EntitySink]:
+    """The sink of INSERT INTO, and the query with its columns matched to the relation's.
+
+    Columns match by name when every output name is a column of the relation, else by position. Nullable columns that are not
+    given become NULL. Raises UserError 42804 (count, type), 42P16 (a changelog into a stream), 3D008, 0A000.
+    """
+    _check_continuous(logical)
+    check_known(properties, INSERT_PROPERTIES, prefixes=(PRODUCER_PREFIX,), what="sink property")
+    if relation.kind not in (RelationKind.STREAM, RelationKind.CHANGELOG):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"INSERT INTO a {relation.kind.value.replace('_', ' ')} is not supported",
+            hint="The sink must be a STREAM or a CHANGELOG.",
+            span=logical.span,
+        )
+    if logical.kind is RelationKind.CHANGELOG and relation.kind is RelationKind.STREAM:
+        raise wrong_kind("INSERT_INTO", logical, relation.kind)
+    _check_capable(connector, relation.kind, logical.span)
+    aligned = matched(logical, relation.schema)
+    key = _insert_key(logical, aligned, relation, properties)
+    sink = EntitySink(
+        relation=relation.name,
+        kind=relation.kind,
+        store=store.name,
+        connector=store.type.lower(),
+        entity=relation.entity or relation.name.name,
+        schema=relation.schema,
+        format=replace(relation.format, key_format=key.format, key_type=key.type, key_columns=key.columns),
+        guarantee=guarantee(properties, relation, connector),
+        options=passed_through(connector.sink_options, properties, relation.properties),
+        properties=relation.properties,
+        carried_key=key.carried,
+    )
+    return aligned, sink
+
+
+def view_sink(logical: LogicalPlan, *, name: RelationName, properties: Properties, view_id: str) -> ViewSink:
+    """The sink of CREATE MATERIALIZED VIEW AS; raises UserError 42P16 (a column that is not primitive, no key), 3D008."""
+    _check_continuous(logical)
+    check_known(
+        properties, VIEW_PROPERTIES, prefixes=(PRODUCER_PREFIX,), what="property of a materialized view"
+    )
+    if "retention.millis" in properties:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "'retention.millis' is not supported yet: a view keeps its rows for ever",
+            span=properties.span("retention.millis"),
+        )
+    for item in output_items(logical.root):
+        if not is_primitive(item.expression.type):
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"a materialized view has columns of primitive types only; {printed(item.name)} is {item.expression.type}",
+                hint="Select a field with ->, an element with [1], or CAST(… AS VARCHAR).",
+                span=item.expression.span,
+            )
+    _check_key(logical, "CREATE_MATERIALIZED_VIEW_AS")
+    return ViewSink(name, view_id, logical.schema, texts(properties))
+
+
+def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:
+    """The error of a query whose kind is not its sink's; the text is the one that clients know."""
+    made = logical.kind.name
+    instead = "INSERT INTO a CHANGELOG" if statement == "INSERT_INTO" else f"CREATE {made} … AS"
+    return UserError(
+        SqlState.INVALID_RELATION_DEFINITION,
+        f"Invalid sink type detected for {statement} statement: Expected {made} but got {kind.name}.",
+        hint=f"This query makes a {made}: use {instead}.",
+        span=logical.span,
+    )
+
+
+# --- parts
+
+
+def _check_continuous(logical: LogicalPlan) -> None:
+    if logical.snapshot:
+        views = [scan.relation.name for scan in logical.scans]
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED if views else SqlState.INVALID_RELATION_DEFINITION,
+            f"the materialized view {views[0]} cannot be read by a continuous query"
+            if views
+            else "a continuous query needs a source in FROM",
+            hint="Read the stream or changelog that the view is made of." if views else None,
+            span=logical.scans[0].span if views else logical.span,
+        )
+    if isinstance(logical.root, Limit):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "LIMIT is for interactive SELECT and for materialized views; a continuous query has no end",
+            span=logical.span,
+        )
+
+
+def _check_capable(connector: Connector, kind: RelationKind, span: Span | None) -> None:
+    flag = "upsert_sink" if kind is RelationKind.CHANGELOG else "append_sink"
+    if not getattr(connector.capabilities, flag):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"stores of type {connector.type.upper()} cannot hold a {kind.name} ({flag})",
+            span=span,
+        )
+
+
+def _check_key(logical: LogicalPlan, statement: str) -> None:
+    if logical.change is not ChangeKind.UPSERT or logical.schema.primary_key:
+        return
+    root = logical.root
+    if isinstance(root, Aggregate) and not root.group_by:
+        message = "an aggregate without GROUP BY has no key to store its row under"
+        hint = "Add GROUP BY."
+    elif isinstance(root, Aggregate):
+        message = "the GROUP BY columns are the primary key of the result, and not all of them are selected"
+        hint = "Add every GROUP BY column to the SELECT list (of window_start and window_end, one is enough)."
+    else:
+        key = ", ".join(logical.scans[0].relation.schema.primary_key)
+        message = f"the primary key ({key}) of {logical.scans[0].relation.name} must be selected as it is"
+        hint = f"Add {key} to the SELECT list."
+    raise UserError(
+        SqlState.INVALID_RELATION_DEFINITION, f"{message} ({statement})", hint=hint, span=logical.span
+    )
+
+
+def _key(logical: LogicalPlan, kind: RelationKind, properties: Properties) -> Key:
+    source = logical.scans[0].relation
+    wanted = record_format(properties, "key.format", KEY_FORMATS)
+    if kind is RelationKind.CHANGELOG:
+        _check_key(logical, "CREATE_CHANGELOG_AS")
+        for name in ("key.columns",):
+            if name in properties:
+                raise UserError(
+                    SqlState.INVALID_PARAMETER,
+                    f"'{name}' cannot be set for a CHANGELOG: its record key is its primary key",
+                    span=properties.span(name),
+                )
+        if logical.partition_by:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                "PARTITION BY is for streams: a CHANGELOG's record key is its primary key",
+                span=logical.partition_by[0].span,
+            )
+        return changelog_key(logical.schema, source.format.key_format, wanted, properties.span("key.format"))
+    return stream_key(logical, properties, wanted)
+
+
+def _insert_key(
+    logical: LogicalPlan, aligned: LogicalPlan, relation: Relation, properties: Properties
+) -> Key:
+    own = relation.format
+    if relation.kind is RelationKind.CHANGELOG:
+        key_columns = relation.schema.primary_key
+        if logical.change is ChangeKind.UPSERT and set(aligned.schema.primary_key) != set(key_columns):
+            found = ", ".join(aligned.schema.primary_key) or "none"
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"the query's primary key ({found}) is not that of {relation.name} ({', '.join(key_columns)})",
+                span=logical.span,
+            )
+        return changelog_key(relation.schema, own.key_format, own.key_format, None)
+    if logical.partition_by or "key.columns" in properties:
+        return stream_key(
+            aligned, properties, record_format(properties, "key.format", KEY_FORMATS) or own.key_format
+        )
+    if own.key_format is not None and own.key_columns:
+        return Key(own.key_format, own.key_type, own.key_columns)
+    if own.key_format is not None:
+        return stream_key(aligned, properties, own.key_format)
+    return Key()

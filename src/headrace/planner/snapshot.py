@@ -1,0 +1,130 @@
+"""A SELECT over materialized views as DuckDB SQL.
+
+The text is printed from the bound plan, never passed on: each table is a view's id, each column was resolved, each function
+is a row of the catalogue with a DuckDB spelling. Nothing that reads files, the network or settings can be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.analyzer.expressions import ColumnReference
+from headrace.analyzer.logical import (
+    Aggregate,
+    Filter,
+    Limit,
+    LogicalNode,
+    LogicalPlan,
+    Project,
+    Scan,
+    SingleRow,
+    SnapshotJoin,
+    Sort,
+    SortKey,
+    Subquery,
+    Union,
+)
+from headrace.catalog.objects import Relation
+from headrace.core.errors import InternalError, UserError
+from headrace.core.names import quote
+from headrace.core.resultset import ResultColumn
+from headrace.core.sqlstate import SqlState
+from headrace.planner.duckdb_sql import DUCKDB, type_name
+from headrace.planner.expression_sql import ExpressionSql
+
+
+@dataclass(frozen=True)
+class SnapshotQuery:
+    """What the view store runs, and the columns of the answer. Every column is cast to its declared type."""
+
+    sql: str
+    columns: tuple[ResultColumn, ...]
+
+
+def view_table(relation: Relation) -> str:
+    """The table of a view: its id."""
+    return quote(relation.id)
+
+
+def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] = view_table) -> SnapshotQuery:
+    """The DuckDB query of a plan whose relations are all materialized views.
+
+    `table` gives a relation's table as SQL text. Raises UserError 0A000 for a construct that only continuous queries have.
+    """
+    if not logical.snapshot:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a query of streams or changelogs has no end, and cannot be answered at once",
+            hint="Store it as a MATERIALIZED VIEW, and query that.",
+            span=logical.span,
+        )
+    columns = tuple(
+        ResultColumn(column.name, column.type, column.nullable) for column in logical.schema.columns
+    )
+    return SnapshotQuery(_Printer(table).query(logical.root), columns)
+
+
+class _Printer:
+    def __init__(self, table: Callable[[Relation], str]) -> None:
+        self._table = table
+        self._sql = ExpressionSql(DUCKDB, self._column)
+
+    def _column(self, reference: ColumnReference) -> str:
+        name = quote(reference.column)
+        return f"{quote(reference.source)}.{name}" if reference.source else name
+
+    def query(self, node: LogicalNode) -> str:
+        match node:
+            case Limit():
+                count = f"\nLIMIT {node.count}" if node.count is not None else ""
+                return f"{self.query(node.input)}{count}" + (f"\nOFFSET {node.offset}" if node.offset else "")
+            case Sort():
+                return f"{self.query(node.input)}\nORDER BY {', '.join(map(self._sort_key, node.keys))}"
+            case Union():
+                word = "\nUNION\n" if node.distinct else "\nUNION ALL\n"
+                return word.join(f"({self.query(branch)})" for branch in node.branches)
+            case Project() | Aggregate():
+                return self._block(node)
+        raise InternalError(f"no DuckDB query for {type(node).__name__}")
+
+    def _block(self, node: Project | Aggregate) -> str:
+        distinct = "DISTINCT " if isinstance(node, Project) and node.distinct else ""
+        items = [
+            f"CAST({self._sql.bare(item.expression)} AS {type_name(item.expression.type)}) AS {quote(item.name)}"
+            for item in node.items
+        ]
+        lines = [f"SELECT {distinct}{', '.join(items)}"]
+        source, conditions = node.input, []
+        while isinstance(source, Filter):
+            conditions.append(self._sql.text(source.condition))
+            source = source.input
+        if not isinstance(source, SingleRow):
+            lines.append(f"FROM {self._source(source)}")
+        if conditions:
+            lines.append(f"WHERE {' AND '.join(conditions)}")
+        if isinstance(node, Aggregate):
+            if node.group_by:
+                lines.append(f"GROUP BY {', '.join(self._sql.text(key) for key in node.group_by)}")
+            if node.having is not None:
+                lines.append(f"HAVING {self._sql.text(node.having)}")
+        return "\n".join(lines)
+
+    def _source(self, node: LogicalNode) -> str:
+        match node:
+            case Scan():
+                return f"{self._table(node.relation)} AS {quote(node.alias)}"
+            case Subquery():
+                return f"({self.query(node.input)}) AS {quote(node.alias)}"
+            case SnapshotJoin():
+                on = f" ON {self._sql.text(node.condition)}" if node.condition is not None else ""
+                return f"{self._source(node.left)} {node.kind.name} JOIN {self._source(node.right)}{on}"
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{type(node).__name__.upper()} is not supported in a query of materialized views",
+            hint="Supported are joins, subqueries, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and UNION.",
+        )
+
+    def _sort_key(self, key: SortKey) -> str:
+        nulls = "" if key.nulls_first is None else " NULLS FIRST" if key.nulls_first else " NULLS LAST"
+        return f"{self._sql.text(key.expression)}{' DESC' if key.descending else ' ASC'}{nulls}"

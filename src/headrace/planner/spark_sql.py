@@ -1,0 +1,75 @@
+"""Spark SQL: identifiers, literals and types as Spark 4 reads them with its default settings (ANSI on, escapes in texts)."""
+
+from __future__ import annotations
+
+from headrace.core.errors import InternalError
+from headrace.core.types import (
+    BYTES,
+    INTEGER,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    Timestamp,
+    Varchar,
+)
+from headrace.planner.expression_sql import Dialect
+
+TIMESTAMP_DIGITS_MAX = 6
+
+
+def identifier(name: str) -> str:
+    """`name` in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text_literal(value: str) -> str:
+    """A text literal; Spark reads backslashes as escapes, the dialect does not."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def type_name(kind: DataType) -> str:
+    """A type as Spark spells it; VARCHAR(n) is STRING (the binder's casts cut), both TIMESTAMP kinds are TIMESTAMP."""
+    match kind:
+        case Varchar():
+            return "STRING"
+        case Timestamp():
+            return "TIMESTAMP"
+        case Decimal(precision=precision, scale=scale):
+            return f"DECIMAL({precision}, {scale})"
+        case Array(element=element):
+            return f"ARRAY<{type_name(element)}>"
+        case Map(key=key, value=value):
+            return f"MAP<{type_name(key)}, {type_name(value)}>"
+        case Struct(fields=fields):
+            return f"STRUCT<{', '.join(f'{identifier(name)}: {type_name(field)}' for name, field in fields)}>"
+        case Primitive(name=name):
+            return {BYTES.name: "BINARY", INTEGER.name: "INT", "NULL": "STRING"}.get(name, name)
+    raise InternalError(f"no Spark type for {kind}")
+
+
+def time_as_text(operand: str, kind: Timestamp) -> str:
+    """CAST(timestamp AS VARCHAR): with as many fractional digits as the type has, as Flink prints it; LTZ with a Z."""
+    digits = min(kind.precision, TIMESTAMP_DIGITS_MAX)
+    fraction = "." + "S" * digits if digits else ""
+    zone = "\\'Z\\'" if kind.local else ""
+    return f"date_format({operand}, 'yyyy-MM-dd HH:mm:ss{fraction}{zone}')"
+
+
+def interval(milliseconds: int) -> str:
+    """A day-time interval."""
+    sign = "-" if milliseconds < 0 else ""
+    seconds, rest = divmod(abs(milliseconds), 1000)
+    return f"INTERVAL '{sign}{seconds}.{rest:03d}' SECOND" if rest else f"INTERVAL '{sign}{seconds}' SECOND"
+
+
+SPARK = Dialect(
+    identifier=identifier,
+    text=text_literal,
+    type_name=type_name,
+    template=lambda function: function.spark,
+    time_as_text=time_as_text,
+    interval=interval,
+)

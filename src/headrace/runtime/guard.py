@@ -1,0 +1,71 @@
+"""Runs a command that must not outlive the process that started it, however that one ends.
+
+The parent holds the other end of this process's standard input. When that closes, which the kernel sees to
+even after ``kill -9``, the command gets SIGTERM and, if it does not go, SIGKILL. On Linux the kernel also
+kills the command when this guard itself is killed. (That signal alone is not enough: it follows the *thread*
+that started the process, and a server starts processes from threads that come and go.)
+
+Run as a script, without this package: ``python -I -S guard.py GRACE_SECONDS COMMAND …``. Standard library
+only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+_PR_SET_PDEATHSIG = 1
+
+
+def guarded(command: Sequence[str], *, grace_s: float) -> list[str]:
+    """The command line that runs `command` under a guard; start it with ``stdin=PIPE``, keep the pipe open.
+
+    After SIGTERM, or when the pipe closes, `command` has `grace_s` seconds to end.
+    """
+    return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(grace_s), *command]
+
+
+def _die_with_parent() -> None:
+    # The guard has one thread when it starts the command, so that running Python between fork and exec is
+    # safe.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _main(grace_s: float, command: list[str]) -> int:
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+    ending = threading.Event()
+
+    def end() -> None:
+        if not ending.is_set():
+            ending.set()
+            child.terminate()
+            killer = threading.Timer(grace_s, child.kill)
+            killer.daemon = True
+            killer.start()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        end()
+
+    def watch_parent() -> None:
+        while os.read(0, 4096):
+            pass
+        end()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, on_signal)
+    threading.Thread(target=watch_parent, daemon=True).start()
+    code = child.wait()
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    # os._exit: the watching thread sits in a read that ends only with the process.
+    os._exit(_main(float(sys.argv[1]), sys.argv[2:]))

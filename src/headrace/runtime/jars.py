@@ -1,0 +1,193 @@
+"""The jars that neither Python packages nor this repository bring, by group, fetched once and checked.
+
+``jars.lock`` names each jar and its SHA-512. What is in the cache was checked when it came and is used
+offline. The repository is Maven's central one; ``HEADRACE_MAVEN_REPOSITORY`` names a mirror by its base
+address. ``python -m headrace.runtime.jars [group …]`` fetches what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+
+from headrace.core.errors import ExternalError, HeadraceError, InternalError
+from headrace.core.sqlstate import SqlState
+from headrace.runtime.paths import cache_dir
+
+SPARK = "spark"
+KAFKA_BROKER = "kafka-broker"
+JVM_TEST = "jvm-test"
+
+_PARALLEL_DOWNLOADS = 8
+_DOWNLOAD_TIMEOUT_S = 60
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One jar of a Maven repository and the digest it must have."""
+
+    organization: str
+    artifact: str
+    version: str
+    sha512: str
+
+    @property
+    def file_name(self) -> str:
+        """The jar's name in the repository and in the cache."""
+        return f"{self.artifact}-{self.version}.jar"
+
+    @property
+    def path(self) -> Path:
+        """Where the cache keeps the jar, whether it is there or not."""
+        return cache_dir() / "jars" / self.file_name
+
+    def __str__(self) -> str:
+        return f"{self.organization}:{self.artifact}:{self.version}"
+
+
+def jars(group: str) -> list[Path]:
+    """The jars of `group`, fetched when they are missing.
+
+    Raises `ExternalError` when a jar cannot be fetched or is not the one that the lock names.
+    """
+    fetch(missing(group))
+    return [coordinate.path for coordinate in coordinates(group)]
+
+
+def missing(group: str) -> list[Coordinate]:
+    """The jars of `group` that are not in the cache yet."""
+    return [coordinate for coordinate in coordinates(group) if not coordinate.path.is_file()]
+
+
+def coordinates(group: str) -> tuple[Coordinate, ...]:
+    """The jars that the lock names for `group`. Raises `InternalError` for a group that it does not have."""
+    groups = locked_groups()
+    if group not in groups:
+        raise InternalError(f"expected a group of jars.lock ({', '.join(groups)}), found {group}")
+    return groups[group]
+
+
+@cache
+def locked_groups() -> Mapping[str, tuple[Coordinate, ...]]:
+    """All of ``jars.lock``: group name to jars."""
+    return MappingProxyType(parse_lock(files(__package__).joinpath("jars.lock").read_text(encoding="utf-8")))
+
+
+def parse_lock(text: str) -> dict[str, tuple[Coordinate, ...]]:
+    """Reads a lock: ``[group]`` lines, each followed by ``organization:artifact:version sha512`` lines.
+
+    Raises `InternalError` for a line of another form, or a digest that is not one.
+    """
+    groups: dict[str, list[Coordinate]] = {}
+    members: list[Coordinate] | None = None
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.partition("#")[0].strip()
+        if not line:
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            members = groups.setdefault(line[1:-1], [])
+            continue
+        name, _, digest = line.partition(" ")
+        parts = name.split(":")
+        if members is None or len(parts) != 3 or len(digest.strip()) != 128:
+            raise InternalError(
+                f"jars.lock, line {number}: expected organization:artifact:version and a SHA-512, "
+                f"found {line[:80]}",
+                hint="Run python scripts/lock_jars.py: it adds the digests that are missing.",
+            )
+        members.append(Coordinate(parts[0], parts[1], parts[2], digest.strip()))
+    return {group: tuple(found) for group, found in groups.items()}
+
+
+def fetch(wanted: Iterable[Coordinate]) -> None:
+    """Puts each of `wanted` into the cache, several at a time.
+
+    Raises `ExternalError` when a jar cannot be fetched or is not the one that the lock names.
+    """
+    todo = list(wanted)
+    if not todo:
+        return
+    folder = cache_dir() / "jars"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as staging,
+        ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool,
+    ):
+        try:
+            list(pool.map(lambda coordinate: _fetch_one(coordinate, Path(staging)), todo))
+        except HeadraceError:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _fetch_one(coordinate: Coordinate, staging: Path) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            arrived = download(coordinate, staging / f"{coordinate.file_name}.{attempt}")
+        except ExternalError:
+            if attempt == _ATTEMPTS:
+                raise
+            continue
+        found = hashlib.sha512(arrived.read_bytes()).hexdigest()
+        if found == coordinate.sha512:
+            arrived.rename(coordinate.path)
+            return
+    raise ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        f"the jar {coordinate} that arrived is not the one in jars.lock: expected SHA-512 "
+        f"{coordinate.sha512[:16]}…, found {found[:16]}…",
+        hint="A proxy or mirror may have changed it. Nothing was kept; name another mirror in "
+        "HEADRACE_MAVEN_REPOSITORY.",
+    )
+
+
+def download(coordinate: Coordinate, staging: Path) -> Path:
+    """Fetches one jar below `staging`, unchecked. Raises `ExternalError` when that fails."""
+    # Imported late: it brings a whole HTTP client, and mostly nothing is missing.
+    import requests
+    from jgo.maven import MavenContext
+
+    mirror = os.environ.get("HEADRACE_MAVEN_REPOSITORY")
+    context = MavenContext(
+        repo_cache=staging,
+        remote_repos={"mirror": mirror.rstrip("/")} if mirror else None,
+        timeout=_DOWNLOAD_TIMEOUT_S,
+    )
+    project = context.project(coordinate.organization, coordinate.artifact)
+    try:
+        return project.at_version(coordinate.version).artifact().resolve()
+    except (requests.RequestException, RuntimeError, OSError) as error:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"cannot fetch the jar {coordinate} ({type(error).__name__})",
+            hint="Check the network and HTTPS_PROXY, or name a Maven mirror that you reach in "
+            f"HEADRACE_MAVEN_REPOSITORY, or put {coordinate.file_name} into {coordinate.path.parent}.",
+        ) from error
+
+
+def main(arguments: list[str]) -> int:
+    """Fetches what is missing of the groups named, or of those the product needs; returns the exit code."""
+    for group in arguments or [SPARK, KAFKA_BROKER]:
+        try:
+            wanted = missing(group)
+            if wanted:
+                print(f"headrace: fetching {len(wanted)} jars for {group}", flush=True)
+                fetch(wanted)
+        except HeadraceError as error:
+            print(f"headrace: {error.text()}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+"""The web page: where its built files are, and how a checkout builds them.
+
+``python -m headrace.runtime.webpage`` builds ``web/dist`` when a source of it changed, and with ``--check`` runs
+its linter, its type checker and its unit tests instead. A wheel carries it built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from headrace.core.errors import HeadraceError, InternalError
+from headrace.runtime.paths import shipped, source_tree
+
+_NODE_MAJOR = 20
+_NOT_SOURCES = {"node_modules", "dist", "test-results", ".vite"}
+_STAMP = ".headrace-sources"
+
+
+def web_page() -> Path | None:
+    """The folder of the built page (``index.html`` and its assets), or None when it was not built."""
+    folder = shipped("_web", in_tree="web/dist")
+    return folder if folder and (folder / "index.html").is_file() else None
+
+
+def build() -> Path:
+    """Builds the page of a checkout unless it is up to date; returns its folder.
+
+    Raises `InternalError` when there is no Node to build with or the build fails.
+    """
+    web = _sources()
+    stamp = web / "dist" / _STAMP
+    wanted = _digest(web)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return web / "dist"
+    _install(web)
+    _npm(web, "run", "build")
+    stamp.write_text(wanted, encoding="utf-8")
+    return web / "dist"
+
+
+def check() -> None:
+    """Lints and type-checks the page of a checkout and runs its unit tests.
+
+    Raises `InternalError` with what was found, or when there is no Node.
+    """
+    web = _sources()
+    _install(web)
+    _npm(web, "run", "check")
+    _npm(web, "test")
+
+
+def _sources() -> Path:
+    tree = source_tree()
+    if tree is None or not (tree / "web" / "package.json").is_file():
+        raise InternalError(
+            "expected a checkout with web/package.json: an installed package carries its page built"
+        )
+    return tree / "web"
+
+
+def _install(web: Path) -> None:
+    """What the lock names, and nothing else; costs nothing when it is there already."""
+    lock = (web / "package-lock.json").read_bytes()
+    stamp = web / "node_modules" / _STAMP
+    wanted = hashlib.sha256(lock).hexdigest()
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return
+    _npm(web, "ci", "--no-audit", "--no-fund", "--loglevel=error")
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def _npm(web: Path, *arguments: str) -> None:
+    folder = node_folder()
+    environment = {
+        **os.environ,
+        "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}",
+        "NO_COLOR": "1",
+    }
+    _run([str(folder / "npm"), *arguments], web, environment)
+
+
+def node_folder() -> Path:
+    """The folder of a ``node`` of version 20 or later and its ``npm``: the system's, else this environment's.
+
+    Raises `InternalError` when there is neither.
+    """
+    # Not resolved: `python` in a venv is a link, and the programs beside the link are meant.
+    own = Path(sys.executable).parent
+    search = [Path(part) for part in os.environ.get("PATH", "").split(os.pathsep) if part]
+    for folder in [*search, own]:
+        if (folder / "npm").exists() and _node_major(folder / "node") >= _NODE_MAJOR:
+            return folder
+    raise InternalError(
+        f"expected Node {_NODE_MAJOR} or later to build the web page, found none",
+        hint="Run make setup: it installs one as a Python package.",
+    )
+
+
+def _node_major(node: Path) -> int:
+    found = shutil.which(node)
+    if found is None:
+        return 0
+    shown = subprocess.run(
+        [found, "--version"], capture_output=True, text=True, timeout=60, check=False
+    ).stdout
+    version = re.match(r"v(\d+)\.", shown)
+    return int(version[1]) if version else 0
+
+
+def _digest(web: Path) -> str:
+    digest = hashlib.sha256()
+    for folder, names, files in os.walk(web):
+        names[:] = sorted(set(names) - _NOT_SOURCES)
+        for name in sorted(files):
+            path = Path(folder, name)
+            digest.update(str(path.relative_to(web)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        shown = " ".join(["npm", *command[1:]])
+        raise InternalError(f"{shown} failed in web/:\n{result.stdout.strip()[-4000:]}")
+
+
+def main() -> int:
+    """Builds the page and prints where it is, or checks it; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m headrace.runtime.webpage")
+    parser.add_argument("--check", action="store_true", help="lint, type-check and test instead of building")
+    try:
+        if parser.parse_args().check:
+            check()
+        else:
+            print(build())
+    except HeadraceError as error:
+        print(f"headrace: {error.text()}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,53 @@
+"""`python -m headrace.server`: the process behind `headrace up`. Settings come from the environment (`HEADRACE_…`)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+
+from pydantic import ValidationError
+
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.server.logs import configure_logs
+
+
+def main() -> int:
+    """Serve; returns the exit code: 0 after a clean end, 1 when the server cannot start, 2 for wrong settings."""
+    parser = argparse.ArgumentParser(prog="python -m headrace.server")
+    parser.add_argument(
+        "--with-kafka", type=int, metavar="PORT", help="start a Kafka broker there; 0 takes a free port"
+    )
+    arguments = parser.parse_args()
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        for item in error.errors(include_input=False, include_url=False):
+            name = "_".join(str(part) for part in item["loc"]).upper()
+            _say(f"the setting HEADRACE_{name} is wrong: {item['msg']}")
+        return 2
+    # The processes that we start have no business with it.
+    os.environ.pop("HEADRACE_TOKEN", None)
+    configure_logs()
+    # Imported here, so that wrong settings are told at once.
+    from headrace.server.process import serve
+
+    try:
+        asyncio.run(serve(settings, kafka_port=arguments.with_kafka))
+    except HeadraceError as error:
+        _say(error.text())
+        return 1
+    except asyncio.CancelledError:
+        # A signal while the server was starting.
+        return 0
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"headrace: {text}", file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,73 @@
+"""The application over its parts; `wiring` makes the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
+
+from headrace.server import failures
+from headrace.server.auth import Authenticator, TokenGate
+from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.metrics import Metrics
+from headrace.server.middleware import BodyLimit, CleanPaths, SecurityHeaders
+from headrace.server.ports import ServerParts
+from headrace.server.rest.routes import ControlPlane, router
+from headrace.server.rest.runs import StatementRuns
+from headrace.server.web import PageMount, is_reserved
+
+
+def create_app(parts: ServerParts) -> FastAPI:
+    """The application. Every HTTP route added here is behind the token gate; only the static page, mounted last, is not."""
+    metrics = Metrics(parts.sample_queries)
+    tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
+    runs = StatementRuns(parts.statements, tickets, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await runs.close()
+        await tickets.close()
+
+    app = FastAPI(
+        title="Headrace",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    failures.register(app)
+    app.include_router(router(ControlPlane(parts.settings, runs, tickets, metrics)))
+
+    @app.get("/metrics")
+    async def metrics_page() -> Response:
+        return Response(metrics.page(), media_type="text/plain; version=0.0.4")
+
+    app.router.routes.append(PageMount())
+    # The last one added is the outermost.
+    app.add_middleware(BodyLimit, bytes_max=parts.settings.request_bytes_max)
+    app.add_middleware(
+        TokenGate,
+        authenticator=Authenticator(parts.authenticate),
+        is_public=_public(app.routes),
+        on_refusal=metrics.refused,
+    )
+    app.add_middleware(CleanPaths)
+    app.add_middleware(SecurityHeaders)
+    return app
+
+
+def _public(routes: list[BaseRoute]) -> Callable[[Scope], bool]:
+    """Whether only the static page can answer a request: no route does, and the path is not the API's."""
+
+    def is_public(scope: Scope) -> bool:
+        if is_reserved(scope["path"]):
+            return False
+        return all(isinstance(route, PageMount) or route.matches(scope)[0] is Match.NONE for route in routes)
+
+    return is_public

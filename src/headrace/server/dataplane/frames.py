@@ -1,0 +1,59 @@
+"""The text frames of a stream, as JSON, in the manner that each client reads (client-contract, facts 4 to 7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import Enum
+
+from headrace.core.errors import HeadraceError
+from headrace.core.resultset import Cell, ResultColumn
+
+# ASCII only: a lone surrogate in somebody's data cannot be encoded otherwise.
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+PYTHON_FRAME_BYTES_MAX = 1024 * 1024
+"""What the public Python client reads of one frame before it closes the socket."""
+
+
+class Manners(Enum):
+    """How a client wants its errors and the end of a stream, told by its User-Agent.
+
+    PYTHON is the public Python client: an error has exactly four keys, one of them `sql_code`. PUBLIC are the public Go and
+    TypeScript clients: `sqlCode` at the top for one, in a nested `error` for the other. OWN are our page and client,
+    which read the same frames and know what a normal close is; the public clients wait for ever or fail on one, so they
+    are told about the end by an error.
+    """
+
+    PYTHON = "python"
+    PUBLIC = "public"
+    OWN = "own"
+
+
+def manners(user_agent: str) -> Manners:
+    """The manners of the client with this User-Agent; the TypeScript client sends none."""
+    if user_agent.startswith("Python/") and " websockets/" in user_agent:
+        return Manners.PYTHON
+    return Manners.OWN if user_agent.startswith(("headrace/", "Mozilla/")) else Manners.PUBLIC
+
+
+def metadata_frame(columns: Sequence[ResultColumn]) -> str:
+    """The first frame: what the rows are made of."""
+    described = [
+        {"name": column.name, "type": str(column.type), "nullable": column.nullable} for column in columns
+    ]
+    return _encode({"type": "metadata", "headers": {}, "columns": described})
+
+
+def data_frame(row: Sequence[Cell]) -> str:
+    """One row."""
+    return f'{{"type":"data","headers":{{}},"data":{_encode(row)}}}'
+
+
+def error_frame(error: HeadraceError, to: Manners) -> str:
+    """The last frame of a failed stream."""
+    code, message = error.state.value, error.text()
+    frame: dict[str, object] = {"type": "error", "headers": {}, "message": message}
+    if to is Manners.PYTHON:
+        return _encode({**frame, "sql_code": code})
+    return _encode({**frame, "sqlCode": code, "error": {"message": message, "sqlCode": code}})

@@ -1,0 +1,150 @@
+"""One websocket's life: ticket, metadata, rows, end.
+
+The sender stops taking rows while the socket's buffer is full, the result's bounded channel then fills up and holds its
+query: a slow reader slows its query down and costs no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.server.dataplane.frames import (
+    PYTHON_FRAME_BYTES_MAX,
+    Manners,
+    data_frame,
+    error_frame,
+    manners,
+    metadata_frame,
+)
+from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.metrics import Metrics
+from headrace.server.ports import LiveResult
+
+log = structlog.get_logger()
+
+AUTHENTICATION_TIMEOUT_S = 30.0
+
+_NORMAL, _POLICY_VIOLATION, _INTERNAL = 1000, 1008, 1011
+
+
+async def serve_stream(
+    websocket: WebSocket, statement_id: str, tickets: TicketOffice, metrics: Metrics
+) -> None:
+    """Serve the stream of `statement_id` to whoever presents its ticket; returns when the socket is done with."""
+    await websocket.accept()
+    to = manners(websocket.headers.get("user-agent", ""))
+    try:
+        token = await asyncio.wait_for(_presented(websocket), AUTHENTICATION_TIMEOUT_S)
+        ticket = tickets.redeem(token, statement_id) if token else None
+        if ticket is None:
+            client = websocket.client
+            log.warning("ticket_refused", request_id=statement_id, client=client.host if client else None)
+            metrics.refused()
+            refused = UserError(
+                SqlState.INSUFFICIENT_PRIVILEGE,
+                "the stream's token is not valid: it is good for one connection, and not for long",
+                hint="Run the statement again.",
+            )
+            await websocket.send_text(error_frame(refused, to))
+            await websocket.close(_POLICY_VIOLATION)
+            return
+    except (WebSocketDisconnect, TimeoutError):
+        return
+    log.info(
+        "stream_opened", request_id=statement_id, query_id=ticket.result.query_id, user=ticket.principal.user
+    )
+    with metrics.stream():
+        try:
+            await _run(websocket, ticket.result, to, metrics)
+        finally:
+            # Shielded: a cancelled socket (shutdown) must not leave its query running.
+            await asyncio.shield(ticket.result.close())
+            log.info("stream_closed", request_id=statement_id, query_id=ticket.result.query_id)
+
+
+async def _presented(websocket: WebSocket) -> str | None:
+    """The token of the client's first frame, or None when that is no authentication frame."""
+    try:
+        frame = json.loads(await websocket.receive_text())
+    except (ValueError, KeyError):
+        return None
+    if not isinstance(frame, dict) or frame.get("type") != "auth":
+        return None
+    token = frame.get("accessToken")
+    return token if isinstance(token, str) else None
+
+
+async def _run(websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics) -> None:
+    """Send until the query ends or the client goes, whichever is first."""
+    sending = asyncio.create_task(_send(websocket, result, to, metrics))
+    leaving = asyncio.create_task(_until_closed(websocket))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sending.cancel()
+        leaving.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+
+
+async def _until_closed(websocket: WebSocket) -> None:
+    # Clients say nothing after their first frame; what they do say is ignored.
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _send(websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics) -> None:
+    try:
+        await _send_rows(websocket, result, to, metrics)
+        if to is not Manners.OWN:
+            await websocket.send_text(error_frame(_end_of_stream(), to))
+        await websocket.close(_NORMAL)
+    except WebSocketDisconnect:
+        return
+    except HeadraceError as error:
+        log.info("stream_failed", query_id=result.query_id, sqlstate=error.state.value)
+        await _fail(websocket, error, to)
+    except Exception:
+        identifier = str(uuid.uuid4())
+        log.exception("stream_broke", query_id=result.query_id, error_id=identifier)
+        await _fail(
+            websocket, InternalError(f"the stream broke; the server's log has error {identifier}"), to
+        )
+
+
+async def _send_rows(websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics) -> None:
+    await result.started()
+    await websocket.send_text(metadata_frame(result.columns))
+    async for rows in result:
+        for row in rows:
+            frame = data_frame(row)
+            if to is Manners.PYTHON and len(frame) > PYTHON_FRAME_BYTES_MAX:
+                raise _row_too_large(len(frame))
+            await websocket.send_text(frame)
+        metrics.streamed(len(rows))
+
+
+async def _fail(websocket: WebSocket, error: HeadraceError, to: Manners) -> None:
+    try:
+        await websocket.send_text(error_frame(error, to))
+        await websocket.close(_INTERNAL)
+    except WebSocketDisconnect:
+        return
+
+
+def _end_of_stream() -> HeadraceError:
+    return UserError(SqlState.NO_DATA, "the stream has ended: there are no more rows")
+
+
+def _row_too_large(size: int) -> HeadraceError:
+    return UserError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        f"expected rows of at most {PYTHON_FRAME_BYTES_MAX} bytes, which is what this client reads, found one of {size}",
+        hint="Select fewer or smaller columns.",
+    )

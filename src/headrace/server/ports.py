@@ -1,0 +1,96 @@
+"""What the doors need from the inside, as protocols: `session.StatementService` and `engine.results.ResultChannel` fit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.catalog.objects import Principal
+from headrace.core.context import SessionContext
+from headrace.core.resultset import Cell, ResultColumn, ResultSet
+from headrace.core.settings import Settings
+
+
+class LiveResult(Protocol):
+    """The rows of a running interactive query, for one reader."""
+
+    @property
+    def query_id(self) -> str:
+        """The running query."""
+        ...
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """The columns of every row."""
+        ...
+
+    async def started(self) -> None:
+        """Return once the query really runs; raises the HeadraceError that it ended with before that."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[list[list[Cell]]]:
+        """Batches of rows; raises the HeadraceError that ended the query, after the rows before it."""
+        ...
+
+    async def close(self) -> None:
+        """End the query; closing twice does nothing."""
+        ...
+
+
+class Executed(Protocol):
+    """What a text led to: one id for each statement, the last outcome, and the context after it."""
+
+    @property
+    def statement_ids(self) -> tuple[str, ...]:
+        """One UUID for each statement."""
+        ...
+
+    @property
+    def outcome(self) -> ResultSet | LiveResult:
+        """A bounded result, or rows as they come."""
+        ...
+
+    @property
+    def context(self) -> SessionContext:
+        """The session's names after the last statement."""
+        ...
+
+
+class StatementRunner(Protocol):
+    """Runs the statements of a text."""
+
+    async def execute(self, text: str, *, principal: Principal, context: SessionContext) -> Executed:
+        """Run `text` as `principal`; raises HeadraceError."""
+        ...
+
+
+@dataclass(frozen=True)
+class QuerySample:
+    """A continuous query as the metrics page shows it; figures are of its last batch or, `…_total`, sums since the
+    server started; None before the first batch."""
+
+    query_id: str
+    name: str
+    state: str
+    restarts: int
+    input_rows_per_second: float | None = None
+    batch_duration_ms: int | None = None
+    watermark_ms: int | None = None
+    state_rows: int | None = None
+    input_rows_total: int | None = None
+    late_rows_total: int | None = None
+
+
+@dataclass(frozen=True)
+class ServerParts:
+    """What the application is made of.
+
+    `authenticate` gives a token's principal or None (it may block: it is called in a thread).
+    `sample_queries` lists the continuous queries for the metrics page.
+    """
+
+    settings: Settings
+    statements: StatementRunner
+    authenticate: Callable[[str], Principal | None]
+    sample_queries: Callable[[], Iterable[QuerySample]] = tuple

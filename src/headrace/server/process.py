@@ -1,0 +1,184 @@
+"""The server process: one over each data directory, from lock to clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import importlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+import uvicorn
+
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+log = structlog.get_logger()
+
+TOKEN_FILE = "token"  # noqa: S105 - a file's name
+SOCKETS_END_S = 2
+PING_INTERVAL_S = 20.0
+PING_TIMEOUT_S = 300.0
+"""Long, because the Go client answers no pings while its reader is busy with the rows that it has."""
+
+
+async def serve(settings: Settings, *, kafka_port: int | None) -> None:
+    """Serve until SIGTERM or SIGINT. `kafka_port` None starts no broker, 0 one on a free port.
+
+    Prints `headrace ready URL` on standard output once requests are answered. Raises HeadraceError when it cannot start.
+    """
+    stop = _StopSignals()
+    # Everything below the data directory is for this user alone.
+    os.umask(0o077)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    with _exclusive(settings.data_dir), _listening(settings) as listener:
+        async with AsyncExitStack() as life:
+            # The broker's JVM and our own imports take seconds each: side by side.
+            broker = asyncio.create_task(_enter_broker(life, settings.data_dir / "kafka", kafka_port))
+            try:
+                wiring = await asyncio.to_thread(importlib.import_module, "headrace.server.wiring")
+            finally:
+                await broker
+            wired = wiring.build(settings)
+            life.callback(wired.catalog.close)
+            token = settings.token.get_secret_value() if settings.token else None
+            made = wired.catalog.ensure_administrator(token)
+            if made is not None:
+                _keep_token(settings.data_dir / TOKEN_FILE, made)
+            life.push_async_callback(wired.engine.stop)
+            await wired.engine.start()
+            server = _Server(wired.app, _url(settings.host, listener))
+            stop.attach(server)
+            await server.serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, saying that it is ready in our words."""
+
+    def __init__(self, app: FastAPI, url: str) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                ws="websockets-sansio",
+                ws_ping_interval=PING_INTERVAL_S,
+                ws_ping_timeout=PING_TIMEOUT_S,
+                # Deflating small frames costs more than it saves on any network that a broker is close to.
+                ws_per_message_deflate=False,
+                # What a client sends on a stream is one small frame.
+                ws_max_size=64 * 1024,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=SOCKETS_END_S,
+            )
+        )
+        self._url = url
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals alone: uvicorn would raise them again once it is done, before the engine is stopped."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say where."""
+        await super().startup(sockets)
+        if self.started:
+            print(f"headrace ready {self._url}", flush=True)  # noqa: T201 - what whoever started us waits for
+            log.info("ready", url=self._url, pid=os.getpid())
+
+
+class _StopSignals:
+    """SIGTERM and SIGINT: the first ends the server in order, a second one while it ends closes sockets at once."""
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        self._server: _Server | None = None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+
+    def attach(self, server: _Server) -> None:
+        """From now on it is this server that is to end, no longer its start."""
+        self._server = server
+
+    def _stop(self) -> None:
+        if self._server is None:
+            if self._task is not None:
+                self._task.cancel()
+        elif self._server.should_exit:
+            self._server.force_exit = True
+        else:
+            self._server.should_exit = True
+
+
+@contextmanager
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Hold the data directory: two servers over one catalog would run every query twice."""
+    with (folder / "lock").open("a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"another server is running over {folder}",
+                hint="Stop it first, or choose another folder with --data-dir.",
+            ) from None
+        yield
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except OSError as error:
+            raise ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                f"cannot listen on {settings.host} port {settings.port}: {error.strerror}",
+                hint="Choose another port with --port; 0 takes a free one.",
+            ) from None
+        yield listener
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """Where this machine reaches the server."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{reached}:{listener.getsockname()[1]}"
+
+
+def _keep_token(file: Path, token: str) -> None:
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        os.fchmod(out.fileno(), 0o600)
+        out.write(token + "\n")
+    print(f"headrace: made a token for the user admin; it is in {file}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+async def _enter_broker(life: AsyncExitStack, folder: Path, port: int | None) -> None:
+    if port is not None:
+        await life.enter_async_context(_broker(folder, port))
+
+
+@asynccontextmanager
+async def _broker(folder: Path, port: int) -> AsyncIterator[None]:
+    from headrace.runtime.kafka_broker import KafkaBroker
+
+    broker = KafkaBroker(folder, port=port)
+    await asyncio.to_thread(broker.start)
+    try:
+        print(f"headrace: Kafka broker at {broker.bootstrap}", file=sys.stderr, flush=True)  # noqa: T201
+        yield
+    finally:
+        await asyncio.to_thread(broker.stop)

@@ -1,0 +1,137 @@
+"""Writing answers: the one JSON shape of results, errors and statements under way (client-contract section 1.2)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from headrace.core.context import SessionContext
+from headrace.core.resultset import ResultSet
+from headrace.core.sqlstate import SqlState
+from headrace.server.dataplane.tickets import Ticket
+
+
+@dataclass(frozen=True)
+class Succeeded:
+    """A bounded result."""
+
+    result: ResultSet
+    context: SessionContext
+    statement_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """A live result, for the holder of the ticket."""
+
+    ticket: Ticket
+    context: SessionContext
+    statement_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A SQL error. `context` is the request's."""
+
+    sqlstate: str
+    message: str
+    context: SessionContext
+
+
+Answer = Succeeded | Streaming | Failed
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What every answer carries about its statement: UUID, and POSIX seconds (clients refuse fractions)."""
+
+    statement_id: str
+    created_on: int
+
+
+def under_way(envelope: Envelope) -> Response:
+    """202: poll again."""
+    return _json(202, {"sqlState": SqlState.NOT_YET_COMPLETE.value, **_head(envelope)})
+
+
+def page_count(answer: Answer, rows_max: int) -> int:
+    """How many partitions there are; an empty result and an error have one, to be asked for."""
+    rows = len(answer.result.rows) if isinstance(answer, Succeeded) else 0
+    return max(1, -(-rows // rows_max))
+
+
+def finished(
+    envelope: Envelope, answer: Answer, *, partition: int, rows_max: int, stream_uri: str
+) -> Response:
+    """200: one partition of a result, the offer of a stream, or a SQL error, which is a 200 too."""
+    metadata: dict[str, object] = {
+        "encoding": "json",
+        "columns": _columns(answer),
+        "partitionInfo": _partitions(answer, rows_max),
+        "context": _context(answer.context),
+    }
+    body: dict[str, object] = {
+        "sqlState": SqlState.SUCCESS.value,
+        **_head(envelope),
+        "metadata": metadata,
+        "data": [],
+    }
+    if isinstance(answer, Failed):
+        body["sqlState"] = answer.sqlstate
+        body["message"] = answer.message
+        return _json(200, body)
+    if len(answer.statement_ids) > 1:
+        body["statementIDs"] = answer.statement_ids
+    if isinstance(answer, Streaming):
+        metadata["dataplaneRequest"] = {
+            "token": answer.ticket.token,
+            "uri": stream_uri,
+            "statementID": envelope.statement_id,
+            "requestType": "streaming",
+        }
+        return _json(200, body)
+    if answer.result.message:
+        body["message"] = answer.result.message
+    body["data"] = answer.result.rows[partition * rows_max : (partition + 1) * rows_max]
+    return _json(200, body)
+
+
+def _head(envelope: Envelope) -> dict[str, object]:
+    return {"statementID": envelope.statement_id, "createdOn": envelope.created_on}
+
+
+def _columns(answer: Answer) -> list[dict[str, object]]:
+    if isinstance(answer, Failed):
+        return []
+    columns = answer.ticket.result.columns if isinstance(answer, Streaming) else answer.result.columns
+    return [
+        {"name": column.name, "type": str(column.type), "nullable": column.nullable} for column in columns
+    ]
+
+
+def _partitions(answer: Answer, rows_max: int) -> list[dict[str, int]]:
+    if not isinstance(answer, Succeeded) or not answer.result.rows:
+        return []
+    rows = len(answer.result.rows)
+    return [{"rowCount": min(rows_max, rows - start)} for start in range(0, rows, rows_max)]
+
+
+def _context(context: SessionContext) -> dict[str, str]:
+    """All current names, unset ones left out: Go forgets what is missing, the others keep it."""
+    names = {
+        "organizationID": context.organization_id,
+        "roleName": context.role,
+        "databaseName": context.database,
+        "schemaName": context.schema,
+        "storeName": context.store,
+        "computePoolName": context.compute_pool,
+    }
+    return {name: value for name, value in names.items() if value}
+
+
+def _json(status: int, body: dict[str, object]) -> Response:
+    # ASCII only: a lone surrogate in somebody's data cannot be encoded otherwise.
+    text = json.dumps(body, ensure_ascii=True, separators=(",", ":"))
+    return Response(text, status_code=status, media_type="application/json")

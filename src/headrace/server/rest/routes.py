@@ -1,0 +1,87 @@
+"""The routes of REST v2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, WebSocket
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from headrace import __version__
+from headrace.core.settings import Settings
+from headrace.server.auth import principal_of
+from headrace.server.dataplane.addresses import stream_uri
+from headrace.server.dataplane.sockets import serve_stream
+from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.metrics import Metrics
+from headrace.server.rest.answers import Answer, finished, page_count, under_way
+from headrace.server.rest.runs import RUNNING_MAX, StatementRun, StatementRuns, TooManyStatementsError
+from headrace.server.rest.submission import read_submission
+
+POLL_HOLD_S = 1.0
+"""How long a poll waits for its statement: clients come once a second, and then need not come again."""
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """What the routes work with."""
+
+    settings: Settings
+    runs: StatementRuns
+    tickets: TicketOffice
+    metrics: Metrics
+
+
+def router(plane: ControlPlane) -> APIRouter:
+    """All of REST v2 and, at the address of a statement, its stream."""
+    routes = APIRouter(prefix="/v2")
+
+    @routes.get("/version")
+    async def version() -> dict[str, int]:
+        major, minor, patch = (int(part) for part in __version__.split(".")[:3])
+        return {"major": major, "minor": minor, "patch": patch}
+
+    @routes.post("/statements")
+    async def submit(request: Request) -> Response:
+        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+        try:
+            run = plane.runs.submit(submitted.statement, principal_of(request), submitted.context)
+        except TooManyStatementsError:
+            raise HTTPException(
+                503, f"{RUNNING_MAX} statements are under way already; try again soon"
+            ) from None
+        answer = await run.answer(plane.settings.statement_timeout_ms / 1000)
+        return _response(plane, request, run, answer, partition=0)
+
+    @routes.get("/statements/{statement_id}")
+    async def poll(
+        request: Request, statement_id: str, partition: Annotated[int, Query(alias="partitionID", ge=0)] = 0
+    ) -> Response:
+        run = plane.runs.find(statement_id, principal_of(request))
+        if run is None:
+            raise HTTPException(
+                404, f"the statement {statement_id} is not known, or its result is no longer kept"
+            )
+        answer = await run.answer(POLL_HOLD_S)
+        return _response(plane, request, run, answer, partition=partition)
+
+    @routes.websocket("/statements/{statement_id}")
+    async def stream(websocket: WebSocket, statement_id: str) -> None:
+        await serve_stream(websocket, statement_id, plane.tickets, plane.metrics)
+
+    return routes
+
+
+def _response(
+    plane: ControlPlane, request: Request, run: StatementRun, answer: Answer | None, *, partition: int
+) -> Response:
+    if answer is None:
+        return under_way(run.envelope)
+    rows_max = plane.settings.result_rows_max
+    pages = page_count(answer, rows_max)
+    if partition >= pages:
+        raise HTTPException(400, f"expected a partitionID below {pages}, found {partition}")
+    uri = stream_uri(request, run.envelope.statement_id)
+    return finished(run.envelope, answer, partition=partition, rows_max=rows_max, stream_uri=uri)

@@ -1,0 +1,142 @@
+"""Statements under way, and the results that clients may still come back for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import structlog
+
+from headrace.catalog.objects import Principal
+from headrace.core.context import SessionContext
+from headrace.core.errors import ErrorDomain, HeadraceError
+from headrace.core.resultset import ResultSet
+from headrace.core.sqlstate import SqlState
+from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.metrics import Metrics
+from headrace.server.ports import StatementRunner
+from headrace.server.rest.answers import Answer, Envelope, Failed, Streaming, Succeeded
+
+log = structlog.get_logger()
+
+RUNNING_MAX = 64
+"""Statements under way at a time; more are refused with 503."""
+
+KEPT_MAX = 256
+KEPT_S = 600.0
+KEPT_ROWS_MAX = 250_000
+"""Finished results are kept for further partitions and late polls: so many, so long, of so many rows in all. The newest
+one is kept whatever its size."""
+
+
+class TooManyStatementsError(Exception):
+    """`RUNNING_MAX` statements are under way."""
+
+
+@dataclass(frozen=True)
+class StatementRun:
+    """One submitted text on its way or done; `task` never raises (but may be cancelled at shutdown)."""
+
+    envelope: Envelope
+    principal: Principal
+    task: asyncio.Task[Answer]
+
+    async def answer(self, timeout_s: float) -> Answer | None:
+        """The answer, or None when it is not there in time."""
+        await asyncio.wait({self.task}, timeout=timeout_s)
+        return self.task.result() if self.task.done() else None
+
+    @property
+    def kept_rows(self) -> int:
+        """How many rows this holds in memory."""
+        if not self.task.done() or self.task.cancelled():
+            return 0
+        answer = self.task.result()
+        return len(answer.result.rows) if isinstance(answer, Succeeded) else 0
+
+
+class StatementRuns:
+    """Starts statements and remembers them, within bounds."""
+
+    def __init__(self, statements: StatementRunner, tickets: TicketOffice, metrics: Metrics) -> None:
+        self._statements = statements
+        self._tickets = tickets
+        self._metrics = metrics
+        self._runs: OrderedDict[str, StatementRun] = OrderedDict()
+        self._running = 0
+
+    def submit(self, text: str, principal: Principal, context: SessionContext) -> StatementRun:
+        """Start `text`; raises TooManyStatementsError."""
+        self._forget()
+        if self._running >= RUNNING_MAX:
+            raise TooManyStatementsError
+        envelope = Envelope(str(uuid.uuid4()), int(time.time()))
+        task = asyncio.create_task(self._run(envelope.statement_id, text, principal, context))
+        self._running += 1
+        task.add_done_callback(self._done)
+        run = StatementRun(envelope, principal, task)
+        self._runs[envelope.statement_id] = run
+        return run
+
+    def find(self, statement_id: str, principal: Principal) -> StatementRun | None:
+        """A remembered run of the same user."""
+        run = self._runs.get(statement_id)
+        return run if run and run.principal.user == principal.user else None
+
+    async def close(self) -> None:
+        """End what is under way."""
+        tasks = [run.task for run in self._runs.values() if not run.task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._runs.clear()
+
+    def _done(self, _task: asyncio.Task[Answer]) -> None:
+        self._running -= 1
+
+    def _forget(self) -> None:
+        """Drop finished runs that are too old or too many, oldest first, except the newest."""
+        finished = [identifier for identifier, run in self._runs.items() if run.task.done()]
+        rows = sum(run.kept_rows for run in self._runs.values())
+        oldest = time.time() - KEPT_S
+        surplus = len(finished) - KEPT_MAX
+        for identifier in finished[:-1]:
+            run = self._runs[identifier]
+            if surplus <= 0 and rows <= KEPT_ROWS_MAX and run.envelope.created_on > oldest:
+                break
+            surplus -= 1
+            rows -= run.kept_rows
+            del self._runs[identifier]
+
+    async def _run(self, identifier: str, text: str, principal: Principal, context: SessionContext) -> Answer:
+        # Every log line that the statement causes carries this id: it is the one that the client is told.
+        structlog.contextvars.bind_contextvars(request_id=identifier)
+        start = time.perf_counter()
+        answer = await self._answer(identifier, text, principal, context)
+        sqlstate = answer.sqlstate if isinstance(answer, Failed) else SqlState.SUCCESS.value
+        self._metrics.finished(sqlstate, time.perf_counter() - start)
+        return answer
+
+    async def _answer(
+        self, identifier: str, text: str, principal: Principal, context: SessionContext
+    ) -> Answer:
+        try:
+            executed = await self._statements.execute(text, principal=principal, context=context)
+        except HeadraceError as error:
+            # The user's mistakes are in the session's line of the log; our own leave their trace.
+            if error.domain is ErrorDomain.INTERNAL:
+                log.exception("statement_failed", sqlstate=error.state.value)
+            return Failed(error.state.value, error.text(), context)
+        except Exception:
+            error_id = str(uuid.uuid4())
+            log.exception("statement_broke", error_id=error_id)
+            message = f"an error inside the server; its log has the details under {error_id}"
+            return Failed(SqlState.INTERNAL_ERROR.value, message, context)
+        outcome = executed.outcome
+        if isinstance(outcome, ResultSet):
+            return Succeeded(outcome, executed.context, executed.statement_ids)
+        ticket = self._tickets.issue(outcome, identifier, principal)
+        return Streaming(ticket, executed.context, executed.statement_ids)

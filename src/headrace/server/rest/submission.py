@@ -1,0 +1,95 @@
+"""Reading a submitted statement: JSON, or the three shapes in which clients send multipart forms.
+
+The Go client sends the part `request` with a content type and no file name, Python as a plain field, TypeScript as a file
+called `blob` (client-contract section 1.1). Attachments are read over: no statement takes one yet.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from headrace.core.context import SessionContext
+
+ATTACHMENTS_MAX = 16
+FIELDS_MAX = 16
+
+# Clients leave fields out, send null or send "" for what is not set.
+_Name = Annotated[Annotated[str, Field(max_length=1024)] | None, BeforeValidator(lambda value: value or None)]
+
+
+class Parameters(BaseModel):
+    """Of the session; the session id is accepted and not needed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    timezone: _Name = None
+
+
+class StatementRequest(BaseModel):
+    """What a client submits. Names are case-sensitive and unquoted; unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True)
+
+    statement: str = Field(repr=False)
+    organization: _Name = None
+    role: _Name = None
+    database: _Name = None
+    # The wire says "schema", which pydantic's base class uses itself.
+    schema_name: _Name = Field(None, alias="schema")
+    store: _Name = None
+    compute_pool: _Name = Field(None, alias="computePool")
+    parameters: Annotated[Parameters, BeforeValidator(lambda value: value or {})] = Parameters()
+
+    @property
+    def context(self) -> SessionContext:
+        """The names to run in; the organization is empty when the client names none."""
+        return SessionContext(
+            organization_id=self.organization or "",
+            role=self.role,
+            database=self.database,
+            schema=self.schema_name,
+            store=self.store,
+            compute_pool=self.compute_pool,
+            timezone=self.parameters.timezone or "UTC",
+        )
+
+
+async def read_submission(request: Request, *, bytes_max: int) -> StatementRequest:
+    """The submitted statement; raises HTTPException 400 for what cannot be read."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type == "multipart/form-data":
+        body = await _form_part(request, bytes_max)
+    elif content_type == "application/json":
+        body = await request.body()
+    else:
+        raise HTTPException(
+            400,
+            f"expected multipart/form-data or application/json, found {content_type or 'no content type'}",
+        )
+    try:
+        return StatementRequest.model_validate_json(body)
+    except ValidationError as error:
+        # The input is left out of the text: it may hold secrets.
+        found = "; ".join(
+            f"{'.'.join(str(part) for part in item['loc']) or 'request'}: {item['msg']}"
+            for item in error.errors(include_input=False, include_url=False, include_context=False)
+        )
+        raise HTTPException(400, f"the request cannot be read: {found}") from None
+
+
+async def _form_part(request: Request, bytes_max: int) -> bytes | str:
+    # The framework's own limit for one part is 1 MiB, too small for long SQL; the body as a whole is limited already.
+    async with request.form(
+        max_files=ATTACHMENTS_MAX, max_fields=FIELDS_MAX, max_part_size=bytes_max
+    ) as form:
+        part = form.get("request")
+        if isinstance(part, UploadFile):
+            return await part.read()
+        if part is None:
+            raise HTTPException(400, "expected a form part called request, found none")
+        return part

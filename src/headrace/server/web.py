@@ -1,0 +1,66 @@
+"""The web page: the built files at `/`, or a page that says that they are not there."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from headrace.runtime.webpage import web_page
+
+_NOT_BUILT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Headrace</title>
+<h1>The web page is not built</h1>
+<p>The server runs and answers at <code>/v2</code>; <code>headrace sql</code> works.
+In a checkout, <code>make setup</code> builds the page; then start the server again.</p>
+</html>
+"""
+
+
+RESERVED = frozenset({"v2", "metrics"})
+"""First segments of paths that are never the page's, whatever is behind them."""
+
+
+def is_reserved(path: str) -> bool:
+    """Whether `path` is the API's."""
+    return path.lstrip("/").split("/")[0] in RESERVED
+
+
+class WebPage(StaticFiles):
+    """Static files; a path that names no file is the page's own business and gets `index.html`."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file, with how long a browser may keep it."""
+        try:
+            answer = await super().get_response(path, scope)
+        except HTTPException as error:
+            if error.status_code != 404 or PurePosixPath(path).suffix:
+                raise
+            answer = await super().get_response("index.html", scope)
+        # Built assets carry a digest in their names; everything else is asked for anew.
+        answer.headers["Cache-Control"] = (
+            "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
+        )
+        return answer
+
+
+class PageMount(Mount):
+    """The page at `/`, for every path that is not the API's."""
+
+    def __init__(self) -> None:
+        folder = web_page()
+        super().__init__("/", app=WebPage(directory=folder, html=True) if folder else _not_built, name="web")
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Nothing of the API, so that its unknown paths and methods are refused as such."""
+        return (Match.NONE, {}) if is_reserved(scope["path"]) else super().matches(scope)
+
+
+async def _not_built(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["method"] not in ("GET", "HEAD"):
+        raise HTTPException(405)
+    await HTMLResponse(_NOT_BUILT, status_code=503)(scope, receive, send)

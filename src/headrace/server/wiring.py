@@ -1,0 +1,63 @@
+"""The composition root: the real parts, wired once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import DesiredState
+from headrace.core.settings import Settings
+from headrace.engine.engine import Engine
+from headrace.server.app import create_app
+from headrace.server.ports import QuerySample, ServerParts
+from headrace.session import StatementService
+from headrace.statements.base import Services
+
+
+@dataclass(frozen=True)
+class Wired:
+    """The application with the parts that have a life of their own."""
+
+    app: FastAPI
+    catalog: Catalog
+    engine: Engine
+
+
+def build(settings: Settings) -> Wired:
+    """The real parts over `settings.data_dir`, not started. Raises HeadraceError when the catalog cannot be opened."""
+    catalog = Catalog.open(settings.data_dir)
+    engine = Engine(catalog, settings)
+    statements = StatementService(Services(catalog, engine, settings))
+    parts = ServerParts(
+        settings,
+        statements,
+        catalog.authenticate,
+        lambda: _samples(catalog, engine),
+    )
+    return Wired(create_app(parts), catalog, engine)
+
+
+def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
+    for query in catalog.queries():
+        if query.desired_state is DesiredState.TERMINATED:
+            continue
+        name, state = query.name or "", query.actual_state.value
+        progress = engine.progress(query.id)
+        if progress is None:
+            yield QuerySample(query.id, name, state, query.restarts)
+            continue
+        yield QuerySample(
+            query.id,
+            name,
+            state,
+            query.restarts,
+            input_rows_per_second=progress.input_rows_per_second,
+            batch_duration_ms=progress.batch_duration_ms,
+            watermark_ms=progress.watermark_ms,
+            state_rows=progress.state_rows,
+            input_rows_total=progress.input_rows_total,
+            late_rows_total=progress.late_rows_total,
+        )

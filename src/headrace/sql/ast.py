@@ -1,0 +1,232 @@
+"""What parsing gives: statements, their common parts, and the nodes that we add to sqlglot's tree.
+
+A query is `Select`: sqlglot's tree, with these rules of ours.
+
+    source          exp.Table, TimeWindow, exp.Unnest or exp.Subquery; `properties_of(node)` gives its WITH (…)
+    join            exp.Join (side, kind as sqlglot has them); `within_of(join)` gives WITHIN in milliseconds or None
+    name            exp.Identifier, already folded: unquoted names are lower case. `quoted` is not significant
+    column          exp.Column of one to four parts; `*` is exp.Star, `a.*` is exp.Column with a Star
+    struct field    `a->b->"C"` is exp.Dot(this, expression=exp.Identifier), left to right
+    element         `x[k]` is exp.Bracket with exactly one expression, as written (arrays count from 1)
+    call            every call with ordinary arguments is exp.Anonymous: `this` is the folded name (a str), `expressions`
+                    the arguments as written, aggregates included. `count(*)` has one exp.Star, `f(DISTINCT x, y)` one
+                    exp.Distinct. `ARRAY[…]`, `MAP[…]`, `CURRENT_TIMESTAMP`, `SUBSTRING(x FROM 1 FOR 2)`,
+                    `POSITION(x IN y)` and `FLOOR(t TO DAY)` become such calls too (a unit is exp.Var)
+    own syntax      exp.Cast and exp.TryCast (`type_of(node)` gives the target), exp.Case, exp.Extract, exp.Trim,
+                    exp.Interval, JsonCall; `DATE '…'` and `TIMESTAMP '…'` are exp.Cast of a string
+    negation        exp.Not around exp.Is, exp.In, exp.Between, exp.Like (never an argument of those)
+    places          `span_of(node)` for any node
+
+Nothing else occurs: the parser refuses every other node class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from headrace.core.errors import InternalError, Span
+from headrace.core.names import Identifier
+from headrace.core.types import DataType, parse_type
+
+_UNITS = (
+    (86_400_000, "DAY"),
+    (3_600_000, "HOUR"),
+    (60_000, "MINUTE"),
+    (1_000, "SECOND"),
+    (1, "MILLISECOND"),
+)
+
+
+def quoted_text(value: str) -> str:
+    """`value` as a string literal. Backslashes are ordinary characters in the dialect."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def duration_text(milliseconds: int) -> str:
+    """A time span in its largest whole unit: 90000 → `90 SECONDS`."""
+    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
+    count = milliseconds // size
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}S"
+
+
+@dataclass(frozen=True)
+class Property:
+    """One entry of WITH (…). `value` is text as written, without its quotes; None when the key stands alone.
+
+    The value may be a password: it is left out of the repr.
+    """
+
+    key: str
+    value: str | None = field(repr=False)
+    span: Span = field(compare=False)
+
+    def sql(self) -> str:
+        """Canonical text; the value is always a string."""
+        if self.value is None:
+            return quoted_text(self.key)
+        return f"{quoted_text(self.key)} = {quoted_text(self.value)}"
+
+
+@dataclass(frozen=True)
+class Properties:
+    """The entries of one WITH (…), in order, no key twice; empty when there is none."""
+
+    entries: tuple[Property, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return (entry.key for entry in self.entries)
+
+    def __contains__(self, key: object) -> bool:
+        return any(entry.key == key for entry in self.entries)
+
+    def get(self, key: str) -> str | None:
+        """The value of `key`; None when it is absent or stands alone."""
+        return next((entry.value for entry in self.entries if entry.key == key), None)
+
+    def items(self) -> Iterable[tuple[str, str | None]]:
+        """(key, value) pairs in order."""
+        return [(entry.key, entry.value) for entry in self.entries]
+
+    def span(self, key: str) -> Span | None:
+        """Where `key` and its value stand, or None when it is absent."""
+        return next((entry.span for entry in self.entries if entry.key == key), None)
+
+    def sql(self, prefix: str = " ") -> str:
+        """`WITH (…)` after `prefix`, or nothing when empty."""
+        if not self.entries:
+            return ""
+        return f"{prefix}WITH ({', '.join(entry.sql() for entry in self.entries)})"
+
+
+class TimeWindow(exp.Expression):
+    """A window function over a relation, in FROM.
+
+    Arguments: `this` exp.Table (name only), `kind` 'TUMBLE' | 'HOP' | 'CUMULATE' | 'SESSION', `size_ms` an int (the gap
+    of a SESSION), `advance_ms` an int or None (HOP's advance, CUMULATE's step), `alias` exp.TableAlias or None.
+    """
+
+    arg_types = {"this": True, "kind": True, "size_ms": True, "advance_ms": False, "alias": False}  # noqa: RUF012
+
+    @property
+    def kind(self) -> str:
+        """TUMBLE, HOP, CUMULATE or SESSION."""
+        return str(self.args["kind"])
+
+    @property
+    def size_ms(self) -> int:
+        """Window size, or the gap of a SESSION, in milliseconds."""
+        return int(self.args["size_ms"])
+
+    @property
+    def advance_ms(self) -> int | None:
+        """HOP's advance or CUMULATE's step in milliseconds."""
+        value = self.args.get("advance_ms")
+        return None if value is None else int(value)
+
+
+class TypeName(exp.Expression):
+    """A data type inside an expression; `this` is its canonical text, see `headrace.core.types`."""
+
+    arg_types = {"this": True}  # noqa: RUF012
+    hash_raw_args = True  # field names of a STRUCT differ by case
+
+    @property
+    def data_type(self) -> DataType:
+        """The type."""
+        return parse_type(str(self.this))
+
+
+class JsonCall(exp.Expression):
+    """JSON_VALUE or JSON_QUERY with clauses after the path; without clauses it is an ordinary call.
+
+    Arguments: `name` 'json_value' | 'json_query', `this` the document, `path`, `returning` TypeName or None,
+    `on_empty` and `on_error` 'NULL' | 'ERROR' | 'EMPTY ARRAY' | 'EMPTY OBJECT' or an expression (DEFAULT), or None.
+    """
+
+    arg_types = {  # noqa: RUF012
+        "name": True,
+        "this": True,
+        "path": True,
+        "returning": False,
+        "on_empty": False,
+        "on_error": False,
+    }
+
+
+def properties_of(source: exp.Expr) -> Properties:
+    """The WITH (…) of a source in FROM; empty when it has none."""
+    found = source.meta.get("properties")
+    return found if isinstance(found, Properties) else Properties()
+
+
+def within_of(join: exp.Join) -> int | None:
+    """The join's WITHIN in milliseconds, or None."""
+    found = join.meta.get("within_ms")
+    return found if isinstance(found, int) else None
+
+
+def type_of(cast: exp.Expr) -> DataType:
+    """The target of exp.Cast, exp.TryCast, or the RETURNING of JsonCall."""
+    target = cast.args.get("to") or cast.args.get("returning")
+    if not isinstance(target, TypeName):
+        raise InternalError(f"no type in a node of class {type(cast).__name__}")
+    return target.data_type
+
+
+def span_of(node: exp.Expr) -> Span | None:
+    """From the first to the last character of `node` that has a place; None for nodes made outside the parser.
+
+    Positions are kept on names, literals and keywords; closing brackets are not part of a span.
+    """
+    first: Span | None = None
+    end = 0
+    for part in node.walk():
+        meta = part.meta
+        if "start" not in meta:
+            continue
+        if first is None or meta["start"] < first.start:
+            first = Span(meta["start"], meta["end"] + 1, meta["line"], meta["col"])
+        end = max(end, meta["end"] + 1)
+    return None if first is None else Span(first.start, end, first.line, first.column)
+
+
+@dataclass(frozen=True)
+class Select:
+    """A query: its tree, `QUERY WITH (…)`, and the columns of a trailing PARTITION BY. See the module's text."""
+
+    expression: exp.Query
+    query_properties: Properties
+    partition_by: tuple[Identifier, ...]
+    span: Span = field(compare=False)
+
+    def sql(self) -> str:
+        """Canonical text."""
+        text = self.expression.sql(dialect="headrace")
+        if self.partition_by:
+            text += " PARTITION BY " + ", ".join(str(name) for name in self.partition_by)
+        return text + self.query_properties.sql(" QUERY ")
+
+
+@dataclass(frozen=True)
+class Statement(ABC):
+    """Base of all statements: `text` as written, without the semicolon, and its place in what was given to `parse`.
+
+    Neither takes part in comparisons.
+    """
+
+    span: Span = field(compare=False)
+    text: str = field(compare=False, repr=False)
+
+    @abstractmethod
+    def sql(self) -> str:
+        """Canonical text; parsing it gives an equal statement."""

@@ -1,0 +1,191 @@
+"""Calls whose arguments have a syntax of their own: CAST, EXTRACT, TRIM, JSON_VALUE and friends.
+
+Each reader gets the parser just after the opening parenthesis and stops before the closing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from headrace.sql.ast import JsonCall
+
+if TYPE_CHECKING:
+    from headrace.sql.expression_parser import ExpressionParser
+
+CONSTRUCTORS = frozenset({"ARRAY", "MAP"})
+WITHOUT_PARENTHESES = frozenset(
+    {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"}
+)
+DATE_PARTS = (
+    "MILLISECOND",
+    "SECOND",
+    "MINUTE",
+    "HOUR",
+    "DAY",
+    "WEEK",
+    "MONTH",
+    "QUARTER",
+    "YEAR",
+    "DOW",
+    "DOY",
+    "EPOCH",
+)
+
+
+def constructor(query: ExpressionParser) -> exp.Expr:
+    """`ARRAY[a, b]`, `MAP['k', v]`: calls of `array` and `map`."""
+    token = query.next_token
+    query.take(token.text.upper(), "[")
+    arguments = [] if query.cursor.at("]") else query.parse_arguments()
+    if not query.take("]"):
+        query.fail("',' or ']'")
+    return exp.Anonymous(this=token.text.lower(), expressions=arguments).update_positions(token)
+
+
+def _cast(query: ExpressionParser) -> exp.Expr:
+    return exp.Cast(this=_before_as(query), to=query.parse_type_name())
+
+
+def _try_cast(query: ExpressionParser) -> exp.Expr:
+    return exp.TryCast(this=_before_as(query), to=query.parse_type_name(), safe=True)
+
+
+def _before_as(query: ExpressionParser) -> exp.Expr:
+    this = query.parse_condition()
+    if not query.take("AS"):
+        query.fail("AS and a data type")
+    return this
+
+
+def _extract(query: ExpressionParser) -> exp.Expr:
+    part = _date_part(query)
+    if not query.take("FROM"):
+        query.fail("FROM")
+    return exp.Extract(this=part, expression=query.parse_operand())
+
+
+def _trim(query: ExpressionParser) -> exp.Expr:
+    position = next((word for word in ("LEADING", "TRAILING", "BOTH") if query.take(word)), None)
+    if position and query.take("FROM"):
+        return exp.Trim(this=query.parse_operand(), position=position)
+    this = query.parse_operand()
+    if query.take("FROM"):
+        return exp.Trim(this=query.parse_operand(), expression=this, position=position)
+    if position:
+        query.fail("FROM")
+    if query.take(","):
+        return exp.Trim(this=this, expression=query.parse_operand())
+    return exp.Trim(this=this)
+
+
+def _substring(query: ExpressionParser) -> exp.Expr:
+    arguments = [query.parse_operand()]
+    if query.take("FROM"):
+        arguments.append(query.parse_operand())
+        if query.take("FOR"):
+            arguments.append(query.parse_operand())
+    else:
+        while query.take(","):
+            arguments.append(query.parse_operand())
+    return exp.Anonymous(this="substring", expressions=arguments)
+
+
+def _position(query: ExpressionParser) -> exp.Expr:
+    arguments = [query.parse_operand()]
+    if not query.take("IN") and not query.take(","):
+        query.fail("IN")
+    return exp.Anonymous(this="position", expressions=[*arguments, query.parse_operand()])
+
+
+def _rounding(name: str) -> Callable[[ExpressionParser], exp.Expr]:
+    def read(query: ExpressionParser) -> exp.Expr:
+        arguments = query.parse_arguments()
+        if query.take("TO"):
+            arguments.append(_date_part(query))
+        return exp.Anonymous(this=name, expressions=arguments)
+
+    return read
+
+
+def _unit_first(name: str) -> Callable[[ExpressionParser], exp.Expr]:
+    """TIMESTAMPADD(unit, n, t) and TIMESTAMPDIFF(unit, a, b)."""
+
+    def read(query: ExpressionParser) -> exp.Expr:
+        unit = _date_part(query)
+        if not query.take(","):
+            query.fail("','")
+        return exp.Anonymous(this=name, expressions=[unit, *query.parse_arguments()])
+
+    return read
+
+
+def _date_part(query: ExpressionParser) -> exp.Expr:
+    token = query.next_token
+    word = token.text.upper().removesuffix("S")
+    if token.token_type is not TokenType.VAR or word not in DATE_PARTS:
+        query.fail(f"one of {', '.join(DATE_PARTS)}")
+    query.take(token.text.upper())
+    return exp.Var(this=word).update_positions(token)
+
+
+def _json(name: str) -> Callable[[ExpressionParser], exp.Expr]:
+    def read(query: ExpressionParser) -> exp.Expr:
+        this = query.parse_operand()
+        if not query.take(","):
+            query.fail("',' and a path such as '$.name'")
+        path = query.parse_operand()
+        clauses: dict[str, exp.Expr | str] = {}
+        if query.take("RETURNING"):
+            clauses["returning"] = query.parse_type_name()
+        while True:
+            found = _json_fallback(query)
+            if found is None:
+                break
+            clauses[found[0]] = found[1]
+        if not clauses:
+            return exp.Anonymous(this=name, expressions=[this, path])
+        return JsonCall(name=name, this=this, path=path, **clauses)
+
+    return read
+
+
+def _json_fallback(query: ExpressionParser) -> tuple[str, exp.Expr | str] | None:
+    """`{NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT | DEFAULT x} ON {EMPTY | ERROR}`."""
+    value: exp.Expr | str
+    if query.take("EMPTY", "ARRAY"):
+        value = "EMPTY ARRAY"
+    elif query.take("EMPTY", "OBJECT"):
+        value = "EMPTY OBJECT"
+    elif query.take("NULL"):
+        value = "NULL"
+    elif query.take("ERROR"):
+        value = "ERROR"
+    elif query.take("DEFAULT"):
+        value = query.parse_operand()
+    else:
+        return None
+    if query.take("ON", "EMPTY"):
+        return "on_empty", value
+    if not query.take("ON", "ERROR"):
+        query.fail("ON EMPTY or ON ERROR")
+    return "on_error", value
+
+
+SPECIAL: dict[str, Callable[[ExpressionParser], exp.Expr]] = {
+    "cast": _cast,
+    "ceil": _rounding("ceil"),
+    "extract": _extract,
+    "floor": _rounding("floor"),
+    "json_query": _json("json_query"),
+    "json_value": _json("json_value"),
+    "position": _position,
+    "substring": _substring,
+    "timestampadd": _unit_first("timestampadd"),
+    "timestampdiff": _unit_first("timestampdiff"),
+    "trim": _trim,
+    "try_cast": _try_cast,
+}

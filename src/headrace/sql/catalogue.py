@@ -1,0 +1,71 @@
+"""Statements of the language that we do not have yet: their leading words, answered with 0A000 instead of a syntax error.
+
+Source: dialect section 4. The value names the statement in the message where the words alone would not.
+"""
+
+from __future__ import annotations
+
+_KINDS = (
+    "API_TOKEN",
+    "DESCRIPTOR_SOURCE",
+    "FUNCTION",
+    "FUNCTION_SOURCE",
+    "METRICS INTEGRATION",
+    "SCHEMA_REGISTRY",
+    "SECRET",
+    "SECURITY INTEGRATION",
+)
+_PLURALS = (
+    "API_TOKENS",
+    "DESCRIPTORS",
+    "DESCRIPTOR_SOURCES",
+    "FUNCTIONS",
+    "FUNCTION_SOURCES",
+    "INVITATIONS",
+    "METRICS INTEGRATIONS",
+    "SCHEMA_REGISTRIES",
+    "SECRETS",
+    "SECURITY INTEGRATIONS",
+    "USERS",
+)
+NOT_SUPPORTED: dict[str, str] = {
+    "CREATE OR REPLACE": "",
+    **{f"{verb} {kind}": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "UPDATE") for kind in _KINDS},
+    **{f"LIST {kind}": "" for kind in _PLURALS},
+    **{f"{verb} COMPUTE_POOL": "" for verb in ("ALTER", "CREATE", "DROP", "START", "STOP", "UPDATE")},
+    **{f"{verb} ORGANIZATION": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "UPDATE")},
+    **{f"{verb} ROLE": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "GRANT", "REVOKE")},
+    **{f"{verb} USER": "" for verb in ("DESCRIBE", "DROP", "INVITE")},
+    **{f"{verb} INVITATION": "" for verb in ("ACCEPT", "REJECT", "REVOKE")},
+    **{f"{verb} SANDBOX": "" for verb in ("DESCRIBE", "START", "STOP")},
+    **{f"{verb} STREAM": "" for verb in ("START", "STOP")},
+    **{
+        f"ALTER {kind}": ""
+        for kind in ("CHANGELOG", "DATABASE", "QUERY", "RELATION", "SCHEMA", "STORE", "STREAM", "TABLE")
+    },
+    "BEGIN APPLICATION": "APPLICATION",
+    "CAN I": "",
+    "COPY": "",
+    "CREATE INDEX": "",
+    "CREATE VIRTUAL": "",
+    "DROP INDEX": "",
+    "GENERATE": "",
+    "GRANT": "",
+    "INVITE": "",
+    "RESUME QUERY": "",
+    "REVOKE": "",
+    "SET DEFAULT": "",
+    "TEST STORE": "",
+    "TRUNCATE": "",
+    "UPDATE ENTITY": "",
+    "UPDATE STORE": "",
+}
+HINTS = {
+    "CREATE OR REPLACE": "DROP it first, or write CREATE … IF NOT EXISTS.",
+    "ALTER STORE": "DROP STORE and CREATE STORE it with the new settings.",
+    "BEGIN APPLICATION": "Send its statements one by one.",
+    "CREATE SCHEMA_REGISTRY": "Use 'value.format' = JSON.",
+    "RESUME QUERY": "RESTART QUERY starts a query again from its last checkpoint.",
+    "SET DEFAULT": "USE sets the session's current names.",
+    "UPDATE STORE": "DROP STORE and CREATE STORE it with the new settings.",
+}

@@ -1,0 +1,304 @@
+"""Reading a statement token by token: words, names, values and the clauses that many statements share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headrace.core.errors import Span, UserError
+from headrace.core.names import Identifier, QualifiedName, quote
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import DataType, parse_type
+from headrace.sql.ast import Properties, Property
+from headrace.sql.lexer import Source, is_word
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])")
+_UNIT_MS = {
+    "MILLISECOND": 1,
+    "SECOND": 1_000,
+    "MINUTE": 60_000,
+    "HOUR": 3_600_000,
+    "DAY": 86_400_000,
+    "WEEK": 604_800_000,
+}
+_SHOWN_LENGTH = 40
+
+
+class Cursor:
+    """A position in the tokens of one statement. Methods named `accept…` may find nothing; the others raise 42601."""
+
+    def __init__(self, source: Source, tokens: Sequence[Token], index: int = 0) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.index = index
+        self._first = index
+
+    # -- where we are
+
+    @property
+    def token(self) -> Token | None:
+        """The next token, or None at the end of the statement."""
+        return self.peek()
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        """The token `ahead` of the next one, or None beyond the end."""
+        index = self.index + ahead
+        return self.tokens[index] if index < len(self.tokens) else None
+
+    @property
+    def origin(self) -> tuple[Span, str]:
+        """Place and text of the statement that this cursor was made for: the first two fields of a `Statement`."""
+        start, end = self.tokens[self._first].start, self.tokens[-1].end + 1
+        return self.source.span(start, end), self.source.text[start:end]
+
+    def span_from(self, index: int) -> Span:
+        """From the token at `index` to the one before the next."""
+        return self.source.span(self.tokens[index].start, self.tokens[max(index, self.index - 1)].end + 1)
+
+    def nested(self) -> Cursor:
+        """A cursor for the statement that begins at the next token."""
+        return Cursor(self.source, self.tokens, self.index)
+
+    # -- errors
+
+    def error(self, expected: str, *, hint: str | None = None) -> UserError:
+        """42601 at the next token: `expected …, found …`."""
+        return self.error_at(f"expected {expected}, found {self.found()}", hint=hint)
+
+    def error_at(
+        self,
+        message: str,
+        *,
+        state: SqlState = SqlState.SYNTAX_ERROR,
+        hint: str | None = None,
+        words: int = 1,
+    ) -> UserError:
+        """An error at the next `words` tokens."""
+        if self.token is None:
+            end = self.tokens[-1].end + 1 if self.tokens else len(self.source.text)
+            return UserError(state, message, hint=hint, span=self.source.span(end, end))
+        last = self.peek(words - 1) or self.tokens[-1]
+        return UserError(state, message, hint=hint, span=self.source.span(self.token.start, last.end + 1))
+
+    def unsupported(self, what: str, *, hint: str | None = None, words: int = 1) -> UserError:
+        """0A000 `… is not supported yet` at the next `words` tokens."""
+        message = f"{what} is not supported yet"
+        return self.error_at(message, state=SqlState.FEATURE_NOT_SUPPORTED, hint=hint, words=words)
+
+    def found(self) -> str:
+        """The next token as an error message names it; never the content of a string, which may be a password."""
+        if self.token is None:
+            return "the end of the statement"
+        if self.token.token_type in (TokenType.STRING, TokenType.NATIONAL_STRING):
+            return "a string"
+        text = self.source.text[self.token.start : self.token.end + 1]
+        if len(text) > _SHOWN_LENGTH:
+            text = text[:_SHOWN_LENGTH] + "…"
+        return text if self.token.token_type is TokenType.IDENTIFIER else repr(text)
+
+    # -- words and symbols
+
+    def at(self, *words: str) -> bool:
+        """True when the next tokens are these words or symbols."""
+        return all(self._is(index, word) for index, word in enumerate(words))
+
+    def accept(self, *words: str) -> bool:
+        """Step over these words or symbols if they are next."""
+        if not self.at(*words):
+            return False
+        self.index += len(words)
+        return True
+
+    def expect(self, *words: str, hint: str | None = None) -> None:
+        """Step over these words or symbols."""
+        for word in words:
+            if not self.accept(word):
+                raise self.error(word if word.isalpha() else f"{word!r}", hint=hint)
+
+    def accept_any(self, *words: str) -> str | None:
+        """Step over the first of `words` that is next, and return it."""
+        return next((word for word in words if self.accept(word)), None)
+
+    def finish(self, expected: str = "the end of the statement") -> None:
+        """Nothing may follow."""
+        if self.token is not None:
+            raise self.error(expected)
+
+    def word(self) -> str | None:
+        """The next token in upper case if it is an unquoted word; does not step over it."""
+        return self.token.text.upper() if self.token is not None and is_word(self.token) else None
+
+    def _is(self, ahead: int, word: str) -> bool:
+        token = self.peek(ahead)
+        if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            return False
+        return token.text.upper() == word
+
+    # -- names
+
+    def accept_identifier(self) -> Identifier | None:
+        """One name: quoted as written, or a word in lower case."""
+        token = self.token
+        if token is None:
+            return None
+        if token.token_type is TokenType.IDENTIFIER:
+            name = token.text
+        elif is_word(token):
+            name = token.text.lower()
+        else:
+            return None
+        self.index += 1
+        return Identifier(name, self.source.span(token.start, token.end + 1))
+
+    def identifier(self, what: str = "a name") -> Identifier:
+        """One name; `what` says in errors what it names."""
+        hint = None
+        if self.token is not None and self.token.token_type is TokenType.STRING:
+            hint = "Single quotes make a string; names take double quotes or none."
+        found = self.accept_identifier()
+        if found is None:
+            raise self.error(what, hint=hint)
+        return found
+
+    def qualified_name(self, what: str = "a name", most: int = 3) -> QualifiedName:
+        """A dotted name of at most `most` parts."""
+        parts = [self.identifier(what)]
+        while self.accept("."):
+            parts.append(self.identifier(f"the next part of {what} after '.'"))
+        name = QualifiedName(tuple(parts))
+        if len(parts) > most:
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"expected {what} of at most {most} parts, found {len(parts)}: {name}",
+                hint='Put a part that holds dots in double quotes: "a.b".',
+                span=name.span,
+            )
+        return name
+
+    def query_reference(self) -> str:
+        """A query's id, bare or quoted, or its name."""
+        if self.token is not None and self.token.token_type is TokenType.STRING:
+            return self.string()
+        return self.name_or_uuid("the id or the name of a query").name
+
+    def name_or_uuid(self, what: str) -> Identifier:
+        """A name, or a bare UUID, which would otherwise read as numbers and words."""
+        match = _UUID.match(self.source.text, self.token.start) if self.token is not None else None
+        if match is None:
+            return self.identifier(what)
+        while self.token is not None and self.token.start < match.end():
+            self.index += 1
+        return Identifier(match.group().lower(), self.source.span(*match.span()))
+
+    def if_not_exists(self) -> bool:
+        """`IF NOT EXISTS`, if it is next."""
+        if self.at("IF", "NOT"):
+            self.expect("IF", "NOT", "EXISTS")
+            return True
+        return False
+
+    # -- values
+
+    def string(self, what: str = "a string") -> str:
+        """A string literal's value."""
+        token = self.token
+        if token is None or token.token_type is not TokenType.STRING:
+            raise self.error(what, hint="Strings take single quotes: 'text'.")
+        self.index += 1
+        return token.text
+
+    def properties(self) -> Properties:
+        """`WITH ( 'key' [= value] [, …] )` if it is next; empty otherwise."""
+        if not self.at("WITH", "("):
+            return Properties()
+        self.index += 2
+        entries: list[Property] = []
+        while True:
+            entry = self._property()
+            if any(entry.key == other.key for other in entries):
+                raise UserError(
+                    SqlState.SYNTAX_ERROR,
+                    f"the property '{entry.key}' is given twice",
+                    hint="Keep one of them.",
+                    span=entry.span,
+                )
+            entries.append(entry)
+            if self.accept(")"):
+                return Properties(tuple(entries))
+            if not self.accept(","):
+                raise self.error("',' or ')' after a property")
+
+    def _property(self) -> Property:
+        start = self.index
+        token = self.token
+        if token is None or token.token_type is not TokenType.STRING:
+            hint = None
+            if token is not None and (is_word(token) or token.token_type is TokenType.IDENTIFIER):
+                hint = f"Write '{token.text}' = value."
+            raise self.error("a property name in single quotes", hint=hint)
+        self.index += 1
+        value = self._property_value() if self.accept("=") else None
+        return Property(token.text, value, self.span_from(start))
+
+    def _property_value(self) -> str:
+        token = self.token
+        if token is not None and token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            self.index += 1
+            return token.text
+        sign = self.accept_any("-", "+") or ""
+        token = self.token
+        if token is not None and token.token_type is TokenType.NUMBER:
+            self.index += 1
+            return ("-" if sign == "-" else "") + token.text
+        if token is None or sign or not is_word(token):
+            raise self.error("a property value: 'text', a number, TRUE, FALSE or a word")
+        self.index += 1
+        return token.text
+
+    def duration(self, what: str = "a time span") -> int:
+        """`n unit` in milliseconds, n a positive whole number."""
+        token = self.token
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
+            raise self.error(f"{what} such as 5 MINUTES")
+        if int(token.text) == 0:
+            raise self.error(f"{what} longer than zero")
+        self.index += 1
+        unit = self.word() or ""
+        size = _UNIT_MS.get(unit.removesuffix("S"))
+        if size is None:
+            raise self.error(f"a time unit, one of {', '.join(_UNIT_MS)}")
+        self.index += 1
+        return int(token.text) * size
+
+    def data_type(self) -> DataType:
+        """A data type, nested ones included."""
+        start = self.index
+        word = self.word()
+        if word is None:
+            raise self.error("a data type")
+        self.index += 1
+        if self.at("("):
+            self._skip_nested("(", ")")
+        elif self.at("<"):
+            self._skip_nested("<", ">")
+        if self.at("WITH", "LOCAL", "TIME", "ZONE"):
+            self.index += 4
+        text = " ".join(self._type_text(token) for token in self.tokens[start : self.index])
+        return parse_type(text, span=self.span_from(start))
+
+    def _skip_nested(self, opening: str, closing: str) -> None:
+        depth = 0
+        while self.token is not None:
+            depth += self.at(opening)
+            depth -= self.at(closing)
+            self.index += 1
+            if depth == 0:
+                return
+        raise self.error(f"{closing!r} in the data type")
+
+    def _type_text(self, token: Token) -> str:
+        if token.token_type is TokenType.IDENTIFIER:
+            return quote(token.text)
+        return quote(token.text.lower()) if is_word(token) and not token.text.isascii() else token.text

@@ -1,0 +1,367 @@
+"""Expressions: what may stand in a list of items, a condition, an argument.
+
+The ladder of operators (OR … unary minus) is sqlglot's. What stands at its foot (names, calls, literals, types) is ours,
+and so are the operators where sqlglot accepts what no engine of ours could run. `ast` describes the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+from sqlglot import exp, parser
+from sqlglot.parser import binary_range_parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headrace.core.names import Identifier, printed
+from headrace.sql import calls
+from headrace.sql.ast import TypeName
+from headrace.sql.cursor import Cursor
+from headrace.sql.lexer import Source, is_word
+
+T = TypeVar("T")
+_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
+_TYPED_LITERALS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIME")
+_INTERVAL_UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+# Keywords that may still be names of columns and relations where they stand alone.
+_SOFT_KEYWORDS = frozenset(
+    {
+        TokenType.ESCAPE,
+        TokenType.FILTER,
+        TokenType.FULL,
+        TokenType.INTERVAL,
+        TokenType.LATERAL,
+        TokenType.LEFT,
+        TokenType.OFFSET,
+        TokenType.OUTER,
+        TokenType.OVER,
+        TokenType.RANGE,
+        TokenType.RIGHT,
+        TokenType.ROWS,
+    }
+)
+# Keywords that are never names without quotes: what follows a missing name would be swallowed.
+_NEVER_NAMES = frozenset(
+    {
+        *(
+            TokenType.SELECT,
+            TokenType.FROM,
+            TokenType.WHERE,
+            TokenType.HAVING,
+            TokenType.UNION,
+            TokenType.LIMIT,
+        ),
+        *(TokenType.JOIN, TokenType.ON, TokenType.ALIAS, TokenType.AND, TokenType.OR, TokenType.WITH),
+        *(TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY, TokenType.SIMILAR_TO),
+    }
+)
+_LITERALS: dict[TokenType, Callable[[Token], exp.Expr]] = {
+    TokenType.STRING: lambda token: exp.Literal.string(token.text),
+    TokenType.NUMBER: lambda token: exp.Literal.number(token.text),
+    TokenType.NULL: lambda _: exp.Null(),
+    TokenType.TRUE: lambda _: exp.Boolean(this=True),
+    TokenType.FALSE: lambda _: exp.Boolean(this=False),
+}
+
+
+class ExpressionParser(parser.Parser):
+    """sqlglot's parser, made strict. Errors are UserErrors with a place in the text it was given."""
+
+    source: Source
+
+    ID_VAR_TOKENS: ClassVar[set[TokenType]] = {TokenType.VAR, *_SOFT_KEYWORDS}
+    ALIAS_TOKENS: ClassVar[set[TokenType]] = {TokenType.VAR}
+    TABLE_ALIAS_TOKENS: ClassVar[set[TokenType]] = {TokenType.VAR}
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {TokenType.VAR, TokenType.IDENTIFIER, *_SOFT_KEYWORDS}
+    RANGE_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        TokenType.BETWEEN: lambda self, this: self._parse_between(this),
+        TokenType.IN: lambda self, this: self._parse_in_list(this),
+        TokenType.IS: lambda self, this: self._parse_is(this),
+        TokenType.LIKE: binary_range_parser(exp.Like),
+        TokenType.SIMILAR_TO: binary_range_parser(exp.SimilarTo),
+    }
+    JSON_OPERATORS: ClassVar[dict[TokenType, Any]] = {}
+    BITWISE: ClassVar[dict[TokenType, Any]] = {}
+
+    # -- errors
+
+    @property
+    def cursor(self) -> Cursor:
+        """A cursor at the next token, for the clauses that queries share with statements."""
+        return Cursor(self.source, self._tokens, self._index)
+
+    def _read(self, read: Callable[[Cursor], T]) -> T:
+        """Let a cursor read something and step over it."""
+        cursor = self.cursor
+        result = read(cursor)
+        self._retreat(cursor.index)
+        return result
+
+    def _fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
+        raise self.cursor.error(expected, hint=hint)
+
+    def raise_error(self, message: str, *_arguments: Any, **_options: Any) -> None:
+        """sqlglot's own complaints, in our words."""
+        if message.startswith("Required"):
+            self._fail("an expression")
+        expected = re.match(r"Expect(?:ed|ing) (.+)", message)
+        if expected:
+            self._fail(f"'{expected[1]}'" if len(expected[1]) == 1 else expected[1])
+        raise self.cursor.error_at(message[:1].lower() + message[1:])
+
+    def _require(self, found: exp.Expr | None, expected: str = "an expression") -> exp.Expr:
+        if found is None:
+            self._fail(expected)
+        return found
+
+    def _expect(self, kind: TokenType, expected: str, *, hint: str | None = None) -> None:
+        if not self._match(kind):
+            self._fail(expected, hint=hint)
+
+    @abstractmethod
+    def _parse_query(self) -> exp.Query:
+        """A query, for subqueries."""
+
+    # -- operators, where sqlglot is too lenient
+
+    def _parse_csv(self, parse_method: Callable[[], T | None], sep: TokenType = TokenType.COMMA) -> list[T]:
+        first = parse_method()
+        if first is None:
+            return []
+        items = [first]
+        while self._match(sep):
+            item = parse_method()
+            if item is None:
+                self._fail("an expression after ','")
+            items.append(item)
+        return items
+
+    def _parse_required_csv(
+        self, parse_method: Callable[[], exp.Expr | None], expected: str = "an expression"
+    ) -> list[exp.Expr]:
+        items = self._parse_csv(parse_method)
+        if not items:
+            self._fail(expected)
+        return items
+
+    def _negate_range(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        return exp.Not(this=this) if this else this
+
+    def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+        low = self._require(self._parse_bitwise())
+        self._expect(TokenType.AND, "AND and the upper bound")
+        return exp.Between(this=this, low=low, high=self._require(self._parse_bitwise()))
+
+    def _parse_in_list(self, this: exp.Expr | None) -> exp.In:
+        self._expect(TokenType.L_PAREN, "'(' after IN")
+        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+            found = exp.In(this=this, query=exp.Subquery(this=self._parse_query()))
+        else:
+            found = exp.In(this=this, expressions=self._parse_required_csv(self._parse_disjunction))
+        self._expect(TokenType.R_PAREN, "',' or ')'")
+        return found
+
+    def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
+        negated = self._match(TokenType.NOT)
+        cursor = self.cursor
+        if cursor.accept("DISTINCT", "FROM"):
+            self._retreat(cursor.index)
+            other = self._require(self._parse_bitwise())
+            return (exp.NullSafeEQ if negated else exp.NullSafeNEQ)(this=this, expression=other)
+        if self._curr.token_type in (TokenType.NULL, TokenType.TRUE, TokenType.FALSE):
+            right = self._parse_literal()
+        elif cursor.at("UNKNOWN"):
+            right = exp.Null().update_positions(self._curr)
+            self._advance()
+        else:
+            self._fail("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
+        found: exp.Expr = exp.Is(this=this, expression=right)
+        return exp.Not(this=found) if negated else found
+
+    # -- operands
+
+    def _parse_type(self, *_arguments: Any, **_options: Any) -> exp.Expr | None:
+        this = self._parse_operand()
+        if this is None:
+            return None
+        while True:
+            if self._match(TokenType.ARROW):
+                field = self._require(self._parse_id_var(any_token=True), "the name of a field after '->'")
+                this = exp.Dot(this=this, expression=field)
+            elif self._match(TokenType.L_BRACKET):
+                key = self._require(self._parse_disjunction())
+                self._expect(TokenType.R_BRACKET, "']'")
+                this = exp.Bracket(this=this, expressions=[key])
+            else:
+                return this
+
+    def _parse_operand(self) -> exp.Expr | None:
+        token, following = self._curr, self._next.token_type
+        kind, word = token.token_type, token.text.upper()
+        if kind in _LITERALS:
+            return self._parse_literal()
+        if kind is TokenType.DOT and following is TokenType.NUMBER and self._next.start == token.end + 1:
+            self._advance(2)
+            return exp.Literal.number(f"0.{self._prev.text}").update_positions(self._prev)
+        if kind is TokenType.L_PAREN:
+            return self._parse_paren()
+        if kind is TokenType.CASE:
+            self._advance()
+            return self._parse_case()
+        if kind is TokenType.INTERVAL and following in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH):
+            return self._parse_interval_literal()
+        if kind is TokenType.VAR and following is TokenType.STRING and word in _TYPED_LITERALS:
+            to = self.parse_type_name()
+            return exp.Cast(this=self._parse_literal(), to=to)
+        if kind is TokenType.VAR and following is TokenType.L_BRACKET and word in calls.CONSTRUCTORS:
+            return calls.constructor(self)
+        if following is TokenType.L_PAREN and kind in self.FUNC_TOKENS:
+            return self._parse_call()
+        if kind is TokenType.VAR and word in calls.WITHOUT_PARENTHESES and following is not TokenType.DOT:
+            self._advance()
+            return exp.Anonymous(this=word.lower(), expressions=[]).update_positions(token)
+        return self._parse_column()
+
+    def _parse_literal(self) -> exp.Expr:
+        token = self._curr
+        if token.token_type is TokenType.NUMBER:
+            glued = self._next.start == token.end + 1 and is_word(self._next)
+            if glued or not _NUMBER.match(token.text):
+                raise self.cursor.error_at(
+                    f"expected a number, found {token.text + (self._next.text if glued else '')!r}"
+                )
+        literal = _LITERALS[token.token_type](token).update_positions(token)
+        self._advance()
+        return literal
+
+    def _parse_column(self) -> exp.Expr | None:
+        first = self._parse_id_var(any_token=False)
+        if first is None:
+            return None
+        parts: list[exp.Expr] = [first]
+        while self._match(TokenType.DOT):
+            token = self._curr
+            if self._match(TokenType.STAR):
+                parts.append(exp.Star().update_positions(token))
+                break
+            parts.append(self._require(self._parse_id_var(any_token=True), "a name or * after '.'"))
+        if len(parts) > 4:
+            raise self.cursor.error_at(
+                f"expected at most database.schema.relation.column, found {len(parts)} parts",
+                hint="Fields of a STRUCT are written column->field.",
+            )
+        names: list[exp.Expr | None] = [*reversed(parts), None, None, None]
+        return exp.Column(this=names[0], table=names[1], db=names[2], catalog=names[3])
+
+    def _parse_paren(self) -> exp.Expr | None:
+        self._advance()
+        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+            this: exp.Expr = exp.Subquery(this=self._parse_query())
+        else:
+            this = exp.Paren(this=self._require(self._parse_disjunction()))
+        self._expect(TokenType.R_PAREN, "')'")
+        return this
+
+    def _parse_case(self) -> exp.Expr | None:
+        this = None if self._curr.token_type is TokenType.WHEN else self._require(self._parse_disjunction())
+        ifs: list[exp.Expr] = []
+        while self._match(TokenType.WHEN):
+            condition = self._require(self._parse_disjunction())
+            self._expect(TokenType.THEN, "THEN")
+            ifs.append(exp.If(this=condition, true=self._require(self._parse_disjunction())))
+        if not ifs:
+            self._fail("WHEN")
+        default = self._require(self._parse_disjunction()) if self._match(TokenType.ELSE) else None
+        self._expect(TokenType.END, "WHEN, ELSE or END")
+        return exp.Case(this=this, ifs=ifs, default=default)
+
+    def _parse_interval_literal(self) -> exp.Interval:
+        token = self._curr
+        self._advance()
+        sign = "-" if self._match(TokenType.DASH) else ""
+        number = self._curr.text.strip()
+        if not re.fullmatch(r"-?\d+", number):
+            self._fail("a whole number such as '5' after INTERVAL")
+        self._advance()
+        unit = self._curr
+        name = unit.text.upper().removesuffix("S")
+        if not is_word(unit) or name not in _INTERVAL_UNITS:
+            self._fail(f"a time unit, one of {', '.join(_INTERVAL_UNITS)}")
+        self._advance()
+        interval = exp.Interval(this=exp.Literal.string(sign + number), unit=exp.Var(this=name))
+        interval.args["unit"].update_positions(unit)
+        return interval.update_positions(token)
+
+    def _parse_id_var(self, any_token: bool = True, tokens: Any = None) -> exp.Expr | None:
+        token = self._curr
+        if token.token_type is TokenType.IDENTIFIER:
+            name = token.text
+        elif token.token_type in (tokens or self.ID_VAR_TOKENS) or (
+            any_token and is_word(token) and token.token_type not in _NEVER_NAMES
+        ):
+            name = token.text.lower()
+        else:
+            return None
+        Identifier(name, self.source.span(token.start, token.end + 1))  # checks its length
+        self._advance()
+        return exp.Identifier(this=name, quoted=printed(name) != name).update_positions(token)
+
+    # -- calls
+
+    def _parse_call(self) -> exp.Expr | None:
+        token = self._curr
+        quoted = token.token_type is TokenType.IDENTIFIER
+        name = token.text if quoted else token.text.lower()
+        self._advance(2)
+        special = None if quoted else calls.SPECIAL.get(name)
+        call = special(self) if special else exp.Anonymous(this=name, expressions=self.parse_arguments())
+        call.update_positions(token)
+        self._expect(TokenType.R_PAREN, f"',' or ')' in the arguments of {name}")
+        if self._curr.token_type not in (TokenType.OVER, TokenType.FILTER):
+            return call
+        window = self._parse_window(call)
+        if window is not None and window.args.get("alias"):
+            raise self.cursor.unsupported("a named window", hint="Write OVER (PARTITION BY … ORDER BY …).")
+        return window
+
+    def parse_arguments(self) -> list[exp.Expr]:
+        """Arguments up to the closing parenthesis: `*`, `DISTINCT a, b`, or expressions."""
+        token = self._curr
+        if self._match(TokenType.STAR):
+            return [exp.Star().update_positions(token)]
+        if self._match(TokenType.DISTINCT):
+            return [exp.Distinct(expressions=self._parse_required_csv(self._parse_disjunction))]
+        self._match(TokenType.ALL)
+        return self._parse_csv(self._parse_disjunction)
+
+    def parse_operand(self) -> exp.Expr:
+        """One expression without AND, OR and comparisons; for calls with a syntax of their own."""
+        return self._require(self._parse_bitwise())
+
+    def parse_condition(self) -> exp.Expr:
+        """One expression of any kind."""
+        return self._require(self._parse_disjunction())
+
+    def parse_type_name(self) -> TypeName:
+        """A data type."""
+        token = self._curr
+        kind = self._read(Cursor.data_type)
+        return TypeName(this=str(kind)).update_positions(token)
+
+    @property
+    def next_token(self) -> Token:
+        """The next token; falsy at the end."""
+        return self._curr
+
+    def take(self, *words: str) -> bool:
+        """Step over these words if they are next."""
+        cursor = self.cursor
+        taken = cursor.accept(*words)
+        self._retreat(cursor.index)
+        return taken
+
+    def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
+        """Raise 42601 at the next token."""
+        self._fail(expected, hint=hint)

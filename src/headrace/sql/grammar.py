@@ -1,0 +1,142 @@
+"""Which words begin which statement, and `parse`.
+
+Every statement's grammar function registers itself under its leading words; the longest match wins. Nothing else is a
+statement: what the language has but we do not is answered with 0A000, the rest with 42601 and the nearest statement.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headrace.core.errors import InternalError, UserError
+from headrace.sql import lexer
+from headrace.sql.ast import Properties, Select, Statement
+from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
+from headrace.sql.cursor import Cursor
+from headrace.sql.dialect import Headrace
+from headrace.sql.query_parser import QueryParser
+
+S = TypeVar("S", bound=Statement)
+Words = tuple[str, ...]
+Grammar = Callable[[Cursor], Statement]
+GRAMMAR: dict[Words, Grammar] = {}
+QUERY_STARTS = ("SELECT", "WITH", "(")
+_UNSHOWN = ("(", "BEGIN", "WITH")
+_SYNONYMS = {"SHOW": "LIST"}
+
+
+def grammar(*starts: str) -> Callable[[Callable[[Cursor], S]], Callable[[Cursor], S]]:
+    """Register a grammar function under leading words such as `"CREATE STORE"`.
+
+    The function gets a cursor just after those words, whose `origin` is the statement's place and text. It reads the
+    statement to its end; what it leaves over is an error.
+    """
+
+    def register(function: Callable[[Cursor], S]) -> Callable[[Cursor], S]:
+        for start in starts:
+            words = tuple(start.split())
+            if words in GRAMMAR:
+                raise InternalError(f"two grammars for {start}")
+            GRAMMAR[words] = function
+        return function
+
+    return register
+
+
+def parse(text: str) -> list[Statement]:
+    """The statements of `text`, in order; none for blanks and comments.
+
+    Raises UserError 42601 (syntax) or 0A000 (known, not supported yet), with a span in `text`. Nothing is returned unless
+    every statement reads.
+    """
+    source = lexer.Source(text)
+    tokens = lexer.tokens(source)
+    return [statement(Cursor(source, part)) for part in _parts(text, tokens)]
+
+
+def statement(cursor: Cursor) -> Statement:
+    """The statement that begins at the cursor, up to the last token."""
+    words = [
+        _SYNONYMS.get(word, word) if index == 0 else word for index, word in enumerate(_leading_words(cursor))
+    ]
+    for length in range(len(words), 0, -1):
+        found = GRAMMAR.get(tuple(words[:length]))
+        if found is not None:
+            cursor.index += length
+            if words[0] == "DROP" and cursor.at("IF", "EXISTS"):
+                raise cursor.unsupported("IF EXISTS", words=2)
+            result = found(cursor)
+            cursor.finish()
+            return result
+    raise _unknown(cursor, words)
+
+
+def select(cursor: Cursor) -> Select:
+    """A query with its trailing PARTITION BY and QUERY WITH (…)."""
+    start = cursor.index
+    if not any(cursor.at(word) for word in QUERY_STARTS):
+        raise cursor.error("SELECT")
+    parser = QueryParser(dialect=Headrace)
+    expression, cursor.index = parser.parse_query(cursor.source, cursor.tokens, start)
+    partition_by = []
+    if cursor.accept("PARTITION BY"):
+        partition_by.append(cursor.identifier("the name of an output column"))
+        while cursor.accept(","):
+            partition_by.append(cursor.identifier("the name of an output column"))
+    query_properties = None
+    if cursor.accept("QUERY"):
+        query_properties = cursor.properties()
+        if not query_properties:
+            raise cursor.error("WITH ( 'key' = value ) after QUERY")
+    return Select(expression, query_properties or Properties(), tuple(partition_by), cursor.span_from(start))
+
+
+def _parts(text: str, tokens: list[Token]) -> Iterable[list[Token]]:
+    first = 0
+    for start, end in lexer.split(text):
+        while tokens[first].start < start:
+            first += 1
+        last = first
+        while last < len(tokens) and tokens[last].start < end:
+            last += 1
+        yield tokens[first:last]
+        first = last
+
+
+def _unknown(cursor: Cursor, words: list[str]) -> UserError:
+    for length in range(len(words), 0, -1):
+        start = " ".join(words[:length])
+        if start in NOT_SUPPORTED:
+            return cursor.unsupported(NOT_SUPPORTED[start] or start, hint=HINTS.get(start), words=length)
+    known = sorted({" ".join(start) for start in GRAMMAR if start[-1] not in _UNSHOWN})
+    first = words[0] if words else ""
+    same_verb = [start.partition(" ")[2] for start in known if start.startswith(first + " ")]
+    if same_verb:
+        cursor.index += 1
+        hint = _nearest(" ".join(words[:2]), known) if len(words) > 1 else None
+        return cursor.error(f"one of {', '.join(same_verb)} after {first}", hint=hint)
+    return cursor.error("a statement", hint=_nearest(" ".join(words[:2]) or first, known, first))
+
+
+def _nearest(text: str, known: list[str], *others: str) -> str:
+    for candidate in (text, *others):
+        close = difflib.get_close_matches(candidate, known, n=3, cutoff=0.7)
+        if close:
+            return f"Did you mean {' or '.join(close)}?"
+    verbs = sorted({start.partition(" ")[0] for start in known})
+    close = difflib.get_close_matches(text.partition(" ")[0], verbs, n=1, cutoff=0.7)
+    return f"Did you mean {close[0]}?" if close else f"Statements begin with {', '.join(verbs)}."
+
+
+def _leading_words(cursor: Cursor) -> list[str]:
+    words: list[str] = []
+    while len(words) < 4:
+        token = cursor.peek(len(words))
+        if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            break
+        words.append(token.text.upper())
+    return words

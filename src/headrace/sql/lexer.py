@@ -1,0 +1,256 @@
+"""Characters to tokens: where statements end, what is quoted, where everything stands.
+
+sqlglot's tokenizer does the cutting; here it gets the dialect's few keywords and loses what other dialects need (hints,
+templates, commands that swallow their line). `tokens` then corrects positions (line and column of the *first* character)
+and joins the two-word keywords, so that a comment between the words does no harm.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import ClassVar
+
+from sqlglot import tokens as sqlglot_tokens
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+
+_PIECE = re.compile(
+    r"(?P<space>\s+)"
+    r"|(?P<comment>--[^\r\n]*|/\*.*?(?:\*/|\Z))"
+    r"|(?P<string>'[^']*(?:''[^']*)*(?:'|\Z))"
+    r'|(?P<quoted>"[^"]*(?:""[^"]*)*(?:"|\Z)|`[^`]*(?:``[^`]*)*(?:`|\Z))'
+    r"|(?P<word>\w+)"
+    r"|(?P<semicolon>;)"
+    r"|(?P<other>.)",
+    re.DOTALL,
+)
+_WORD = re.compile(r"[^\W\d][\w$]*\Z")
+_WORD_PAIRS = {
+    ("GROUP", "BY"): TokenType.GROUP_BY,
+    ("ORDER", "BY"): TokenType.ORDER_BY,
+    ("PARTITION", "BY"): TokenType.PARTITION_BY,
+    ("SIMILAR", "TO"): TokenType.SIMILAR_TO,
+}
+_NEVER_WORDS = frozenset(
+    {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NATIONAL_STRING, TokenType.SENTINEL}
+)
+
+
+class HeadraceTokenizer(sqlglot_tokens.Tokenizer):
+    """The dialect's quotes, comments, symbols and keywords. A word that is not here is an ordinary name."""
+
+    IDENTIFIERS = ['"', "`"]  # noqa: RUF012
+    QUOTES = ["'"]  # noqa: RUF012
+    STRING_ESCAPES = ["'"]  # noqa: RUF012 - not the backslash
+    COMMENTS = ["--", ("/*", "*/")]  # noqa: RUF012
+    NESTED_COMMENTS = False
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    HINT_START = ""
+    SINGLE_TOKENS = {  # noqa: RUF012
+        "(": TokenType.L_PAREN,
+        ")": TokenType.R_PAREN,
+        "[": TokenType.L_BRACKET,
+        "]": TokenType.R_BRACKET,
+        ",": TokenType.COMMA,
+        ".": TokenType.DOT,
+        "-": TokenType.DASH,
+        "=": TokenType.EQ,
+        ">": TokenType.GT,
+        "<": TokenType.LT,
+        "%": TokenType.MOD,
+        "+": TokenType.PLUS,
+        ";": TokenType.SEMICOLON,
+        "/": TokenType.SLASH,
+        "*": TokenType.STAR,
+        # These end a word; alone they are refused by `tokens`.
+        **dict.fromkeys("'\"`!|@#$?:&^~{}\\", TokenType.UNKNOWN),
+    }
+    KEYWORDS = {  # noqa: RUF012
+        "||": TokenType.DPIPE,
+        ">=": TokenType.GTE,
+        "<=": TokenType.LTE,
+        "<>": TokenType.NEQ,
+        "!=": TokenType.NEQ,
+        "->": TokenType.ARROW,
+        "ALL": TokenType.ALL,
+        "AND": TokenType.AND,
+        "AS": TokenType.ALIAS,
+        "ASC": TokenType.ASC,
+        "BETWEEN": TokenType.BETWEEN,
+        "CASE": TokenType.CASE,
+        "CROSS": TokenType.CROSS,
+        "DESC": TokenType.DESC,
+        "DISTINCT": TokenType.DISTINCT,
+        "ELSE": TokenType.ELSE,
+        "END": TokenType.END,
+        "ESCAPE": TokenType.ESCAPE,
+        "EXCEPT": TokenType.EXCEPT,
+        "FALSE": TokenType.FALSE,
+        "FILTER": TokenType.FILTER,
+        "FROM": TokenType.FROM,
+        "FULL": TokenType.FULL,
+        "HAVING": TokenType.HAVING,
+        "IN": TokenType.IN,
+        "INNER": TokenType.INNER,
+        "INTERSECT": TokenType.INTERSECT,
+        "INTERVAL": TokenType.INTERVAL,
+        "IS": TokenType.IS,
+        "JOIN": TokenType.JOIN,
+        "LATERAL": TokenType.LATERAL,
+        "LEFT": TokenType.LEFT,
+        "LIKE": TokenType.LIKE,
+        "LIMIT": TokenType.LIMIT,
+        "NOT": TokenType.NOT,
+        "NULL": TokenType.NULL,
+        "OFFSET": TokenType.OFFSET,
+        "ON": TokenType.ON,
+        "OR": TokenType.OR,
+        "OUTER": TokenType.OUTER,
+        "OVER": TokenType.OVER,
+        "RANGE": TokenType.RANGE,
+        "RIGHT": TokenType.RIGHT,
+        "ROWS": TokenType.ROWS,
+        "SELECT": TokenType.SELECT,
+        "THEN": TokenType.THEN,
+        "TRUE": TokenType.TRUE,
+        "UNION": TokenType.UNION,
+        "UNNEST": TokenType.UNNEST,
+        "USING": TokenType.USING,
+        "WHEN": TokenType.WHEN,
+        "WHERE": TokenType.WHERE,
+        "WITH": TokenType.WITH,
+    }
+
+
+class Source:
+    """A text and its lines; turns offsets into spans."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def span(self, start: int, end: int) -> Span:
+        """The place from `start` up to `end`, offsets from 0."""
+        line = bisect_right(self._starts, start)
+        return Span(start, end, line, start - self._starts[line - 1] + 1)
+
+
+def is_word(token: Token) -> bool:
+    """True for unquoted words, keywords or not."""
+    return token.token_type not in _NEVER_WORDS and _WORD.match(token.text) is not None
+
+
+def tokens(source: Source) -> list[Token]:
+    """The tokens of the whole text, semicolons included, comments dropped.
+
+    Raises UserError 42601 for an unclosed string, name or comment and for characters that the dialect does not know.
+    """
+    _check_closed(source)
+    try:
+        found = HeadraceTokenizer().tokenize(source.text)
+    except TokenError as error:
+        raise _error(source, "cannot read this text", error.start or 0, error.end or 0) from None
+    placed: list[Token] = []
+    for token in found:
+        pair = _pair(placed, token)
+        if pair is not None:
+            first = placed.pop()
+            text, start, kind = f"{first.text} {token.text}".upper(), first.start, pair
+        else:
+            text, start, kind = token.text, token.start, token.token_type
+        span = source.span(start, token.end + 1)
+        placed.append(Token(kind, text, span.line, span.column, start, token.end))
+        _check_token(source, placed[-1])
+    return placed
+
+
+def split(text: str) -> list[tuple[int, int]]:
+    """The statements of `text` as (start, end) offsets, without semicolons, comments around them and blank ones.
+
+    A `BEGIN APPLICATION … END APPLICATION` is one statement. Unclosed quotes run to the end of the text.
+    """
+    return [(start, end) for start, end, _ in _statements(text)]
+
+
+def is_complete(text: str) -> bool:
+    """True when nothing, or only blanks and comments, follows the last semicolon: a console may send `text`."""
+    return all(closed for _, _, closed in _statements(text))
+
+
+def _statements(text: str) -> Iterator[tuple[int, int, bool]]:
+    start, end = -1, -1
+    words: list[str] = []
+    for match in _PIECE.finditer(text):
+        kind = match.lastgroup
+        if kind in ("space", "comment"):
+            continue
+        if kind == "semicolon" and not _inside_application(words):
+            if start >= 0:
+                yield start, end, True
+            start, words = -1, []
+            continue
+        if start < 0:
+            start = match.start()
+        end = match.end()
+        words.append(match.group().upper() if kind == "word" else "")
+    if start >= 0:
+        yield start, end, False
+
+
+def _inside_application(words: list[str]) -> bool:
+    if words[:2] != ["BEGIN", "APPLICATION"]:
+        return False
+    return not any(pair == ("END", "APPLICATION") for pair in pairwise(words))
+
+
+def _check_closed(source: Source) -> None:
+    for match in _PIECE.finditer(source.text):
+        text = match.group()
+        what = None
+        if (
+            match.lastgroup == "comment"
+            and text.startswith("/*")
+            and not (text.endswith("*/") and len(text) > 3)
+        ):
+            what, closing = "comment", "*/"
+        elif match.lastgroup == "string" and text.count("'") % 2:
+            what, closing = "string", "'"
+        elif match.lastgroup == "quoted" and text.count(text[0]) % 2:
+            what, closing = "quoted name", text[0]
+        if what is not None:
+            raise _error(
+                source,
+                f"expected {closing} at the end of the {what} that begins here, found the end of the text",
+                match.start(),
+                match.start() + 1,
+            )
+
+
+def _pair(placed: list[Token], token: Token) -> TokenType | None:
+    if token.token_type is not TokenType.VAR or not placed or placed[-1].token_type is not TokenType.VAR:
+        return None
+    return _WORD_PAIRS.get((placed[-1].text.upper(), token.text.upper()))
+
+
+def _check_token(source: Source, token: Token) -> None:
+    if token.token_type is TokenType.UNKNOWN or (
+        token.token_type is TokenType.VAR and not _WORD.match(token.text)
+    ):
+        bad = next((i for i, char in enumerate(token.text) if not (char.isalnum() or char in "_$")), 0)
+        raise _error(
+            source,
+            f"unexpected character {token.text[bad]!r}",
+            token.start + bad,
+            token.start + bad + 1,
+            hint='Put names with special characters in double quotes: "my-name".',
+        )
+
+
+def _error(source: Source, message: str, start: int, end: int, *, hint: str | None = None) -> UserError:
+    return UserError(SqlState.SYNTAX_ERROR, message, hint=hint, span=source.span(start, end))

@@ -1,0 +1,352 @@
+"""Queries: SELECT, its clauses, sources and joins.
+
+sqlglot's own reading of these takes far more than the dialect has, so it is replaced; expressions are in
+`expression_parser`, and `ast` describes the tree that comes out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import cast
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.sql.ast import JsonCall, TimeWindow, TypeName, span_of
+from headrace.sql.cursor import Cursor
+from headrace.sql.expression_parser import ExpressionParser
+from headrace.sql.lexer import Source
+
+WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
+_BEFORE_ALIAS = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.END)
+_AFTER_QUERY = ("PARTITION BY", "QUERY", "WITH")
+# Everything that `ast` describes. sqlglot's ladder can still make a few other nodes; they are refused by name.
+_NODES = frozenset(
+    {
+        *(exp.Select, exp.Union, exp.Subquery, exp.CTE, exp.With, exp.From, exp.Join, exp.Where, exp.Group),
+        *(exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Distinct, exp.Star, exp.Alias),
+        *(
+            exp.Table,
+            exp.TableAlias,
+            exp.Unnest,
+            TimeWindow,
+            exp.Identifier,
+            exp.Column,
+            exp.Dot,
+            exp.Bracket,
+        ),
+        *(
+            exp.Literal,
+            exp.Null,
+            exp.Boolean,
+            exp.Interval,
+            exp.Var,
+            exp.Paren,
+            exp.Not,
+            exp.Neg,
+            exp.And,
+            exp.Or,
+        ),
+        *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In),
+        *(
+            exp.Between,
+            exp.Like,
+            exp.SimilarTo,
+            exp.Escape,
+            exp.Add,
+            exp.Sub,
+            exp.Mul,
+            exp.Div,
+            exp.Mod,
+            exp.DPipe,
+        ),
+        *(exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Extract, exp.Trim, exp.Anonymous, JsonCall, TypeName),
+        *(exp.Window, exp.WindowSpec, exp.Filter),
+    }
+)
+
+
+class QueryParser(ExpressionParser):
+    """Reads one query from the tokens of a statement."""
+
+    # -- entry
+
+    def parse_query(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Query, int]:
+        """The query that begins at `tokens[index]`, and the index of the first token after it."""
+        self.reset()
+        self.source = source
+        self.sql = source.text
+        self._tokens = list(tokens)
+        self._tokens_size = len(tokens)
+        self._index = -1
+        self._advance(index + 1)
+        try:
+            query = self._parse_query()
+            self._check_end()
+            self._check_nodes(query)
+        except RecursionError:
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                "the query is nested too deeply",
+                hint="Split it into several relations or named subqueries (WITH name AS …).",
+                span=source.span(tokens[index].start, tokens[-1].end + 1),
+            ) from None
+        return query, self._index
+
+    def _parse_statement(self) -> exp.Expr | None:
+        """What `sqlglot.parse_one(text, read="headrace")` reads: a query and nothing else."""
+        self.source = Source(self.sql)
+        return self._parse_query()
+
+    def _check_end(self) -> None:
+        """What is left over after a query is often a misspelt clause that was read as an alias."""
+        cursor = self.cursor
+        if cursor.token is None or any(cursor.at(word) for word in _AFTER_QUERY):
+            return
+        alias, before = self._prev, self._tokens[self._index - 2].token_type
+        close = difflib.get_close_matches(alias.text.upper(), _CLAUSES, n=1, cutoff=0.6)
+        if close and alias.token_type is TokenType.VAR and before in _BEFORE_ALIAS:
+            cursor.index -= 1
+            raise cursor.error(f"a clause such as {close[0]}", hint=f"Did you mean {close[0]}?")
+        close = difflib.get_close_matches(cursor.token.text.upper(), _CLAUSES, n=1, cutoff=0.6)
+        hint = f"Did you mean {close[0]}?" if close else None
+        raise cursor.error("',', a clause or the end of the query", hint=hint)
+
+    def _check_nodes(self, query: exp.Query) -> None:
+        for node in query.walk():
+            if type(node) not in _NODES:
+                raise UserError(
+                    SqlState.FEATURE_NOT_SUPPORTED,
+                    f"{re.sub('(?<=[a-z])(?=[A-Z])', ' ', type(node).__name__).upper()} is not supported yet",
+                    span=span_of(node),
+                )
+
+    # -- the query and its clauses
+
+    def _parse_query(self) -> exp.Query:
+        with_ = self._parse_named_subqueries() if self._curr.token_type is TokenType.WITH else None
+        query = self._parse_operand_query()
+        while self._curr.token_type in (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT):
+            if not self._match(TokenType.UNION):
+                raise self.cursor.unsupported(self._curr.text.upper())
+            distinct = not self._match(TokenType.ALL)
+            self._match(TokenType.DISTINCT)
+            query = exp.Union(this=query, expression=self._parse_operand_query(), distinct=distinct)
+        if self._curr.token_type is TokenType.ORDER_BY:
+            query.set("order", self._parse_order())
+        if self._match(TokenType.LIMIT):
+            query.set("limit", exp.Limit(expression=self._parse_count("LIMIT")))
+        if self._match(TokenType.OFFSET):
+            query.set("offset", exp.Offset(expression=self._parse_count("OFFSET")))
+        if with_ is not None:
+            query.set("with_", with_)
+        return query
+
+    def _parse_named_subqueries(self) -> exp.With:
+        self._match(TokenType.WITH)
+        expressions: list[exp.Expr] = []
+        while True:
+            name = self._require(self._parse_id_var(any_token=True), "the name of a subquery")
+            columns = self._parse_column_names() if self._match(TokenType.L_PAREN) else None
+            self._expect(TokenType.ALIAS, "AS")
+            self._expect(TokenType.L_PAREN, "'(' and a query")
+            query = self._parse_query()
+            self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
+            expressions.append(exp.CTE(this=query, alias=exp.TableAlias(this=name, columns=columns)))
+            if not self._match(TokenType.COMMA):
+                return exp.With(expressions=expressions)
+
+    def _parse_operand_query(self) -> exp.Query:
+        if self._match(TokenType.L_PAREN):
+            query = self._parse_query()
+            self._expect(TokenType.R_PAREN, "')' at the end of the query")
+            return exp.Subquery(this=query)
+        self._expect(TokenType.SELECT, "SELECT")
+        distinct = None
+        if not self._match(TokenType.ALL) and self._match(TokenType.DISTINCT):
+            distinct = exp.Distinct()
+        query = exp.Select(distinct=distinct, expressions=self._parse_items())
+        if self._match(TokenType.FROM):
+            query.set("from_", exp.From(this=self._parse_source()))
+            joins = list(iter(self._parse_join_clause, None))
+            query.set("joins", joins or None)
+        if self._match(TokenType.WHERE):
+            query.set("where", exp.Where(this=self._require(self._parse_disjunction())))
+        if self._match(TokenType.GROUP_BY):
+            query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_disjunction)))
+        if self._match(TokenType.HAVING):
+            query.set("having", exp.Having(this=self._require(self._parse_disjunction())))
+        return query
+
+    def _parse_items(self) -> list[exp.Expr]:
+        return self._parse_required_csv(self._parse_item)
+
+    def _parse_item(self) -> exp.Expr | None:
+        token = self._curr
+        if self._match(TokenType.STAR):
+            return exp.Star().update_positions(token)
+        this = self._parse_disjunction()
+        if this is None:
+            return None
+        alias = self._parse_alias_name(self.ALIAS_TOKENS)
+        return exp.Alias(this=this, alias=alias) if alias else this
+
+    def _parse_alias_name(self, tokens: set[TokenType]) -> exp.Identifier | None:
+        if self._match(TokenType.ALIAS):
+            hint = "Single quotes make a string; names take double quotes or none."
+            if self._curr.token_type is TokenType.STRING:
+                self._fail("a name after AS", hint=hint)
+            return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), "a name after AS"))
+        if self.cursor.at("QUERY", "WITH"):
+            return None
+        return cast("exp.Identifier | None", self._parse_id_var(any_token=False, tokens=tokens))
+
+    def _parse_count(self, clause: str) -> exp.Expr:
+        token = self._curr
+        if token.token_type is not TokenType.NUMBER or not token.text.isdigit():
+            self._fail(f"a whole number after {clause}")
+        return self._parse_literal()
+
+    # -- sources and joins
+
+    def _parse_source(self) -> exp.Expr:
+        token = self._curr
+        cursor = self.cursor
+        if token.token_type is TokenType.LATERAL:
+            raise cursor.unsupported("LATERAL")
+        if cursor.at("TABLE", "("):
+            raise cursor.unsupported("TABLE(…)", hint="Write TUMBLE(relation, SIZE 5 MINUTES).")
+        if token.token_type is TokenType.UNNEST:
+            return self._parse_unnest_source()
+        if self._match(TokenType.L_PAREN):
+            this: exp.Expr = exp.Subquery(this=self._parse_query())
+            self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
+        elif self._next.token_type is TokenType.L_PAREN and token.text.upper() in WINDOW_FUNCTIONS:
+            this = self._parse_time_window()
+        else:
+            this = self._parse_relation()
+        if self.cursor.at("MATCH_RECOGNIZE"):
+            raise self.cursor.unsupported("MATCH_RECOGNIZE")
+        this.set("alias", self._parse_source_alias())
+        self._parse_source_properties(this)
+        return this
+
+    def _parse_relation(self) -> exp.Table:
+        parts = [self._require(self._parse_id_var(any_token=False), "the name of a relation")]
+        while self._match(TokenType.DOT):
+            parts.append(self._require(self._parse_id_var(any_token=True), "a name after '.'"))
+        if self._curr.token_type is TokenType.L_PAREN:
+            self._fail(
+                f"a relation or one of {', '.join(WINDOW_FUNCTIONS)} or UNNEST",
+                hint="Other table functions are not supported yet.",
+            )
+        names: list[exp.Expr | None] = [*reversed(parts), None, None]
+        if len(parts) > 3:
+            raise self.cursor.error_at(f"expected database.schema.relation, found {len(parts)} parts")
+        return exp.Table(this=names[0], db=names[1], catalog=names[2])
+
+    def _parse_source_alias(self) -> exp.TableAlias | None:
+        if self.cursor.at("WITHIN") and self._next.token_type is TokenType.NUMBER:
+            return None
+        name = self._parse_alias_name(self.TABLE_ALIAS_TOKENS)
+        if name is None:
+            return None
+        columns = self._parse_column_names() if self._match(TokenType.L_PAREN) else None
+        return exp.TableAlias(this=name, columns=columns)
+
+    def _parse_column_names(self) -> list[exp.Expr]:
+        names = self._parse_required_csv(lambda: self._parse_id_var(any_token=True), "the name of a column")
+        self._expect(TokenType.R_PAREN, "')' after the names of the columns")
+        return names
+
+    def _parse_source_properties(self, this: exp.Expr) -> None:
+        cursor = self.cursor
+        if not cursor.at("WITH", "("):
+            return
+        if not isinstance(this, exp.Table | TimeWindow):
+            raise cursor.error(
+                "no properties after a subquery", hint="Put WITH (…) after the relation inside."
+            )
+        if "properties" in this.meta:
+            raise cursor.error("one WITH (…) per source")
+        this.meta["properties"] = self._read(Cursor.properties)
+
+    def _parse_time_window(self) -> TimeWindow:
+        token = self._curr
+        kind = token.text.upper()
+        self._advance(2)
+        relation = self._parse_relation()
+        window = TimeWindow(this=relation, kind=kind).update_positions(token)
+        self._expect(TokenType.COMMA, f"',' and {'GAP' if kind == 'SESSION' else 'SIZE'} n unit")
+        if kind == "SESSION":
+            window.set("size_ms", self._read(lambda cursor: _named_duration(cursor, "GAP")))
+        else:
+            window.set("size_ms", self._read(lambda cursor: _named_duration(cursor, "SIZE")))
+        if kind in ("HOP", "CUMULATE"):
+            words = ("ADVANCE", "STEP") if kind == "HOP" else ("STEP", "ADVANCE")
+            self._expect(TokenType.COMMA, f"',' and {words[0]} BY n unit")
+            window.set("advance_ms", self._read(lambda cursor: _named_duration(cursor, *words)))
+        self._expect(TokenType.R_PAREN, f"')' at the end of {kind}")
+        return window
+
+    def _parse_unnest_source(self) -> exp.Unnest:
+        token = self._curr
+        self._advance()
+        self._expect(TokenType.L_PAREN, "'(' after UNNEST")
+        this = self._require(self._parse_disjunction())
+        self._expect(TokenType.R_PAREN, "')' at the end of UNNEST")
+        ordinality = self.cursor.at("WITH", "ORDINALITY")
+        if ordinality:
+            self._advance(2)
+        alias = self._parse_source_alias()
+        return exp.Unnest(expressions=[this], alias=alias, offset=ordinality or None).update_positions(token)
+
+    def _parse_join_clause(self) -> exp.Join | None:
+        token = self._curr
+        if token.token_type is TokenType.COMMA:
+            raise self.cursor.unsupported(
+                "a list of sources after FROM", hint="Write FROM a JOIN b ON a.x = b.y, or CROSS JOIN."
+            )
+        side, kind = None, None
+        if self._curr.token_type in (TokenType.LEFT, TokenType.RIGHT, TokenType.FULL):
+            side = self._curr.text.upper()
+            self._advance()
+            self._match(TokenType.OUTER)
+        elif self._match(TokenType.CROSS):
+            kind = "CROSS"
+        else:
+            side = "" if self._match(TokenType.INNER) else None
+        if not self._match(TokenType.JOIN):
+            if side is None and kind is None:
+                return None
+            self._fail("JOIN")
+        join = exp.Join(this=self._parse_source(), side=side or None, kind=kind).update_positions(token)
+        self._parse_within(join)
+        if kind == "CROSS":
+            return join
+        if self._curr.token_type is TokenType.USING:
+            raise self.cursor.unsupported("JOIN … USING", hint="Write ON a.x = b.x.")
+        self._expect(TokenType.ON, "ON and the join's condition")
+        join.set("on", self._require(self._parse_disjunction()))
+        return join
+
+    def _parse_within(self, join: exp.Join) -> None:
+        cursor = self.cursor
+        if cursor.accept("WITHIN"):
+            join.meta["within_ms"] = cursor.duration()
+            self._retreat(cursor.index)
+            if self.cursor.at("WITH", "("):
+                self._parse_source_properties(join.this)
+
+
+def _named_duration(cursor: Cursor, *words: str) -> int:
+    """`WORD [BY] n unit`."""
+    if cursor.accept_any(*words) is None:
+        raise cursor.error(f"{words[0]} and a time span such as 5 MINUTES")
+    cursor.accept("BY")
+    return cursor.duration()

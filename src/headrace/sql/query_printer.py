@@ -1,0 +1,168 @@
+"""Queries back to text: what sqlglot's generator would print in another spelling, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp, generator
+
+from headrace.core.names import printed, quote
+from headrace.sql import calls
+from headrace.sql.ast import (
+    JsonCall,
+    TimeWindow,
+    TypeName,
+    duration_text,
+    properties_of,
+    quoted_text,
+    within_of,
+)
+from headrace.sql.lexer import HeadraceTokenizer
+
+# Words that would be read as something else where a name is meant.
+_QUOTED_WORDS = frozenset(
+    word.lower()
+    for word in (
+        *HeadraceTokenizer.KEYWORDS,
+        *calls.CONSTRUCTORS,
+        *calls.WITHOUT_PARENTHESES,
+        *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "GROUP", "ORDER", "PARTITION", "SIMILAR", "TO", "BY"),
+        *("MATCH_RECOGNIZE", "QUERY", "TABLE", "WITHIN", "UNKNOWN"),
+    )
+)
+
+
+def _time_window(printer: generator.Generator, node: TimeWindow) -> str:
+    size = "GAP" if node.kind == "SESSION" else "SIZE"
+    text = f"{node.kind}({printer.sql(node, 'this')}, {size} {duration_text(node.size_ms)}"
+    if node.advance_ms is not None:
+        word = "ADVANCE BY" if node.kind == "HOP" else "STEP BY"
+        text += f", {word} {duration_text(node.advance_ms)}"
+    return f"{text}){_alias_and_properties(printer, node)}"
+
+
+def _alias_and_properties(printer: generator.Generator, node: exp.Expr) -> str:
+    alias = printer.sql(node, "alias")
+    return (f" AS {alias}" if alias else "") + properties_of(node).sql()
+
+
+def _json_call(printer: generator.Generator, node: JsonCall) -> str:
+    text = f"{node.args['name'].upper()}({printer.sql(node, 'this')}, {printer.sql(node, 'path')}"
+    if node.args.get("returning"):
+        text += f" RETURNING {printer.sql(node, 'returning')}"
+    for key, event in (("on_empty", "EMPTY"), ("on_error", "ERROR")):
+        value = node.args.get(key)
+        if value:
+            text += f" {value if isinstance(value, str) else 'DEFAULT ' + printer.sql(value)} ON {event}"
+    return text + ")"
+
+
+class QueryPrinter(generator.Generator):
+    """Prints what `QueryParser` reads."""
+
+    TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
+        **generator.Generator.TRANSFORMS,
+        TimeWindow: _time_window,
+        TypeName: lambda _, node: str(node.this),
+        JsonCall: _json_call,
+    }
+
+    def identifier_sql(self, expression: exp.Identifier) -> str:
+        name = expression.name
+        return quote(name) if name in _QUOTED_WORDS else printed(name)
+
+    def literal_sql(self, expression: exp.Literal) -> str:
+        return quoted_text(expression.name) if expression.is_string else expression.name
+
+    def table_sql(self, expression: exp.Table, *_arguments: Any, **_options: Any) -> str:
+        return self.table_parts(expression) + _alias_and_properties(self, expression)
+
+    def unnest_sql(self, expression: exp.Unnest) -> str:
+        alias = self.sql(expression, "alias")
+        ordinality = " WITH ORDINALITY" if expression.args.get("offset") else ""
+        return f"UNNEST({self.expressions(expression, flat=True)}){ordinality}" + (
+            f" AS {alias}" if alias else ""
+        )
+
+    def join_sql(self, expression: exp.Join, *_arguments: Any, **_options: Any) -> str:
+        words = " ".join(word for word in (expression.side, expression.kind, "JOIN") if word)
+        within = within_of(expression)
+        text = f"{self.seg(words)} {self.sql(expression, 'this')}"
+        if within is not None:
+            text += f" WITHIN {duration_text(within)}"
+        condition = self.sql(expression, "on")
+        return f"{text} ON {condition}" if condition else text
+
+    def dot_sql(self, expression: exp.Dot) -> str:
+        return f"{self.sql(expression, 'this')}->{self.sql(expression, 'expression')}"
+
+    def bracket_sql(self, expression: exp.Bracket) -> str:
+        return f"{self.sql(expression, 'this')}[{self.expressions(expression, flat=True)}]"
+
+    def anonymous_sql(self, expression: exp.Anonymous) -> str:
+        name, arguments = expression.name, expression.expressions
+        if name in ("floor", "ceil") and arguments and isinstance(arguments[-1], exp.Var):
+            *values, unit = arguments
+            return f"{name.upper()}({', '.join(self.sql(value) for value in values)} TO {self.sql(unit)})"
+        text = ", ".join(self.sql(argument) for argument in arguments)
+        if name.upper() in calls.WITHOUT_PARENTHESES and not arguments:
+            return name.upper()
+        plain = printed(name) == name and name.upper() not in HeadraceTokenizer.KEYWORDS
+        return f"{name.upper() if plain else quote(name)}({text})"
+
+    def trim_sql(self, expression: exp.Trim) -> str:
+        this, what, position = expression.this, expression.expression, expression.args.get("position")
+        if position or what:
+            words = (position, self.sql(what) if what else "", "FROM", self.sql(this))
+            return f"TRIM({' '.join(word for word in words if word)})"
+        return f"TRIM({self.sql(this)})"
+
+    def extract_sql(self, expression: exp.Extract) -> str:
+        return f"EXTRACT({self.sql(expression, 'this')} FROM {self.sql(expression, 'expression')})"
+
+    def interval_sql(self, expression: exp.Interval) -> str:
+        return f"INTERVAL {self.sql(expression, 'this')} {self.sql(expression, 'unit')}"
+
+    def not_sql(self, expression: exp.Not) -> str:
+        """`a NOT LIKE b` instead of `NOT a LIKE b`, which would read differently as an operand."""
+        return self._predicate(expression.this, negated=True) or f"NOT {self.sql(expression, 'this')}"
+
+    def like_sql(self, expression: exp.Like) -> str:
+        return self._predicate(expression)
+
+    def similarto_sql(self, expression: exp.SimilarTo) -> str:
+        return self._predicate(expression)
+
+    def escape_sql(self, expression: exp.Escape) -> str:
+        return self._predicate(expression)
+
+    def is_sql(self, expression: exp.Is) -> str:
+        return self._predicate(expression)
+
+    def in_sql(self, expression: exp.In) -> str:
+        return self._predicate(expression)
+
+    def between_sql(self, expression: exp.Between) -> str:
+        return self._predicate(expression)
+
+    def _predicate(self, node: exp.Expr, *, negated: bool = False) -> str:
+        """A predicate with its NOT inside; empty for other nodes."""
+        word = "NOT " if negated else ""
+        if isinstance(node, exp.Escape):
+            return f"{self._predicate(node.this, negated=negated)} ESCAPE {self.sql(node, 'expression')}"
+        this = self.sql(node, "this")
+        if isinstance(node, exp.Is):
+            return f"{this} IS {word}{self.sql(node, 'expression')}"
+        if isinstance(node, exp.Like | exp.SimilarTo):
+            operator = "LIKE" if isinstance(node, exp.Like) else "SIMILAR TO"
+            return f"{this} {word}{operator} {self.sql(node, 'expression')}"
+        if isinstance(node, exp.In):
+            query = self.sql(node, "query")
+            return f"{this} {word}IN {query or '(' + self.expressions(node, flat=True) + ')'}"
+        if isinstance(node, exp.Between):
+            return f"{this} {word}BETWEEN {self.sql(node, 'low')} AND {self.sql(node, 'high')}"
+        return ""
+
+    def maybe_comment(self, sql: str, *_arguments: Any, **_options: Any) -> str:
+        return sql

@@ -1,0 +1,29 @@
+"""The statements, one module per kind of object; importing this package fills `headrace.sql.grammar.GRAMMAR`."""
+
+from __future__ import annotations
+
+from headrace.sql.statements import (
+    compute_pool,
+    database,
+    entity,
+    organization,
+    query,
+    relation,
+    role,
+    schema,
+    session,
+    store,
+)
+
+__all__ = [
+    "compute_pool",
+    "database",
+    "entity",
+    "organization",
+    "query",
+    "relation",
+    "role",
+    "schema",
+    "session",
+    "store",
+]

@@ -1,0 +1,155 @@
+"""Queries: SELECT, INSERT INTO, and the care of running ones. Grammar: dialect sections 10, 11, 20, 21."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from headrace.core.names import QualifiedName, printed
+from headrace.sql.ast import Properties, Select, Statement
+from headrace.sql.cursor import Cursor
+from headrace.sql.grammar import QUERY_STARTS, grammar, select, statement
+
+_ASPECTS = ("HISTORY", "METRICS", "EVENTS", "STATE")
+_UUID_SHAPE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class SelectStatement(Statement):
+    """A query whose rows go to the client."""
+
+    select: Select
+
+    def sql(self) -> str:
+        return self.select.sql()
+
+
+@grammar(*QUERY_STARTS)
+def select_statement(cursor: Cursor) -> SelectStatement:
+    cursor.index -= 1
+    return SelectStatement(*cursor.origin, select(cursor))
+
+
+@dataclass(frozen=True)
+class InsertInto(Statement):
+    """`INSERT INTO relation [WITH (…)] select`."""
+
+    name: QualifiedName
+    properties: Properties
+    select: Select
+
+    def sql(self) -> str:
+        # A relation called entity would read as INSERT INTO ENTITY when bare.
+        name = f'"entity"{str(self.name)[6:]}' if self.name.parts[0].name == "entity" else str(self.name)
+        return f"INSERT INTO {name}{self.properties.sql()} {self.select.sql()}"
+
+
+@grammar("INSERT INTO")
+def insert_into(cursor: Cursor) -> InsertInto:
+    name = cursor.qualified_name("the name of the relation")
+    properties = cursor.properties()
+    if cursor.at("VALUES"):
+        raise cursor.unsupported(
+            "INSERT INTO … VALUES",
+            hint="""Write a record to its entity: INSERT INTO ENTITY name VALUE('{"a": 1}').""",
+        )
+    return InsertInto(*cursor.origin, name, properties, select(cursor))
+
+
+@dataclass(frozen=True)
+class ListQueries(Statement):
+    """`LIST QUERIES`."""
+
+    def sql(self) -> str:
+        return "LIST QUERIES"
+
+
+@grammar("LIST QUERIES")
+def list_queries(cursor: Cursor) -> ListQueries:
+    return ListQueries(*cursor.origin)
+
+
+@dataclass(frozen=True)
+class DescribeQuery(Statement):
+    """`DESCRIBE QUERY [HISTORY | METRICS | EVENTS | STATE] reference`; the reference is an id or a name."""
+
+    reference: str
+    aspect: str | None = None
+
+    def sql(self) -> str:
+        return f"DESCRIBE QUERY {self.aspect + ' ' if self.aspect else ''}{_reference(self.reference)}"
+
+
+@grammar("DESCRIBE QUERY")
+def describe_query(cursor: Cursor) -> DescribeQuery:
+    aspect = cursor.accept_any(*_ASPECTS) if cursor.peek(1) is not None else None
+    return DescribeQuery(*cursor.origin, cursor.query_reference(), aspect)
+
+
+@dataclass(frozen=True)
+class TerminateQuery(Statement):
+    """`TERMINATE QUERY reference`; the reference is an id or a name."""
+
+    reference: str
+
+    def sql(self) -> str:
+        return f"TERMINATE QUERY {_reference(self.reference)}"
+
+
+@grammar("TERMINATE QUERY")
+def terminate_query(cursor: Cursor) -> TerminateQuery:
+    return TerminateQuery(*cursor.origin, cursor.query_reference())
+
+
+@dataclass(frozen=True)
+class RestartQuery(Statement):
+    """`RESTART QUERY reference`; the reference is an id or a name."""
+
+    reference: str
+
+    def sql(self) -> str:
+        return f"RESTART QUERY {_reference(self.reference)}"
+
+
+@grammar("RESTART QUERY")
+def restart_query(cursor: Cursor) -> RestartQuery:
+    return RestartQuery(*cursor.origin, cursor.query_reference())
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """`EXPLAIN [VERBOSE] statement`, or `DESCRIBE statement` (`describe`), which answers with the plan as JSON."""
+
+    statement: Statement
+    verbose: bool = False
+    describe: bool = False
+
+    def sql(self) -> str:
+        verb = "DESCRIBE" if self.describe else "EXPLAIN VERBOSE" if self.verbose else "EXPLAIN"
+        return f"{verb} {self.statement.sql()}"
+
+
+@grammar("EXPLAIN", "EXPLAIN VERBOSE")
+def explain(cursor: Cursor) -> Explain:
+    verbose = cursor.tokens[cursor.index - 1].text.upper() == "VERBOSE"
+    return Explain(*cursor.origin, _explained(cursor), verbose)
+
+
+@grammar(*(f"DESCRIBE {word}" for word in ("BEGIN", "CREATE", "INSERT", *QUERY_STARTS)))
+def describe_statement(cursor: Cursor) -> Explain:
+    cursor.index -= 1
+    return Explain(*cursor.origin, _explained(cursor), describe=True)
+
+
+def _explained(cursor: Cursor) -> Statement:
+    inner = cursor.nested()
+    if inner.token is None:
+        raise inner.error("a statement to explain")
+    result = statement(inner)
+    cursor.index = inner.index
+    return result
+
+
+def _reference(text: str) -> str:
+    """A name as it must be typed; an id stays bare when it reads as one."""
+    return text if _UUID_SHAPE.fullmatch(text) else printed(text)

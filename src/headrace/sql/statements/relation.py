@@ -1,0 +1,234 @@
+"""STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW: define, drop, describe, list. Grammar: dialect section 9.
+
+`CREATE … AS SELECT` belongs to queries, see `query`; `create_relation` hands over to it at AS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.core.errors import UserError
+from headrace.core.names import Identifier, QualifiedName
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import DataType
+from headrace.sql.ast import Properties, Select, Statement
+from headrace.sql.cursor import Cursor
+from headrace.sql.grammar import grammar, select
+
+KINDS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
+_PLURALS = {f"{kind}S": kind for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """`name type [NOT NULL]`."""
+
+    name: Identifier
+    type: DataType
+    nullable: bool = True
+
+    def sql(self) -> str:
+        """Canonical text."""
+        return f"{self.name} {self.type}{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True)
+class CreateRelation(Statement):
+    """`CREATE kind [IF NOT EXISTS] name [( columns [, PRIMARY KEY (…)] )] [WITH (…)]`.
+
+    `kind` is STREAM, CHANGELOG or TABLE; no columns means that they are to be found out.
+    """
+
+    kind: str
+    name: QualifiedName
+    columns: tuple[ColumnDefinition, ...]
+    primary_key: tuple[Identifier, ...]
+    properties: Properties
+    if_not_exists: bool = False
+
+    def sql(self) -> str:
+        parts = [column.sql() for column in self.columns]
+        if self.primary_key:
+            parts.append(f"PRIMARY KEY ({', '.join(str(name) for name in self.primary_key)})")
+        columns = f" ({', '.join(parts)})" if parts else ""
+        return f"{_create(self.kind, self.name, self.if_not_exists)}{columns}{self.properties.sql()}"
+
+
+@dataclass(frozen=True)
+class CreateRelationAs(Statement):
+    """`CREATE kind [IF NOT EXISTS] name [WITH (…)] AS select [WITH (…)]`; `kind` is one of `KINDS`."""
+
+    kind: str
+    name: QualifiedName
+    properties: Properties
+    if_not_exists: bool
+    select: Select
+
+    def sql(self) -> str:
+        start = _create(self.kind, self.name, self.if_not_exists)
+        return f"{start}{self.properties.sql()} AS {self.select.sql()}"
+
+
+@grammar(*(f"CREATE {kind}" for kind in KINDS))
+def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
+    kind = _kind_before(cursor)
+    if_not_exists = cursor.if_not_exists()
+    name = cursor.qualified_name(f"the name of the {kind.lower()}")
+    columns: tuple[ColumnDefinition, ...] = ()
+    primary_key: tuple[Identifier, ...] = ()
+    if cursor.at("("):
+        if kind == "MATERIALIZED VIEW":
+            raise cursor.error("WITH or AS", hint="A materialized view takes its columns from the query.")
+        columns, primary_key = _columns(cursor)
+    properties = cursor.properties()
+    if not columns and cursor.accept("AS"):
+        chosen = select(cursor)
+        late = cursor.properties()
+        if late and properties:
+            raise cursor.error_at("expected WITH once, found it before AS and after the query")
+        return CreateRelationAs(*cursor.origin, kind, name, properties or late, if_not_exists, chosen)
+    if kind == "MATERIALIZED VIEW":
+        raise cursor.error("AS and a query" if properties else "WITH or AS")
+    if columns and cursor.at("AS"):
+        raise cursor.error(
+            "the end of the statement", hint="With AS the query decides the columns: leave out the list."
+        )
+    if not properties:
+        expected = "WITH ( 'value.format' = …, … )" if columns else "columns in parentheses, WITH or AS"
+        raise cursor.error(expected)
+    return CreateRelation(*cursor.origin, kind, name, columns, primary_key, properties, if_not_exists)
+
+
+@dataclass(frozen=True)
+class DropRelation(Statement):
+    """`DROP kind name`; `kind` is one of `KINDS` or RELATION."""
+
+    kind: str
+    name: QualifiedName
+
+    def sql(self) -> str:
+        return f"DROP {self.kind} {self.name}"
+
+
+@grammar(*(f"DROP {kind}" for kind in (*KINDS, "RELATION")))
+def drop_relation(cursor: Cursor) -> DropRelation:
+    kind = _kind_before(cursor)
+    return DropRelation(*cursor.origin, kind, cursor.qualified_name("the name of the relation"))
+
+
+@dataclass(frozen=True)
+class DescribeRelation(Statement):
+    """`DESCRIBE RELATION [COLUMNS] name`, or with STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW."""
+
+    name: QualifiedName
+    columns: bool = False
+
+    def sql(self) -> str:
+        return f"DESCRIBE RELATION {'COLUMNS ' if self.columns else ''}{_after_columns(self.name)}"
+
+
+@grammar(*(f"DESCRIBE {kind}" for kind in (*KINDS, "RELATION")))
+def describe_relation(cursor: Cursor) -> DescribeRelation:
+    following = cursor.peek(1)
+    columns = cursor.at("COLUMNS") and following is not None and following.text != "."
+    if columns:
+        cursor.expect("COLUMNS")
+    return DescribeRelation(*cursor.origin, cursor.qualified_name("the name of the relation"), columns)
+
+
+@dataclass(frozen=True)
+class ListRelations(Statement):
+    """`LIST RELATIONS | STREAMS | CHANGELOGS | TABLES | MATERIALIZED VIEWS [IN SCHEMA name]`; `kind` None means all."""
+
+    kind: str | None
+    schema: QualifiedName | None
+
+    def sql(self) -> str:
+        inside = f" IN SCHEMA {self.schema}" if self.schema is not None else ""
+        return f"LIST {self.kind or 'RELATION'}S{inside}"
+
+
+@grammar("LIST RELATIONS", *(f"LIST {plural}" for plural in _PLURALS))
+def list_relations(cursor: Cursor) -> ListRelations:
+    last = cursor.tokens[cursor.index - 1].text.upper()
+    kind = _PLURALS.get("MATERIALIZED VIEWS" if last == "VIEWS" else last)
+    schema = None
+    if cursor.at("IN"):
+        cursor.expect("IN", "SCHEMA")
+        schema = cursor.qualified_name("the name of the schema", 2)
+    return ListRelations(*cursor.origin, kind, schema)
+
+
+def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identifier, ...]]:
+    cursor.expect("(")
+    columns: list[ColumnDefinition] = []
+    primary_key: tuple[Identifier, ...] = ()
+    while True:
+        if cursor.at("PRIMARY", "KEY", "("):
+            if primary_key:
+                raise cursor.error("one PRIMARY KEY")
+            cursor.expect("PRIMARY", "KEY")
+            primary_key = _key_columns(cursor)
+        else:
+            columns.append(_column(cursor, columns))
+        if cursor.accept(")"):
+            break
+        if not cursor.accept(","):
+            raise cursor.error("NOT NULL, ',' or ')' after a column")
+    if not columns:
+        raise cursor.error("at least one column")
+    _check_key(primary_key, columns)
+    return tuple(columns), primary_key
+
+
+def _column(cursor: Cursor, others: list[ColumnDefinition]) -> ColumnDefinition:
+    name = cursor.identifier("the name of a column")
+    if any(name.name == other.name.name for other in others):
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"the column {name} is given twice",
+            hint="Keep one of them; names that differ by case need double quotes.",
+            span=name.span,
+        )
+    kind = cursor.data_type()
+    nullable = not cursor.at("NOT")
+    if not nullable:
+        cursor.expect("NOT", "NULL")
+    else:
+        cursor.accept("NULL")
+    return ColumnDefinition(name, kind, nullable)
+
+
+def _key_columns(cursor: Cursor) -> tuple[Identifier, ...]:
+    cursor.expect("(")
+    names = [cursor.identifier("the name of a column")]
+    while cursor.accept(","):
+        names.append(cursor.identifier("the name of a column"))
+    cursor.expect(")")
+    return tuple(names)
+
+
+def _check_key(primary_key: tuple[Identifier, ...], columns: list[ColumnDefinition]) -> None:
+    known = [column.name.name for column in columns]
+    for name in primary_key:
+        if name.name not in known:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"the PRIMARY KEY names {name}, which is not a column",
+                hint=f"The columns are {', '.join(str(column.name) for column in columns)}.",
+                span=name.span,
+            )
+
+
+def _kind_before(cursor: Cursor) -> str:
+    last = cursor.tokens[cursor.index - 1].text.upper()
+    return "MATERIALIZED VIEW" if last == "VIEW" else last
+
+
+def _create(kind: str, name: QualifiedName, if_not_exists: bool) -> str:
+    return f"CREATE {kind} {'IF NOT EXISTS ' if if_not_exists else ''}{name}"
+
+
+def _after_columns(name: QualifiedName) -> str:
+    """`name`, quoted where a relation called columns would read as the keyword."""
+    return '"columns"' if str(name) == "columns" else str(name)

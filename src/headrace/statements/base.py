@@ -1,0 +1,173 @@
+"""What a statement's handler gets, returns and must declare."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from headrace.catalog.access import Privilege, authorize
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import Principal, Relation, Store
+from headrace.connectors.base import Connector
+from headrace.connectors.registry import connector
+from headrace.core.context import SessionContext
+from headrace.core.errors import InternalError, UserError
+from headrace.core.names import Identifier, QualifiedName, RelationName
+from headrace.core.resultset import ResultSet, result
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import VARCHAR
+from headrace.engine.engine import Engine
+from headrace.engine.results import ResultChannel
+from headrace.sql.ast import Statement
+
+
+@dataclass(frozen=True)
+class Services:
+    """The parts of the server that handlers use; wired once, in `server.app`."""
+
+    catalog: Catalog
+    engine: Engine
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a handler answers: a bounded result or a live channel, and the context after it (None: unchanged)."""
+
+    result: ResultSet | ResultChannel
+    context: SessionContext | None = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One statement on its way: who asks, in which context, with which services."""
+
+    services: Services
+    principal: Principal
+    context: SessionContext
+
+    @property
+    def catalog(self) -> Catalog:
+        """Short for `services.catalog`."""
+        return self.services.catalog
+
+    @property
+    def role(self) -> str:
+        """The active role: the context's, or the principal's default."""
+        return self.context.role or self.principal.default_role
+
+    def authorize(self, privilege: Privilege, target: object | None = None) -> None:
+        """Raises UserError 42501 unless the active role holds `privilege` on `target` (None: the organization)."""
+        authorize(self.principal, self.role, privilege, target)
+
+    def database_of(self, name: Identifier | None) -> str:
+        """The named database or the session's; raises 3D002."""
+        database = name.name if name else self.context.database
+        if database is None:
+            raise UserError(
+                SqlState.DATABASE_NOT_FOUND,
+                "no database is selected",
+                hint="Say USE DATABASE name, write database.schema.name, or make one with CREATE DATABASE name.",
+            )
+        if self.catalog.database(database) is None:
+            raise UserError(
+                SqlState.DATABASE_NOT_FOUND,
+                f"the database {database!r} does not exist",
+                hint="LIST DATABASES shows those that do.",
+                span=name.span if name else None,
+            )
+        return database
+
+    def relation_name(self, name: QualifiedName) -> RelationName:
+        """The full name of a relation, existing or not; raises 3D002, 3D003, or 42601 for more than three parts."""
+        if len(name.parts) > 3:
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"expected database.schema.relation, found {name}",
+                span=name.span,
+            )
+        database = self.database_of(name.parts[-3] if len(name.parts) == 3 else None)
+        named = name.parts[-2] if len(name.parts) >= 2 else None
+        schema = named.name if named else (self.context.schema or "public")
+        if self.catalog.schema(database, schema) is None:
+            raise UserError(
+                SqlState.SCHEMA_NOT_FOUND,
+                f"the schema {schema!r} does not exist in the database {database!r}",
+                hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+                span=named.span if named else name.span,
+            )
+        return RelationName(database, schema, name.last.name)
+
+    def relation(self, name: QualifiedName) -> Relation:
+        """The existing relation of that name; raises 3D020."""
+        full = self.relation_name(name)
+        relation = self.catalog.relation(full)
+        if relation is None:
+            raise UserError(
+                SqlState.RELATION_NOT_FOUND,
+                f"the relation {full} does not exist",
+                hint="LIST RELATIONS shows those that do.",
+                span=name.span,
+            )
+        return relation
+
+    def store(self, name: Identifier | None) -> tuple[Store, Connector]:
+        """The named store or the session's, with its connector; raises 3D006."""
+        chosen = name.name if name else self.context.store
+        if chosen is None:
+            raise UserError(
+                SqlState.STORE_NOT_FOUND,
+                "no store is selected",
+                hint="Say USE STORE name, write IN STORE name, or make one with CREATE STORE name WITH (…).",
+            )
+        store = self.catalog.store(chosen)
+        if store is None:
+            raise UserError(
+                SqlState.STORE_NOT_FOUND,
+                f"the store {chosen!r} does not exist",
+                hint="LIST STORES shows those that do.",
+                span=name.span if name else None,
+            )
+        return store, connector(store.type)
+
+    def with_context(self, **changes: Any) -> SessionContext:
+        """A changed copy of the context."""
+        return replace(self.context, **changes)
+
+
+S = TypeVar("S", bound=Statement)
+Handler = Callable[[S, Execution], Awaitable[Outcome]]
+HANDLERS: dict[type[Statement], Handler[Statement]] = {}
+REQUIRED: dict[type[Statement], Privilege | None] = {}
+
+
+def handles(kind: type[S], *, requires: Privilege | None) -> Callable[[Handler[S]], Handler[S]]:
+    """Register the handler of a statement.
+
+    `requires` is checked on the organization before the handler runs. None means that the handler checks objects itself
+    (or lists only what the role may see).
+    """
+
+    def register(handler: Handler[S]) -> Handler[S]:
+        if kind in HANDLERS:
+            raise InternalError(f"two handlers for {kind.__name__}")
+        HANDLERS[kind] = handler  # type: ignore[assignment]
+        REQUIRED[kind] = requires
+        return handler
+
+    return register
+
+
+def ddl(kind: str, name: str, command: str, summary: str, path: Sequence[str]) -> ResultSet:
+    """The row that every successful DDL statement answers with: Type, Name, Command, Summary, Path (a JSON array)."""
+    columns = [(title, VARCHAR) for title in ("Type", "Name", "Command", "Summary", "Path")]
+    return result(columns, [(kind, name, command, summary, json.dumps(list(path)))])
+
+
+def now() -> datetime.datetime:
+    """The present, UTC, aware."""
+    return datetime.datetime.now(datetime.UTC)

@@ -1,0 +1,54 @@
+"""COMPUTE_POOL: list and describe."""
+
+from __future__ import annotations
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import ComputePool
+from headrace.core.errors import UserError
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
+from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
+from headrace.statements.base import Execution, Outcome, handles
+
+_COLUMNS = [
+    *((title, VARCHAR) for title in ("Name", "Size", "IntendedState", "ActualState", "ErrorMessages")),
+    ("Timeout", BIGINT),
+    ("Owner", VARCHAR),
+    ("CreatedAt", TIMESTAMP),
+    ("UpdatedAt", TIMESTAMP),
+]
+
+
+@handles(ListComputePools, requires=None)
+async def list_compute_pools(_statement: ListComputePools, run: Execution) -> Outcome:
+    return Outcome(result(_COLUMNS, [_row(pool, run) for pool in run.catalog.compute_pools()]))
+
+
+@handles(DescribeComputePool, requires=None)
+async def describe_compute_pool(statement: DescribeComputePool, run: Execution) -> Outcome:
+    pool = run.catalog.compute_pool(statement.name.name)
+    if pool is None:
+        raise UserError(
+            SqlState.COMPUTE_POOL_NOT_FOUND,
+            f"the compute pool {statement.name.name!r} does not exist",
+            hint="LIST COMPUTE_POOLS shows those that do.",
+            span=statement.name.span,
+        )
+    run.authorize(Privilege.USAGE, pool)
+    return Outcome(result(_COLUMNS, [_row(pool, run)]))
+
+
+def _row(pool: ComputePool, run: Execution) -> tuple[object, ...]:
+    state, message = run.services.engine.pool_state(pool.name)
+    return (
+        pool.name,
+        pool.size,
+        pool.desired_state.value,
+        state,
+        message,
+        0,
+        pool.owner,
+        pool.created_at,
+        pool.updated_at,
+    )

@@ -1,0 +1,268 @@
+"""CREATE STREAM | CHANGELOG | MATERIALIZED VIEW … AS SELECT and INSERT INTO: the one road to a continuous query.
+
+`prepare` does bind, purify and plan, and changes nothing: EXPLAIN ends there. The handlers carry the result out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+
+from headrace.analyzer import BindingContext, LogicalPlan, bind
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Query, QueryKind, QueryState, Relation, RelationKind, Store
+from headrace.connectors.base import Connector, EntityDescription
+from headrace.connectors.registry import connector
+from headrace.core.errors import UserError
+from headrace.core.names import Identifier, RelationName
+from headrace.core.resultset import ResultSet
+from headrace.core.sqlstate import SqlState
+from headrace.planner import plan_query
+from headrace.planner.physical import SparkPlan
+from headrace.planner.sinks import (
+    EntitySink,
+    ViewSink,
+    entity_sink,
+    insert_sink,
+    leftmost,
+    sink_entity_name,
+    sink_store_name,
+    view_sink,
+)
+from headrace.sql.ast import Select
+from headrace.sql.statements.query import InsertInto
+from headrace.sql.statements.relation import CreateRelationAs
+from headrace.statements.base import Execution, Outcome, ddl, handles, now
+
+_KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANGELOG}
+_QUERY_KINDS = {
+    RelationKind.STREAM: QueryKind.CREATE_STREAM_AS,
+    RelationKind.CHANGELOG: QueryKind.CREATE_CHANGELOG_AS,
+    RelationKind.MATERIALIZED_VIEW: QueryKind.CREATE_MATERIALIZED_VIEW_AS,
+}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO."""
+
+    kind: QueryKind
+    logical: LogicalPlan
+    plan: SparkPlan
+    sink: EntitySink | ViewSink
+    sink_name: RelationName
+    store: Store | None
+    connector: Connector | None
+    relation: Relation | None
+
+
+@handles(CreateRelationAs, requires=None)
+async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Outcome:
+    """The relation, its entity or view if missing, and the query; all or nothing but for an entity, which is harmless."""
+    name = run.relation_name(statement.name)
+    word = statement.kind.lower()
+    if statement.if_not_exists and run.catalog.relation(name):
+        return Outcome(ddl(word, name.name, "CREATE", f"{word} {name} already exists", name.path))
+    prepared = await prepare(statement, run)
+    return Outcome(await _carry_out(prepared, statement, run))
+
+
+@handles(InsertInto, requires=None)
+async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
+    """A query that writes into a relation that exists."""
+    return Outcome(await _carry_out(await prepare(statement, run), statement, run))
+
+
+def bound(select: Select, run: Execution) -> LogicalPlan:
+    """The bound query; every source is checked for SELECT. Raises UserError."""
+    context = BindingContext(catalog=run.catalog.snapshot(), session=run.context, connectors=connector)
+    logical = bind(select, context)
+    for scan in logical.scans:
+        run.authorize(Privilege.SELECT, scan.relation)
+    return logical
+
+
+async def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
+    """Bind, purify, plan. Raises UserError or ExternalError; creates nothing."""
+    run.authorize(Privilege.CREATE_QUERY)
+    logical = bound(statement.select, run)
+    if logical.snapshot:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a continuous query cannot read a materialized view",
+            hint="Read the streams or changelogs that the view is made of.",
+            span=statement.select.span,
+        )
+    if isinstance(statement, InsertInto):
+        return _prepare_insert(statement, logical, run)
+    name = run.relation_name(statement.name)
+    run.authorize(Privilege.CREATE_RELATION, run.catalog.schema(name.database, name.schema))
+    if run.catalog.relation(name) is not None:
+        raise UserError(
+            SqlState.DUPLICATE_RELATION,
+            f"the relation {name} already exists",
+            hint="Choose another name, or drop it first.",
+            span=statement.name.span,
+        )
+    if statement.kind == "MATERIALIZED VIEW":
+        return _prepare_view(statement, logical, name, run)
+    if statement.kind == "TABLE":
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "no store type that holds tables is supported yet",
+            hint="Use CREATE STREAM, CREATE CHANGELOG or CREATE MATERIALIZED VIEW.",
+            span=statement.name.span,
+        )
+    return await _prepare_entity(statement, logical, name, run)
+
+
+def _prepare_view(
+    statement: CreateRelationAs, logical: LogicalPlan, name: RelationName, run: Execution
+) -> Prepared:
+    identifier = str(uuid.uuid4())
+    sink = view_sink(logical, name=name, properties=statement.properties, view_id=identifier)
+    moment = now()
+    relation = Relation(
+        name=name,
+        kind=RelationKind.MATERIALIZED_VIEW,
+        schema=sink.schema,
+        owner=run.role,
+        created_at=moment,
+        updated_at=moment,
+        id=identifier,
+    )
+    kind = QueryKind.CREATE_MATERIALIZED_VIEW_AS
+    return Prepared(kind, logical, plan_query(logical, sink), sink, name, None, None, relation)
+
+
+async def _prepare_entity(
+    statement: CreateRelationAs, logical: LogicalPlan, name: RelationName, run: Execution
+) -> Prepared:
+    store_name = sink_store_name(logical, statement.properties, session_store=run.context.store)
+    store, kind = run.store(Identifier(store_name, statement.properties.span("store")))
+    run.authorize(Privilege.USAGE, store)
+    entity = sink_entity_name(name, statement.properties)
+    source = leftmost(logical)
+    source_store, source_kind = run.store(Identifier(source.store or ""))
+    existing = await asyncio.to_thread(_described, kind, store, entity)
+    sink = entity_sink(
+        logical,
+        kind=_KINDS[statement.kind],
+        name=name,
+        properties=statement.properties,
+        store=store,
+        connector=kind,
+        existing=existing,
+        leftmost=await asyncio.to_thread(_described, source_kind, source_store, source.entity or ""),
+    )
+    moment = now()
+    relation = Relation(
+        name=name,
+        kind=sink.kind,
+        schema=sink.schema,
+        owner=run.role,
+        created_at=moment,
+        updated_at=moment,
+        store=store.name,
+        entity=sink.entity,
+        format=sink.format,
+        properties=sink.properties,
+        id=str(uuid.uuid4()),
+    )
+    return Prepared(
+        _QUERY_KINDS[sink.kind], logical, plan_query(logical, sink), sink, name, store, kind, relation
+    )
+
+
+def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution) -> Prepared:
+    relation = run.relation(statement.name)
+    run.authorize(Privilege.INSERT, relation)
+    if relation.store is None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the materialized view {relation.name} is written by its own query only",
+            hint="INSERT INTO a stream or a changelog.",
+            span=statement.name.span,
+        )
+    store, kind = run.store(Identifier(relation.store))
+    run.authorize(Privilege.USAGE, store)
+    logical, sink = insert_sink(
+        logical, relation=relation, properties=statement.properties, store=store, connector=kind
+    )
+    plan = plan_query(logical, sink)
+    return Prepared(QueryKind.INSERT_INTO, logical, plan, sink, relation.name, store, kind, None)
+
+
+async def _carry_out(
+    prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution
+) -> ResultSet:
+    query = _query(prepared, statement, run)
+    sink = prepared.sink
+    if isinstance(sink, EntitySink) and sink.creation is not None and prepared.connector and prepared.store:
+        await asyncio.to_thread(
+            prepared.connector.create_entity, prepared.store.properties, sink.entity, options=sink.creation
+        )
+    if isinstance(sink, ViewSink):
+        await asyncio.to_thread(
+            run.services.engine.views.create, sink.view, list(sink.columns), list(sink.key_columns)
+        )
+    try:
+        with run.catalog.transaction():
+            if prepared.relation is not None:
+                run.catalog.create_relation(prepared.relation)
+            run.catalog.create_query(query)
+    except UserError:
+        if isinstance(sink, ViewSink):
+            await asyncio.to_thread(run.services.engine.views.drop, sink.view)
+        raise
+    run.services.engine.wake()
+    return _answer(prepared, query)
+
+
+def _answer(prepared: Prepared, query: Query) -> ResultSet:
+    """The created relation's row first, which Terraform reads (client-contract, 6.6), then the query's."""
+    name = prepared.sink_name
+    started = ddl("query", query.id, prepared.kind.value, f"query {query.id} writes {name}", name.path)
+    if prepared.relation is None:
+        return started
+    word = prepared.relation.kind.value.replace("_", " ")
+    created = ddl(word, name.name, "CREATE", f"{word} {name} was created", name.path)
+    return ResultSet(created.columns, created.rows + started.rows)
+
+
+def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution) -> Query:
+    moment = now()
+    pool = run.context.compute_pool or run.catalog.default_compute_pool
+    # Both places are in use (dialect, 24.10): QUERY WITH, and the WITH of the relation.
+    name = prepared.logical.properties.name or statement.properties.get("query.name")
+    namesake = run.catalog.query_by_name(name) if name else None
+    if namesake is not None and namesake.actual_state is not QueryState.TERMINATED:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the query {namesake.id} is named {name!r} already",
+            hint=f"Choose another 'query.name', or TERMINATE QUERY {namesake.id}; first.",
+        )
+    return Query(
+        id=str(uuid.uuid4()),
+        name=name,
+        version=namesake.version + 1 if namesake else 1,
+        kind=prepared.kind,
+        sql=statement.text,
+        plan=prepared.plan.to_json(),
+        sink=prepared.sink_name,
+        sources=tuple(dict.fromkeys(scan.relation.name for scan in prepared.logical.scans)),
+        compute_pool=pool,
+        owner=run.role,
+        created_at=moment,
+        updated_at=moment,
+    )
+
+
+def _described(kind: Connector, store: Store, entity: str) -> EntityDescription | None:
+    try:
+        return kind.describe_entity(store.properties, entity)
+    except UserError as error:
+        if error.state is SqlState.ENTITY_NOT_FOUND:
+            return None
+        raise

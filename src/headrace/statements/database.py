@@ -1,0 +1,70 @@
+"""DATABASE: create, list, describe, drop."""
+
+from __future__ import annotations
+
+from headrace.catalog.access import Privilege
+from headrace.core.errors import UserError
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
+from headrace.statements.base import Execution, Outcome, ddl, handles
+
+
+@handles(CreateDatabase, requires=Privilege.CREATE_DATABASE)
+async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
+    """Also makes its schema `public`, and selects both when the session has no database yet."""
+    name = statement.name.name
+    exists = statement.if_not_exists and run.catalog.database(name) is not None
+    if not exists:
+        run.catalog.create_database(name, run.role)
+    context = None if run.context.database else run.with_context(database=name, schema="public")
+    return Outcome(
+        ddl(
+            "database",
+            name,
+            "CREATE",
+            f"database {name} {'already exists' if exists else 'was created'}",
+            [name],
+        ),
+        context,
+    )
+
+
+@handles(DropDatabase, requires=None)
+async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
+    """Refused with 2BP01 while a relation is in it."""
+    name = run.database_of(statement.name)
+    run.authorize(Privilege.OWNERSHIP, run.catalog.database(name))
+    inside = run.catalog.relations(database=name)
+    if inside:
+        raise UserError(
+            SqlState.DEPENDENT_OBJECTS_EXIST,
+            f"the database {name!r} is referenced by {len(inside)} relations, {inside[0].name} among them",
+            hint="Drop them first.",
+            span=statement.name.span,
+        )
+    run.catalog.drop_database(name)
+    gone = run.context.database == name
+    context = run.with_context(database=None, schema=None) if gone else None
+    return Outcome(ddl("database", name, "DROP", f"database {name} was dropped", [name]), context)
+
+
+@handles(ListDatabases, requires=None)
+async def list_databases(_statement: ListDatabases, run: Execution) -> Outcome:
+    columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
+    rows = [
+        (database.name, database.name == run.context.database, database.owner, database.created_at)
+        for database in run.catalog.databases()
+    ]
+    return Outcome(result(columns, rows))
+
+
+@handles(DescribeDatabase, requires=None)
+async def describe_database(statement: DescribeDatabase, run: Execution) -> Outcome:
+    name = run.database_of(statement.name)
+    database = next(database for database in run.catalog.databases() if database.name == name)
+    run.authorize(Privilege.USAGE, database)
+    columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
+    row = (database.name, database.name == run.context.database, database.owner, database.created_at)
+    return Outcome(result(columns, [row]))

@@ -1,0 +1,204 @@
+"""ENTITY: create, list, describe, drop, insert into, print."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Store
+from headrace.connectors.base import Connector, EntityDescription, PrintedRecord
+from headrace.core.errors import UserError
+from headrace.core.names import QualifiedName, printed
+from headrace.core.resultset import ResultColumn, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, BOOLEAN, VARCHAR
+from headrace.engine.results import ResultChannel
+from headrace.sql.ast import Properties
+from headrace.sql.statements.entity import (
+    CreateEntity,
+    DescribeEntity,
+    DropEntity,
+    InsertIntoEntity,
+    ListEntities,
+    PrintEntity,
+)
+from headrace.statements.base import Execution, Outcome, ddl, handles
+
+_PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("metadata"))
+
+
+@handles(CreateEntity, requires=None)
+async def create_entity(statement: CreateEntity, run: Execution) -> Outcome:
+    store, kind = run.store(statement.store)
+    run.authorize(Privilege.USAGE, store)
+    entity = _entity(statement.name)
+    options = {key: value or "" for key, value in statement.properties.items() if key != "store"}
+    async with _about(statement.name, store, kind):
+        await asyncio.to_thread(kind.create_entity, store.properties, entity, options=options)
+    return Outcome(
+        ddl("entity", entity, "CREATE", f"entity {entity} was created in store {store.name}", [entity])
+    )
+
+
+@handles(DropEntity, requires=None)
+async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
+    """Deletes the records too. Refused with 2BP01 while a running query uses a relation on the entity."""
+    store, kind = run.store(statement.store)
+    run.authorize(Privilege.USAGE, store)
+    entity = _entity(statement.name)
+    for relation in run.catalog.relations():
+        if (relation.store, relation.entity) == (store.name, entity) and run.catalog.queries_of(
+            relation.name
+        ):
+            raise UserError(
+                SqlState.DEPENDENT_OBJECTS_EXIST,
+                f"the entity {entity!r} is referenced by the relation {relation.name}, which a running query uses",
+                hint="TERMINATE QUERY that query first.",
+                span=statement.name.span,
+            )
+    async with _about(statement.name, store, kind):
+        await asyncio.to_thread(kind.drop_entity, store.properties, entity)
+    return Outcome(
+        ddl("entity", entity, "DROP", f"entity {entity} was dropped from store {store.name}", [entity])
+    )
+
+
+@handles(ListEntities, requires=None)
+async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
+    """Names are printed as they must be typed (client-contract, 6.6)."""
+    store, kind = run.store(statement.store)
+    run.authorize(Privilege.USAGE, store)
+    names = [] if statement.path else await asyncio.to_thread(kind.list_entities, store.properties)
+    return Outcome(
+        result([("Name", VARCHAR), ("IsLeaf", BOOLEAN)], [(printed(name), True) for name in names])
+    )
+
+
+@handles(DescribeEntity, requires=None)
+async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
+    store, kind = run.store(statement.store)
+    run.authorize(Privilege.USAGE, store)
+    async with _about(statement.name, store, kind):
+        found = await asyncio.to_thread(kind.describe_entity, store.properties, _entity(statement.name))
+    columns = [
+        ("Name", VARCHAR),
+        ("Store", VARCHAR),
+        ("Partitions", BIGINT),
+        ("Replicas", BIGINT),
+        ("KeyDescriptor", VARCHAR),
+        ("ValueDescriptor", VARCHAR),
+        ("Configs", VARCHAR),
+    ]
+    return Outcome(result(columns, [_description(found, store.name)]))
+
+
+@handles(InsertIntoEntity, requires=None)
+async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
+    """One JSON record; `'key'` in WITH gives its key as text."""
+    store, kind = run.store(statement.store)
+    run.authorize(Privilege.USAGE, store)
+    entity = _entity(statement.name)
+    try:
+        json.loads(statement.value)
+    except ValueError as error:
+        raise UserError(
+            SqlState.INVALID_RECORD,
+            f"expected one JSON value, found text that is not JSON: {error}",
+            hint="""Write VALUE('{"name": "value"}').""",
+            span=statement.span,
+        ) from None
+    _known(statement.properties, "key")
+    key = statement.properties.get("key")
+    async with _about(statement.name, store, kind):
+        await asyncio.to_thread(
+            kind.insert,
+            store.properties,
+            entity,
+            key=key.encode() if key else None,
+            value=statement.value.encode(),
+        )
+    return Outcome(ddl("entity", entity, "INSERT", f"one record was written to {entity}", [entity]))
+
+
+@handles(PrintEntity, requires=None)
+async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
+    """A live result: key, value and metadata of each record, from now on or `from_beginning`."""
+    store, kind = run.store(statement.store)
+    run.authorize(Privilege.USAGE, store)
+    entity = _entity(statement.name)
+    _known(statement.properties, "from_beginning")
+    flag = dict(statement.properties.items()).get("from_beginning", "FALSE")
+    from_beginning = flag is None or flag.upper() == "TRUE"
+    async with _about(statement.name, store, kind):
+        records = await kind.print_entity(store.properties, entity, from_beginning=from_beginning)
+    capacity = run.services.settings.result_channel_rows_max
+    channel = ResultChannel(str(uuid.uuid4()), _PRINTED_COLUMNS, capacity)
+    channel.feed(_records(channel, records))
+    return Outcome(channel)
+
+
+async def _records(channel: ResultChannel, records: AsyncIterator[PrintedRecord]) -> None:
+    async for record in records:
+        await channel.put([_printed(record)])
+
+
+def _printed(record: PrintedRecord) -> list[str | None]:
+    return [record.key, record.value, record.metadata]
+
+
+def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
+    return (found.name, store, found.partitions, found.replicas, None, None, json.dumps(dict(found.configs)))
+
+
+def _known(properties: Properties, name: str) -> None:
+    """Raises UserError 3D008 for any property but `name`."""
+    for key in properties:
+        if key not in (name, "store"):
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"unknown property {key!r}",
+                hint=f"The only one here is {name!r}.",
+                span=properties.span(key),
+            )
+
+
+@asynccontextmanager
+async def _about(name: QualifiedName, store: Store, kind: Connector) -> AsyncGenerator[None]:
+    """Errors that the entity is not there, or is there already, get its name, its place and the nearest other name."""
+    try:
+        yield
+    except UserError as error:
+        entity = printed(name.last.name)
+        if error.state is SqlState.DUPLICATE_ENTITY:
+            raise UserError(
+                error.state,
+                f"the entity {entity} already exists in the store {store.name}",
+                hint="Choose another name, or drop it first.",
+                span=name.span,
+            ) from None
+        if error.state is not SqlState.ENTITY_NOT_FOUND:
+            raise
+        known = await asyncio.to_thread(kind.list_entities, store.properties)
+        near = difflib.get_close_matches(name.last.name, known, n=1)
+        raise UserError(
+            error.state,
+            f"the entity {entity} does not exist in the store {store.name}",
+            hint=f"Did you mean {printed(near[0])}?" if near else error.hint,
+            span=name.span,
+        ) from None
+
+
+def _entity(name: QualifiedName) -> str:
+    if len(name.parts) != 1:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"expected an entity name of one part, found {name}",
+            hint='Put a name that holds dots in double quotes: "a.b".',
+            span=name.span,
+        )
+    return name.last.name

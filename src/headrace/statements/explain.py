@@ -1,0 +1,89 @@
+"""EXPLAIN (text for people) and DESCRIBE <statement> (a kind and a plan as JSON, for clients)."""
+
+from __future__ import annotations
+
+from headrace.catalog.objects import Relation
+from headrace.core.errors import InternalError, UserError
+from headrace.core.names import RelationName
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import VARCHAR
+from headrace.planner import plan_query
+from headrace.planner.explain import RelationFact, describe, explain
+from headrace.planner.sinks import ResultSink
+from headrace.sql.ast import Statement
+from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
+from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
+from headrace.statements.base import Execution, Outcome, handles
+from headrace.statements.continuous_query import Prepared, bound, prepare
+
+
+@handles(Explain, requires=None)
+async def explain_statement(statement: Explain, run: Execution) -> Outcome:
+    """Plans the statement and creates nothing."""
+    if statement.describe:
+        kind, plan = await _described(statement.statement, run)
+        return Outcome(result([("Kind", VARCHAR), ("Plan", VARCHAR)], [(kind, plan)]))
+    text = await _explained(statement.statement, run)
+    return Outcome(result([("Plan", VARCHAR)], [(line,) for line in text.splitlines()]))
+
+
+async def _explained(statement: Statement, run: Execution) -> str:
+    if isinstance(statement, SelectStatement):
+        logical = bound(statement.select, run)
+        if logical.snapshot:
+            return explain(logical, None, None)
+        return explain(logical, plan_query(logical, ResultSink()), ResultSink())
+    if isinstance(statement, CreateRelationAs | InsertInto):
+        prepared = await prepare(statement, run)
+        return explain(prepared.logical, prepared.plan, prepared.sink)
+    raise _unexplained(statement)
+
+
+async def _described(statement: Statement, run: Execution) -> tuple[str, str]:
+    organization = run.context.organization_id
+    if isinstance(statement, CreateRelation):
+        name = run.relation_name(statement.name)
+        store = statement.properties.get("store") or run.context.store
+        fact = _fact(name, statement.kind.lower(), store)
+        return describe(kind=f"CREATE_{statement.kind}", ddl=fact)
+    if isinstance(statement, CreateRelationAs | InsertInto):
+        prepared = await prepare(statement, run)
+        sources = tuple(_relation_fact(scan.relation) for scan in prepared.logical.scans)
+        sink = _sink_fact(prepared, run)
+        return describe(
+            kind=prepared.kind.value,
+            ddl=sink if prepared.relation else None,
+            sink=sink,
+            sources=sources,
+            organization_id=organization,
+        )
+    if isinstance(statement, SelectStatement):
+        logical = bound(statement.select, run)
+        sources = tuple(_relation_fact(scan.relation) for scan in logical.scans)
+        return describe(kind="SELECT", sources=sources, organization_id=organization)
+    raise _unexplained(statement)
+
+
+def _sink_fact(prepared: Prepared, run: Execution) -> RelationFact:
+    relation = prepared.relation or run.catalog.relation(prepared.sink_name)
+    if relation is None:
+        raise InternalError(f"the relation {prepared.sink_name} went away while the statement was planned")
+    return _relation_fact(relation)
+
+
+def _relation_fact(relation: Relation) -> RelationFact:
+    return _fact(relation.name, relation.kind.value, relation.store)
+
+
+def _fact(name: RelationName, kind: str, store: str | None) -> RelationFact:
+    return RelationFact(type=kind, database=name.database, schema=name.schema, name=name.name, store=store)
+
+
+def _unexplained(statement: Statement) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "only queries and CREATE of relations have a plan",
+        hint="Use it with SELECT, CREATE … AS SELECT or INSERT INTO.",
+        span=statement.span,
+    )

@@ -1,0 +1,153 @@
+"""QUERY: list, describe, terminate, restart."""
+
+from __future__ import annotations
+
+import json
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import DesiredState, Query, QueryState
+from headrace.core.errors import UserError
+from headrace.core.resultset import ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
+from headrace.sql.statements.query import DescribeQuery, ListQueries, RestartQuery, TerminateQuery
+from headrace.statements.base import Execution, Outcome, ddl, handles
+
+
+@handles(ListQueries, requires=None)
+async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
+    columns = [
+        ("ID", VARCHAR),
+        ("Name", VARCHAR),
+        ("Version", BIGINT),
+        ("IntendedState", VARCHAR),
+        ("ActualState", VARCHAR),
+        ("Query", VARCHAR),
+        ("Owner", VARCHAR),
+        ("CreatedAt", TIMESTAMP),
+        ("UpdatedAt", TIMESTAMP),
+        ("Message", VARCHAR),
+    ]
+    rows = [
+        (
+            query.id,
+            query.name,
+            query.version,
+            query.desired_state.value,
+            query.actual_state.value,
+            query.sql,
+            query.owner,
+            query.created_at,
+            query.updated_at,
+            query.message,
+        )
+        for query in run.catalog.queries()
+    ]
+    return Outcome(result(columns, rows))
+
+
+@handles(DescribeQuery, requires=None)
+async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
+    """Property and value rows; `HISTORY`, `EVENTS`, `METRICS` and `STATE` are its other sides."""
+    query = _existing(statement.reference, run, statement)
+    run.authorize(Privilege.USAGE, query)
+    sides = {"HISTORY": _history, "EVENTS": _events, "METRICS": _metrics, "STATE": _state}
+    return Outcome(sides.get(statement.aspect or "", _facts)(query, run))
+
+
+@handles(TerminateQuery, requires=None)
+async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
+    """The query stops soon after; terminating a terminated query changes nothing."""
+    query = _existing(statement.reference, run, statement)
+    run.authorize(Privilege.OWNERSHIP, query)
+    if query.desired_state is not DesiredState.TERMINATED:
+        run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+        run.services.engine.wake()
+    return Outcome(ddl("query", query.id, "TERMINATE", f"query {query.id} is being terminated", [query.id]))
+
+
+@handles(RestartQuery, requires=None)
+async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
+    """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped."""
+    query = _existing(statement.reference, run, statement)
+    run.authorize(Privilege.OWNERSHIP, query)
+    missing = [name for name in (query.sink, *query.sources) if run.catalog.relation(name) is None]
+    if missing:
+        raise UserError(
+            SqlState.RELATION_NOT_FOUND,
+            f"the query {query.id} cannot be restarted: its relation {missing[0]} was dropped",
+            hint="Create a new query.",
+            span=statement.span,
+        )
+    run.catalog.request_restart(query.id)
+    run.services.engine.wake()
+    return Outcome(ddl("query", query.id, "RESTART", f"query {query.id} is being restarted", [query.id]))
+
+
+def _existing(
+    reference: str, run: Execution, statement: DescribeQuery | TerminateQuery | RestartQuery
+) -> Query:
+    query = run.catalog.query(reference) or run.catalog.query_by_name(reference)
+    if query is None:
+        raise UserError(
+            SqlState.QUERY_NOT_FOUND,
+            f"the query {reference!r} does not exist",
+            hint="LIST QUERIES shows those that do.",
+            span=statement.span,
+        )
+    return query
+
+
+def _facts(query: Query, run: Execution) -> ResultSet:
+    progress = run.services.engine.progress(query.id)
+    facts = [
+        ("id", query.id),
+        ("name", query.name),
+        ("state", query.actual_state.value),
+        ("intended_state", query.desired_state.value),
+        ("error", query.message if query.actual_state is QueryState.ERRORED else None),
+        ("message", query.message),
+        ("sqlstate", query.sqlstate),
+        ("restarts", query.restarts),
+        ("kind", query.kind.value),
+        ("query", query.sql),
+        ("sink", query.sink.fqn),
+        ("sources", json.dumps([source.fqn for source in query.sources])),
+        ("compute_pool", query.compute_pool),
+        ("owner", query.owner),
+        ("created_at", query.created_at.isoformat(sep=" ", timespec="milliseconds")),
+        ("updated_at", query.updated_at.isoformat(sep=" ", timespec="milliseconds")),
+        ("metrics", progress.model_dump_json() if progress else None),
+        ("plan", query.plan),
+    ]
+    return result([("Property", VARCHAR), ("Value", VARCHAR)], facts)
+
+
+def _history(query: Query, _run: Execution) -> ResultSet:
+    """The first row is what the Go driver reads (client-contract, section 3.2): both cells are never NULL."""
+    columns = [("State", VARCHAR), ("Messages", VARCHAR), ("UpdatedAt", TIMESTAMP)]
+    return result(columns, [(query.actual_state.value, query.message or "", query.updated_at)])
+
+
+def _events(query: Query, run: Execution) -> ResultSet:
+    columns = [("Time", TIMESTAMP), ("State", VARCHAR), ("Message", VARCHAR)]
+    events = run.catalog.query_events(query.id)
+    return result(columns, [(time, state.value, message) for time, state, message in events])
+
+
+def _metrics(query: Query, run: Execution) -> ResultSet:
+    progress = run.services.engine.progress(query.id)
+    facts = progress.model_dump(exclude={"type", "query_id"}) if progress else {}
+    rows = [(name, json.dumps(value) if isinstance(value, dict) else value) for name, value in facts.items()]
+    return result([("Metric", VARCHAR), ("Value", VARCHAR)], rows)
+
+
+def _state(query: Query, run: Execution) -> ResultSet:
+    progress = run.services.engine.progress(query.id)
+    columns = [("State", VARCHAR), ("StateRows", BIGINT), ("StateBytes", BIGINT)]
+    row = (
+        query.actual_state.value,
+        progress.state_rows if progress else 0,
+        progress.state_bytes if progress else 0,
+    )
+    return result(columns, [row])

@@ -1,0 +1,273 @@
+"""STREAM, CHANGELOG, MATERIALIZED VIEW, RELATION: create over an entity, list, describe, drop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Mapping
+
+from headrace.analyzer.properties import source_properties
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import QueryState, Relation, RelationKind, Store
+from headrace.connectors.base import Connector, EntityDescription
+from headrace.core.errors import UserError
+from headrace.core.names import Identifier
+from headrace.core.resultset import result
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.planner.sink_properties import guarantee
+from headrace.sql.ast import Properties
+from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
+from headrace.statements.base import Execution, Outcome, ddl, handles, now
+from headrace.statements.relation_properties import entity_format
+
+_KINDS = {
+    "STREAM": RelationKind.STREAM,
+    "CHANGELOG": RelationKind.CHANGELOG,
+    "TABLE": RelationKind.TABLE,
+    "MATERIALIZED VIEW": RelationKind.MATERIALIZED_VIEW,
+}
+_LAYOUT = ("topic.partitions", "kafka.partitions", "topic.replicas", "kafka.replicas")
+
+
+@handles(CreateRelation, requires=None)
+async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
+    """Defines a relation over an entity, which is made when it does not exist and its layout is given."""
+    name = run.relation_name(statement.name)
+    run.authorize(Privilege.CREATE_RELATION, run.catalog.schema(name.database, name.schema))
+    word = statement.kind.lower()
+    existing = run.catalog.relation(name)
+    if existing is None or not statement.if_not_exists:
+        if existing is not None:
+            raise UserError(
+                SqlState.DUPLICATE_RELATION,
+                f"the relation {name} already exists",
+                hint="Choose another name, or drop it first.",
+                span=statement.name.span,
+            )
+        store, kind = run.store(_store_name(statement.properties))
+        run.authorize(Privilege.USAGE, store)
+        relation = _defined(statement, run, store)
+        # The defaults that its readers and writers will have are checked now, where the user can see it.
+        source_properties(relation, Properties(), kind)
+        guarantee(statement.properties, relation, kind)
+        await asyncio.to_thread(_ensure_entity, statement.properties, kind, store, relation)
+        run.catalog.create_relation(relation)
+    return Outcome(ddl(word, name.name, "CREATE", f"{word} {name} was created", name.path))
+
+
+@handles(DropRelation, requires=None)
+async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
+    """Refused with 2BP01 while a query that is not terminated reads or writes it; the entity stays."""
+    relation = run.relation(statement.name)
+    run.authorize(Privilege.OWNERSHIP, relation)
+    wanted = _KINDS.get(statement.kind)
+    word = relation.kind.value.replace("_", " ")
+    if wanted not in (None, relation.kind):
+        raise UserError(
+            SqlState.RELATION_NOT_FOUND,
+            f"{relation.name} is a {word}, not a {statement.kind.lower()}",
+            hint=f"Say DROP {word.upper()} {relation.name}.",
+            span=statement.name.span,
+        )
+    users = [
+        query
+        for query in run.catalog.queries_of(relation.name)
+        if query.actual_state is not QueryState.TERMINATED
+    ]
+    if users:
+        raise UserError(
+            SqlState.DEPENDENT_OBJECTS_EXIST,
+            f"the relation {relation.name} is referenced by the running query {users[0].id}",
+            hint=f"TERMINATE QUERY {users[0].id}; first.",
+            span=statement.name.span,
+        )
+    writers = [query.id for query in run.catalog.queries() if query.sink == relation.name]
+    run.catalog.drop_relation(relation.name)
+    if relation.kind is RelationKind.MATERIALIZED_VIEW:
+        await asyncio.to_thread(run.services.engine.views.drop, relation.id)
+    await run.services.engine.forget(writers)
+    return Outcome(
+        ddl(word, relation.name.name, "DROP", f"{word} {relation.name} was dropped", relation.name.path)
+    )
+
+
+@handles(ListRelations, requires=None)
+async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
+    """Those of the named schema, or of the session's database."""
+    columns = [
+        *((title, VARCHAR) for title in ("Name", "Type", "Owner", "State")),
+        ("CreatedAt", TIMESTAMP),
+        ("UpdatedAt", TIMESTAMP),
+        ("Database", VARCHAR),
+        ("Schema", VARCHAR),
+    ]
+    parts = statement.schema.parts if statement.schema else ()
+    database = run.database_of(parts[0] if len(parts) == 2 else None)
+    schema = parts[-1].name if parts else None
+    wanted = _KINDS.get(statement.kind or "")
+    rows = [
+        (
+            relation.name.name,
+            relation.kind.value,
+            relation.owner,
+            relation.state,
+            relation.created_at,
+            relation.updated_at,
+            relation.name.database,
+            relation.name.schema,
+        )
+        for relation in run.catalog.relations(database=database, schema=schema)
+        if wanted in (None, relation.kind)
+    ]
+    return Outcome(result(columns, rows))
+
+
+@handles(DescribeRelation, requires=None)
+async def describe_relation(statement: DescribeRelation, run: Execution) -> Outcome:
+    relation = run.relation(statement.name)
+    run.authorize(Privilege.SELECT, relation)
+    if statement.columns:
+        columns = [("Name", VARCHAR), ("Type", VARCHAR), ("Nullable", BOOLEAN), ("IsPrimaryKey", BOOLEAN)]
+        rows = [
+            (column.name, str(column.type), column.nullable, column.name in relation.schema.primary_key)
+            for column in relation.schema.columns
+        ]
+        return Outcome(result(columns, rows))
+    facts = [
+        ("Name", relation.name.fqn),
+        ("Type", relation.kind.value),
+        ("State", relation.state),
+        ("Owner", relation.owner),
+        ("Store", relation.store),
+        ("Entity", relation.entity),
+        ("PrimaryKey", ", ".join(relation.schema.primary_key) or None),
+        ("Timestamp", relation.format.timestamp),
+        ("ValueFormat", relation.format.value_format if relation.store else None),
+        ("KeyFormat", relation.format.key_format),
+        ("KeyType", str(relation.format.key_type) if relation.format.key_type else None),
+        ("Properties", json.dumps(dict(relation.properties))),
+        ("Description", relation.description),
+        ("CreatedAt", relation.created_at.isoformat(sep=" ", timespec="milliseconds")),
+    ]
+    return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], facts))
+
+
+def _store_name(properties: Properties) -> Identifier | None:
+    name = properties.get("store")
+    return Identifier(name, properties.span("store")) if name else None
+
+
+def _defined(statement: CreateRelation, run: Execution, store: Store) -> Relation:
+    if statement.kind == "TABLE":
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"a {store.type} store holds streams and changelogs, not tables",
+            hint="Use CREATE STREAM or CREATE CHANGELOG.",
+            span=statement.span,
+        )
+    name = run.relation_name(statement.name)
+    schema = _schema(statement)
+    kind = _KINDS[statement.kind]
+    if not schema.columns:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "columns can be inferred from AVRO and PROTOBUF only, which are not supported yet",
+            hint="List the columns: (name TYPE, …).",
+            span=statement.span,
+        )
+    moment = now()
+    return Relation(
+        name=name,
+        kind=kind,
+        schema=schema,
+        owner=run.role,
+        created_at=moment,
+        updated_at=moment,
+        store=store.name,
+        entity=statement.properties.get("topic") or name.name.lower(),
+        format=entity_format(statement.properties, schema, kind),
+        properties={
+            key: value or "" for key, value in statement.properties.items() if key not in ("store", "topic")
+        },
+        id=str(uuid.uuid4()),
+    )
+
+
+def _schema(statement: CreateRelation) -> Schema:
+    primary_key = tuple(identifier.name for identifier in statement.primary_key)
+    seen: set[str] = set()
+    for column in statement.columns:
+        if column.name.name in seen:
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"the column {column.name} is declared twice",
+                span=column.name.span,
+            )
+        seen.add(column.name.name)
+    for identifier in statement.primary_key:
+        if identifier.name not in seen:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"the primary key names {identifier}, which is not a column",
+                hint=f"Columns: {', '.join(sorted(seen))}.",
+                span=identifier.span,
+            )
+    if statement.kind == "CHANGELOG" and statement.columns and not primary_key:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            "a changelog needs a primary key",
+            hint="Add PRIMARY KEY (column, …) after the columns, or CREATE STREAM instead.",
+            span=statement.span,
+        )
+    if statement.kind == "STREAM" and primary_key:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            "a stream has no primary key",
+            hint="CREATE CHANGELOG instead, or leave PRIMARY KEY out.",
+            span=statement.primary_key[0].span,
+        )
+    columns = tuple(
+        Column(column.name.name, column.type, column.nullable and column.name.name not in primary_key)
+        for column in statement.columns
+    )
+    return Schema(columns, primary_key)
+
+
+def _ensure_entity(properties: Properties, kind: Connector, store: Store, relation: Relation) -> None:
+    entity = relation.entity or ""
+    options: Mapping[str, str] = {
+        key: value or ""
+        for key, value in properties.items()
+        if key in _LAYOUT or key.startswith(f"{kind.type}.topic.")
+    }
+    try:
+        found = kind.describe_entity(store.properties, entity)
+    except UserError as error:
+        if error.state is not SqlState.ENTITY_NOT_FOUND:
+            raise
+        if not any(key in options for key in _LAYOUT[:2]):
+            raise UserError(
+                SqlState.ENTITY_NOT_FOUND,
+                f"the topic {entity!r} does not exist in the store {store.name}",
+                hint="Give 'topic.partitions' and 'topic.replicas' to have it made, or name an existing one with 'topic'.",
+                span=properties.span("topic"),
+            ) from None
+        kind.create_entity(store.properties, entity, options=options)
+        return
+    _check_layout(options, found, properties)
+
+
+def _check_layout(options: Mapping[str, str], found: EntityDescription, properties: Properties) -> None:
+    for key in _LAYOUT:
+        actual = found.partitions if key.endswith("partitions") else found.replicas
+        if key in options and options[key] != str(actual):
+            what = key.rpartition(".")[2]
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"the topic {found.name!r} exists with {actual} {what}, not {options[key]}",
+                hint=f"Leave {key!r} out, or say {actual}.",
+                span=properties.span(key),
+            )

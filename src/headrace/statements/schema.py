@@ -1,0 +1,79 @@
+"""SCHEMA: create, list, describe, drop."""
+
+from __future__ import annotations
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import SchemaObject
+from headrace.core.errors import UserError
+from headrace.core.names import QualifiedName
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
+from headrace.statements.base import Execution, Outcome, ddl, handles
+
+_COLUMNS = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
+
+
+@handles(CreateSchema, requires=None)
+async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
+    parts = statement.name.parts
+    database = run.database_of(statement.database or (parts[0] if len(parts) == 2 else None))
+    run.authorize(Privilege.CREATE_SCHEMA, run.catalog.database(database))
+    name = parts[-1].name
+    exists = statement.if_not_exists and run.catalog.schema(database, name) is not None
+    if not exists:
+        run.catalog.create_schema(database, name, run.role)
+    done = "already exists" if exists else "was created"
+    return Outcome(
+        ddl("schema", name, "CREATE", f"schema {name} {done} in database {database}", [database, name])
+    )
+
+
+@handles(DropSchema, requires=None)
+async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
+    """Refused with 2BP01 while a relation is in it."""
+    schema = _existing(statement.name, run)
+    run.authorize(Privilege.OWNERSHIP, schema)
+    inside = run.catalog.relations(database=schema.database, schema=schema.name)
+    if inside:
+        raise UserError(
+            SqlState.DEPENDENT_OBJECTS_EXIST,
+            f"the schema {schema.name!r} is referenced by {len(inside)} relations, {inside[0].name} among them",
+            hint="Drop them first.",
+            span=statement.name.span,
+        )
+    run.catalog.drop_schema(schema.database, schema.name)
+    path = [schema.database, schema.name]
+    return Outcome(ddl("schema", schema.name, "DROP", f"schema {schema.name} was dropped", path))
+
+
+@handles(ListSchemas, requires=None)
+async def list_schemas(statement: ListSchemas, run: Execution) -> Outcome:
+    database = run.database_of(statement.database)
+    return Outcome(result(_COLUMNS, [_row(schema, run) for schema in run.catalog.schemas(database)]))
+
+
+@handles(DescribeSchema, requires=None)
+async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
+    schema = _existing(statement.name, run)
+    run.authorize(Privilege.USAGE, schema)
+    return Outcome(result(_COLUMNS, [_row(schema, run)]))
+
+
+def _row(schema: SchemaObject, run: Execution) -> tuple[object, ...]:
+    default = (schema.database, schema.name) == (run.context.database, run.context.schema)
+    return (schema.name, default, schema.owner, schema.created_at)
+
+
+def _existing(name: QualifiedName, run: Execution) -> SchemaObject:
+    database = run.database_of(name.parts[0] if len(name.parts) == 2 else None)
+    schema = run.catalog.schema(database, name.last.name)
+    if schema is None:
+        raise UserError(
+            SqlState.SCHEMA_NOT_FOUND,
+            f"the schema {name.last.name!r} does not exist in the database {database!r}",
+            hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+            span=name.span,
+        )
+    return schema

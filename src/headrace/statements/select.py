@@ -1,0 +1,32 @@
+"""SELECT: live rows from streams and changelogs, or a snapshot of materialized views."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headrace.analyzer import LogicalPlan
+from headrace.core.resultset import ResultSet, result
+from headrace.planner import plan_columns, plan_query
+from headrace.planner.sinks import ResultSink
+from headrace.planner.snapshot import compile_snapshot
+from headrace.sql.statements.query import SelectStatement
+from headrace.statements.base import Execution, Outcome, handles
+from headrace.statements.continuous_query import bound
+
+
+@handles(SelectStatement, requires=None)
+async def select(statement: SelectStatement, run: Execution) -> Outcome:
+    """A bounded result when every source is a materialized view, a live channel otherwise."""
+    logical = bound(statement.select, run)
+    if logical.snapshot:
+        readers = run.services.engine.views.readers
+        return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
+    plan = plan_query(logical, ResultSink())
+    pool = run.context.compute_pool or run.catalog.default_compute_pool
+    return Outcome(await run.services.engine.run_interactive(plan, plan_columns(plan), compute_pool=pool))
+
+
+def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:
+    query = compile_snapshot(logical)
+    _, rows = run.services.engine.views.query(query.sql)
+    return result([(column.name, column.type) for column in query.columns], rows)

@@ -1,0 +1,100 @@
+"""USE: change the session's current names."""
+
+from __future__ import annotations
+
+from headrace.catalog.access import Privilege, roles_of
+from headrace.core.errors import UserError
+from headrace.core.resultset import ResultSet
+from headrace.core.sqlstate import SqlState
+from headrace.sql.statements.session import Use
+from headrace.statements.base import Execution, Outcome, ddl, handles
+
+
+@handles(Use, requires=None)
+async def use(statement: Use, run: Execution) -> Outcome:
+    """Answers with the changed context; the named object must exist and the role may use it."""
+    return await _USES[statement.kind](statement, run)
+
+
+async def _role(statement: Use, run: Execution) -> Outcome:
+    name = statement.name.last.name
+    if name not in roles_of(run.principal):
+        raise UserError(
+            SqlState.INSUFFICIENT_PRIVILEGE,
+            f"the user {run.principal.user!r} does not hold the role {name!r}",
+            hint=f"Held: {', '.join(sorted(roles_of(run.principal)))}.",
+            span=statement.name.span,
+        )
+    return Outcome(_used("role", name), run.with_context(role=name))
+
+
+async def _database(statement: Use, run: Execution) -> Outcome:
+    name = run.database_of(statement.name.last)
+    run.authorize(Privilege.USAGE, run.catalog.database(name))
+    return Outcome(_used("database", name), run.with_context(database=name, schema="public"))
+
+
+async def _schema(statement: Use, run: Execution) -> Outcome:
+    parts = statement.name.parts
+    database = run.database_of(parts[0] if len(parts) == 2 else None)
+    schema = run.catalog.schema(database, parts[-1].name)
+    if schema is None:
+        raise UserError(
+            SqlState.SCHEMA_NOT_FOUND,
+            f"the schema {parts[-1].name!r} does not exist in the database {database!r}",
+            hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+            span=statement.name.span,
+        )
+    run.authorize(Privilege.USAGE, schema)
+    return Outcome(
+        _used("schema", database, schema.name), run.with_context(database=database, schema=schema.name)
+    )
+
+
+async def _store(statement: Use, run: Execution) -> Outcome:
+    store, _ = run.store(statement.name.last)
+    run.authorize(Privilege.USAGE, store)
+    return Outcome(_used("store", store.name), run.with_context(store=store.name))
+
+
+async def _compute_pool(statement: Use, run: Execution) -> Outcome:
+    name = statement.name.last.name
+    pool = run.catalog.compute_pool(name)
+    if pool is None:
+        raise UserError(
+            SqlState.COMPUTE_POOL_NOT_FOUND,
+            f"the compute pool {name!r} does not exist",
+            hint="LIST COMPUTE_POOLS shows those that do.",
+            span=statement.name.span,
+        )
+    run.authorize(Privilege.USAGE, pool)
+    return Outcome(_used("compute_pool", name), run.with_context(compute_pool=name))
+
+
+async def _organization(statement: Use, run: Execution) -> Outcome:
+    name = statement.name.last.name
+    organization = run.catalog.organization()
+    if name not in (organization.id, organization.name):
+        raise UserError(
+            SqlState.ORGANIZATION_NOT_FOUND,
+            f"the organization {name!r} does not exist",
+            hint="LIST ORGANIZATIONS shows those that do.",
+            span=statement.name.span,
+        )
+    return Outcome(
+        _used("organization", organization.name), run.with_context(organization_id=organization.id)
+    )
+
+
+def _used(kind: str, *path: str) -> ResultSet:
+    return ddl(kind, path[-1], "USE", f"using {kind} {path[-1]}", path)
+
+
+_USES = {
+    "ORGANIZATION": _organization,
+    "ROLE": _role,
+    "DATABASE": _database,
+    "SCHEMA": _schema,
+    "STORE": _store,
+    "COMPUTE_POOL": _compute_pool,
+}

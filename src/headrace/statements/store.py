@@ -1,0 +1,135 @@
+"""STORE: create, list, describe, drop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Store
+from headrace.connectors.registry import connector
+from headrace.core.errors import UserError
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores
+from headrace.statements.base import Execution, Outcome, ddl, handles, now
+
+
+@handles(CreateStore, requires=Privilege.CREATE_STORE)
+async def create_store(statement: CreateStore, run: Execution) -> Outcome:
+    """The store must answer: nothing is created otherwise. The first store of a session is selected."""
+    name = statement.name.name
+    existing = run.catalog.store(name)
+    if existing is None or not statement.if_not_exists:
+        if existing is not None:
+            raise UserError(
+                SqlState.DUPLICATE_STORE,
+                f"the store {name!r} already exists",
+                hint="Choose another name, or DROP STORE it first.",
+                span=statement.name.span,
+            )
+        store = _checked(statement, run)
+        await asyncio.to_thread(connector(store.type).test, store.properties)
+        run.catalog.create_store(store)
+    context = None if run.context.store else run.with_context(store=name)
+    return Outcome(ddl("store", name, "CREATE", f"store {name} was created", [name]), context)
+
+
+@handles(DropStore, requires=None)
+async def drop_store(statement: DropStore, run: Execution) -> Outcome:
+    """Refused with 2BP01 while a relation is defined on it; entities stay."""
+    store, _ = run.store(statement.name)
+    run.authorize(Privilege.OWNERSHIP, store)
+    users = [relation for relation in run.catalog.relations() if relation.store == store.name]
+    if users:
+        raise UserError(
+            SqlState.DEPENDENT_OBJECTS_EXIST,
+            f"the store {store.name!r} is referenced by {len(users)} relations, {users[0].name} among them",
+            hint="Drop them first.",
+            span=statement.name.span,
+        )
+    run.catalog.drop_store(store.name)
+    context = run.with_context(store=None) if run.context.store == store.name else None
+    return Outcome(ddl("store", store.name, "DROP", f"store {store.name} was dropped", [store.name]), context)
+
+
+@handles(ListStores, requires=None)
+async def list_stores(_statement: ListStores, run: Execution) -> Outcome:
+    columns = [
+        *((title, VARCHAR) for title in ("Name", "Type", "State", "Message")),
+        ("IsDefault", BOOLEAN),
+        ("Owner", VARCHAR),
+        ("CreatedAt", TIMESTAMP),
+        ("UpdatedAt", TIMESTAMP),
+    ]
+    rows = [
+        (
+            store.name,
+            store.type,
+            "ready",
+            None,
+            store.name == run.context.store,
+            store.owner,
+            store.created_at,
+            store.updated_at,
+        )
+        for store in run.catalog.stores()
+    ]
+    return Outcome(result(columns, rows))
+
+
+@handles(DescribeStore, requires=None)
+async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
+    """One row of seven columns, which the public clients read by position (client-contract, 6.6); secrets masked."""
+    store, kind = run.store(statement.name)
+    run.authorize(Privilege.USAGE, store)
+    public = kind.public_properties(store.properties)
+    metadata = {
+        "name": store.name,
+        "type": store.type,
+        "owner": store.owner,
+        "status": "ready",
+        "created_at": store.created_at.isoformat(),
+        "updated_at": store.updated_at.isoformat(),
+    }
+    columns = [
+        ("Metadata", VARCHAR),
+        ("Uris", VARCHAR),
+        ("Details", VARCHAR),
+        ("TlsEnabled", BOOLEAN),
+        ("VerifyHostname", BOOLEAN),
+        ("SchemaRegistry", VARCHAR),
+        ("Path", VARCHAR),
+    ]
+    row = (
+        json.dumps(metadata),
+        public.get("uris", ""),
+        json.dumps(public),
+        public.get("tls.disabled") != "TRUE",
+        public.get("tls.verify_server_hostname") != "FALSE",
+        None,
+        json.dumps([store.name]),
+    )
+    return Outcome(result(columns, [row]))
+
+
+def _checked(statement: CreateStore, run: Execution) -> Store:
+    kind = statement.properties.get("type")
+    if kind is None:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            "CREATE STORE needs the property 'type'",
+            hint="For example WITH ('type' = KAFKA, 'uris' = 'broker:9092', 'tls.disabled' = TRUE).",
+            span=statement.span,
+        )
+    found = connector(kind, span=statement.properties.span("type"))
+    given = {key: value or "" for key, value in statement.properties.items()}
+    try:
+        properties = found.store_properties(given)
+    except UserError as error:
+        culprit = next((key for key in given if key in error.message), None)
+        span = statement.properties.span(culprit) if culprit else statement.span
+        raise UserError(error.state, error.message, hint=error.hint, span=span) from None
+    moment = now()
+    return Store(statement.name.name, found.label, run.role, moment, moment, properties)

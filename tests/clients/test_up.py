@@ -1,0 +1,114 @@
+"""`headrace up` as a process: its one line, its token, its lock, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+pytestmark = pytest.mark.spark
+
+UP = (sys.executable, "-m", "headrace.cli", "up", "--port", "0", "--data-dir")
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server without a token in its environment, and its URL; ended with SIGTERM unless the test did it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_T")}
+    with (folder.parent / "stderr").open("a") as log:
+        process = subprocess.Popen(
+            [*UP, str(folder)], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        )
+    try:
+        assert process.stdout
+        word, state, url = process.stdout.readline().split()
+        assert (word, state) == ("headrace", "ready")
+        yield process, url
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=30)
+
+
+def sqlstate(url: str, token: str, statement: str) -> str:
+    answer = httpx.post(
+        f"{url}/v2/statements",
+        json={"statement": statement},
+        headers={"Authorization": f"Bearer {token}"},
+        trust_env=False,
+    )
+    return str(answer.json()["sqlState"])
+
+
+def test_a_first_start_makes_a_token_and_the_next_one_resumes(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with server(folder) as (process, url):
+        file = folder / "token"
+        assert file.stat().st_mode & 0o777 == 0o600
+        token = file.read_text().strip()
+        assert str(file) in (tmp_path / "stderr").read_text()
+        assert token not in (tmp_path / "stderr").read_text()
+        assert sqlstate(url, token, "CREATE DATABASE d;") == "00000"
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert out == ""
+    assert process.returncode == 0
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert not alive
+    with server(folder) as (_, url):
+        assert (folder / "token").read_text().strip() == token
+        assert sqlstate(url, token, "CREATE DATABASE d;") == "42P04"
+
+
+def test_nothing_in_the_data_directory_is_for_others_and_logs_are_json_without_secrets(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "data"
+    with server(folder) as (_, url):
+        token = (folder / "token").read_text().strip()
+        statement = "CREATE STORE s WITH ('type' = KAFKA, 'kafka.sasl.password' = 'hunter2' oops);"
+        assert sqlstate(url, token, statement) == "42601"
+        open_to_others = [path for path in folder.rglob("*") if path.stat().st_mode & 0o077]
+    assert not open_to_others
+    lines = (tmp_path / "stderr").read_text().splitlines()
+    assert all(json.loads(line)["event"] for line in lines if not line.startswith("headrace: "))
+    assert "hunter2" not in "".join(lines)
+
+
+def test_a_second_server_over_the_same_data_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with server(folder):
+        second = subprocess.run([*UP, str(folder)], capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert "another server is running" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_a_port_that_is_taken_and_a_wrong_setting_are_said_plainly(tmp_path: Path) -> None:
+    with server(tmp_path / "one") as (_, url):
+        command = [*UP, str(tmp_path / "two"), "--port", url.rsplit(":", 1)[1]]
+        taken = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert taken.returncode == 1
+    assert "cannot listen" in taken.stderr
+    wrong = subprocess.run(
+        [*UP, str(tmp_path / "three")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "HEADRACE_DRIVER_MEMORY_MB": "much"},
+    )
+    assert wrong.returncode == 2
+    assert "HEADRACE_DRIVER_MEMORY_MB" in wrong.stderr
+    assert "Traceback" not in taken.stderr + wrong.stderr

@@ -1,0 +1,35 @@
+"""Fixtures shared by the suites that need the real thing: one broker and one server for the session."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.runtime.kafka_broker import KafkaBroker
+from tests.harness.kafka import KafkaClient
+from tests.harness.process import HeadraceProcess
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClient]:
+    """A real broker (KRaft) on loopback, and a client for it."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield KafkaClient(broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def headrace_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
+    """A real `headrace up`, shared by the tests that do not kill it."""
+    process = HeadraceProcess(Path(tmp_path_factory.mktemp("headrace")))
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def seed() -> str:
+    """A text that makes names unique to one test."""
+    return uuid.uuid4().hex[:8]

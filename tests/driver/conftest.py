@@ -1,0 +1,65 @@
+"""One broker and one driver for this folder's tests."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.driver.control import DriverControl
+from tests.driver.plans import STORE
+from tests.harness.kafka import KafkaClient, Pair
+
+Stores = dict[str, dict[str, str]]
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverControl]:
+    """A warm driver, shared by the tests that do not kill it."""
+    control = DriverControl(tmp_path_factory.mktemp("driver"), progress_interval_ms=200)
+    yield control
+    processes = control.processes()
+    control.close()
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive, "a driver whose server is gone must leave no process"
+
+
+@pytest.fixture
+def stores(kafka: KafkaClient) -> Stores:
+    """The properties of the one store."""
+    return {STORE: {"uris": kafka.bootstrap, "tls.disabled": "TRUE"}}
+
+
+@pytest.fixture
+def topic(kafka: KafkaClient) -> Callable[..., str]:
+    """Makes a topic with a name of its own."""
+
+    def make(partitions: int = 1) -> str:
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        kafka.create(name, partitions=partitions)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Where a query keeps its progress."""
+    return tmp_path / "checkpoint"
+
+
+@pytest.fixture
+def consumed(kafka: KafkaClient) -> Callable[..., list[Pair]]:
+    """Reads a topic until it has `count` committed records."""
+
+    def consume(name: str, count: int, *, within: float = 60) -> list[Pair]:
+        deadline = time.monotonic() + within
+        while len(found := kafka.consume(name)) < count and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found
+
+    return consume

@@ -1,0 +1,156 @@
+"""How queries fail: what is said, whose fault it is, and what never shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.protocol import QueryEnded
+from headrace.planner.physical import SparkPlan
+from tests.driver.control import DriverControl
+from tests.driver.plans import STORE, plan, read, results, sql, write
+from tests.harness.kafka import KafkaClient
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+Stores = dict[str, dict[str, str]]
+Topic = Callable[..., str]
+
+
+@pytest.fixture
+def failure(driver: DriverControl, stores: Stores, checkpoint: Path) -> Callable[[SparkPlan], QueryEnded]:
+    """Runs a plan to its end, which must be an error without a trace in it."""
+
+    def run(steps: SparkPlan) -> QueryEnded:
+        ended = driver.ended(driver.start(steps, checkpoint=checkpoint, stores=stores))
+        assert ended.error
+        assert "\n" not in ended.error
+        assert "org.apache" not in ended.error
+        return ended
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ('{"id":"abc"}', "column id expects BIGINT, found a string"),
+        ('{"id":1.5}', "column id expects BIGINT, found a number"),
+        ("not json", "its value is not a JSON object"),
+        ("[1]", "expected a JSON object, found an array"),
+        (" ", "its value is not a JSON object"),
+        ('{"t":5}', "column t expects TIMESTAMP, found a number"),
+        ('{"s":{"x":"y"}}', "column s expects STRUCT<x INTEGER>, found an object"),
+    ],
+)
+def test_a_record_that_cannot_be_read_ends_the_query_and_is_named(
+    failure: Callable[[SparkPlan], QueryEnded], kafka: KafkaClient, topic: Topic, value: str, reason: str
+) -> None:
+    source = topic()
+    kafka.produce(source, [(None, '{"id":1}'), (None, value)])
+    ended = failure(
+        plan(*read(source, "id BIGINT; t TIMESTAMP; s STRUCT<x INTEGER>"), results("a", "id BIGINT"))
+    )
+    assert ended.error == f"cannot read the record at offset 1 of partition 0 of {source}: {reason}"
+    assert (ended.sqlstate, ended.domain) == ("22P02", "user")
+    assert "source.deserialization.error.handling" in (ended.hint or "")
+
+
+def test_a_key_that_cannot_be_read_ends_the_query(
+    failure: Callable[[SparkPlan], QueryEnded], kafka: KafkaClient, topic: Topic
+) -> None:
+    source = topic()
+    kafka.produce(source, [("abc", "{}")])
+    ended = failure(
+        plan(*read(source, "v BIGINT", key_format="primitive", key_type="BIGINT"), results("a", "v BIGINT"))
+    )
+    assert ended.sqlstate == "22P02"
+    assert "its key" in (ended.error or "")
+
+
+def test_such_records_are_skipped_when_asked(
+    driver: DriverControl, stores: Stores, kafka: KafkaClient, topic: Topic, checkpoint: Path
+) -> None:
+    source = topic()
+    kafka.produce(source, [(None, text) for text in ('{"id":"abc"}', "no", '{"id":7}')])
+    steps = plan(*read(source, "id BIGINT", on_error="ignore"), results("a", "id BIGINT"))
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores)
+    assert driver.rows(query, 1) == [["7"]]
+    driver.stop(query)
+
+
+def test_a_filter_on_another_column_does_not_hide_a_bad_record(
+    failure: Callable[[SparkPlan], QueryEnded], kafka: KafkaClient, topic: Topic
+) -> None:
+    source = topic()
+    kafka.produce(source, [(None, '{"id":"abc","v":0}')])
+    where = sql("b", ["a"], "SELECT v FROM a WHERE v > 0")
+    assert (
+        failure(plan(*read(source, "id BIGINT; v BIGINT"), where, results("b", "v BIGINT"))).sqlstate
+        == "22P02"
+    )
+
+
+@pytest.mark.parametrize("expression", ["10 / v", "CAST(s AS BIGINT)"])
+def test_an_expression_that_fails_on_data_is_the_users_fault(
+    failure: Callable[[SparkPlan], QueryEnded], kafka: KafkaClient, topic: Topic, expression: str
+) -> None:
+    source = topic()
+    kafka.produce(source, [(None, '{"v":0,"s":"x"}')])
+    text = sql("b", ["a"], f"SELECT {expression} AS r FROM a")
+    ended = failure(plan(*read(source, "v BIGINT; s VARCHAR"), text, results("b", "r VARCHAR")))
+    assert (ended.sqlstate, ended.domain) == ("22000", "user")
+    assert "spark." not in (ended.error or "")
+
+
+def test_an_expression_that_fails_while_writing_a_topic_is_told_the_same_way(
+    failure: Callable[[SparkPlan], QueryEnded], kafka: KafkaClient, topic: Topic
+) -> None:
+    source, target = topic(), topic()
+    kafka.produce(source, [(None, '{"v":0}')])
+    text = sql("b", ["a"], "SELECT 10 / v AS r FROM a")
+    for guarantee in ("at_least_once", "exactly_once"):
+        steps = plan(*read(source, "v BIGINT"), text, *write(target, "b", "r DOUBLE", guarantee=guarantee))
+        assert failure(steps).sqlstate == "22000"
+
+
+def test_a_missing_topic_is_named(failure: Callable[[SparkPlan], QueryEnded], topic: Topic) -> None:
+    ended = failure(plan(*read("nowhere", "v BIGINT"), results("a", "v BIGINT")))
+    assert (ended.sqlstate, ended.domain) == ("3D007", "user")
+    assert "'nowhere'" in (ended.error or "")
+    ended = failure(plan(*read(topic(), "v BIGINT"), *write("nowhere-else", "a", "v BIGINT")))
+    assert ended.sqlstate == "3D007"
+
+
+def test_a_broker_that_does_not_answer_is_an_external_failure_without_the_password(
+    driver: DriverControl, checkpoint: Path
+) -> None:
+    password = 'pa"ss\\word'
+    store = {
+        "uris": "127.0.0.1:1",
+        "tls.disabled": "TRUE",
+        "kafka.sasl.hash_function": "PLAIN",
+        "kafka.sasl.username": "u",
+        "kafka.sasl.password": password,
+    }
+    steps = plan(*read("t", "v BIGINT"), results("a", "v BIGINT"))
+    ended = driver.ended(driver.start(steps, checkpoint=checkpoint, stores={STORE: store}))
+    assert (ended.sqlstate, ended.domain) == ("57015", "external")
+    assert password not in driver.log()
+    assert json.dumps(password)[1:-1] not in driver.log()
+
+
+def test_a_column_that_is_not_there_is_the_statements_fault(
+    failure: Callable[[SparkPlan], QueryEnded], topic: Topic
+) -> None:
+    ended = failure(
+        plan(*read(topic(), "v BIGINT"), sql("b", ["a"], "SELECT w FROM a"), results("b", "w BIGINT"))
+    )
+    assert (ended.sqlstate, ended.domain) == ("42703", "user")
+
+
+def test_stopping_what_does_not_run_is_answered(driver: DriverControl) -> None:
+    assert driver.stop("00000000-0000-0000-0000-000000000000").error is None

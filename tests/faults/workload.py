@@ -1,0 +1,167 @@
+"""Queries under a steady stream of records, and what they must have given whatever happened meanwhile."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from confluent_kafka import Producer
+
+from tests.harness.doors import RestDoor
+from tests.harness.kafka import KafkaClient
+
+WITHIN_SECONDS = 150.0
+PARTITIONS = 2
+GROUPS = 20
+START_MS = 1_700_000_000_000
+WINDOW_MS = 5_000
+RECORDS_PER_SECOND = 400
+STEP_MS = 10
+
+
+def until(condition: Callable[[], object], what: Callable[[], object] | str) -> None:
+    """Waits for `condition`; fails when the time is up, saying `what` was expected or found."""
+    deadline = time.monotonic() + WITHIN_SECONDS
+    while not condition():
+        found = what if isinstance(what, str) else what()
+        assert time.monotonic() < deadline, f"not within {WITHIN_SECONDS:.0f} s: {found}"
+        time.sleep(0.3)
+
+
+def record(number: int) -> dict[str, int]:
+    """The record of that number: its time grows with it, and is never the bound of a window."""
+    return {"n": number, "g": number % GROUPS, "t": START_MS + STEP_MS * number + 3}
+
+
+def partition_of(number: int) -> int:
+    """Uneven, so that partitions which were taken for each other show."""
+    return int(number % 3 > 0)
+
+
+class SteadyProducer:
+    """Writes records of growing numbers at a steady pace from a thread, through whatever becomes of the broker."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        # Idempotent: what is sent again after the broker was away must not be in the source twice.
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+        )
+        self._failures: list[str] = []
+        self.count = 0
+
+    def produce(self, count: int, *, meanwhile: Callable[[], None]) -> None:
+        """Write `count` more records and call `meanwhile` in their midst; returns when both are done."""
+        writing = threading.Thread(target=self._write, args=(count,), name="producer")
+        writing.start()
+        try:
+            meanwhile()
+        finally:
+            writing.join()
+        assert self._producer.flush(60) == 0, "records that the broker did not take"
+        assert not self._failures, self._failures
+
+    def _write(self, count: int) -> None:
+        for _ in range(count):
+            number = self.count
+            self._producer.produce(
+                self._topic,
+                json.dumps(record(number)),
+                partition=partition_of(number),
+                on_delivery=lambda error, _message: self._failures.append(str(error)) if error else None,
+            )
+            self._producer.poll(0)
+            self.count += 1
+            time.sleep(1 / RECORDS_PER_SECOND)
+
+
+class Workload:
+    """A filter and a window into Kafka, both exactly once, and a materialized view, over the same stream."""
+
+    def __init__(self, kafka: KafkaClient, door: RestDoor, name: str) -> None:
+        self._kafka = kafka
+        self._door = door
+        self._name = name
+        self.producer = SteadyProducer(kafka.bootstrap, f"numbers_{name}")
+
+    def start(self) -> None:
+        """Declare everything, in the door's present database and store, and start the queries."""
+        topic, source = f"_{self._name}", "WITH ('starting.position' = 'earliest')"
+        once = "'delivery.guarantee' = 'exactly_once'"
+        self._door.execute(
+            f"""
+            CREATE STREAM numbers (n BIGINT, g BIGINT, t BIGINT) WITH ('topic' = 'numbers{topic}',
+                'topic.partitions' = {PARTITIONS}, 'topic.replicas' = 1, 'value.format' = JSON, 'timestamp' = 't');
+            CREATE STREAM once WITH ('topic' = 'once{topic}', {once}) AS
+                SELECT n, n * 2 AS twice FROM numbers {source} QUERY WITH ('query.name' = 'once{topic}');
+            CREATE CHANGELOG windows WITH ('topic' = 'windows{topic}', {once}) AS
+                SELECT window_start, window_end, g, COUNT(*) AS count, SUM(n) AS total
+                FROM TUMBLE(numbers, SIZE {WINDOW_MS // 1000} SECONDS) {source} GROUP BY window_start, window_end, g
+                QUERY WITH ('query.name' = 'windows{topic}');
+            CREATE MATERIALIZED VIEW sums AS SELECT g, COUNT(*) AS count, SUM(n) AS total FROM numbers {source}
+                GROUP BY g QUERY WITH ('query.name' = 'sums{topic}');
+            """
+        )
+
+    @property
+    def queries(self) -> list[str]:
+        """The names of the queries."""
+        return [f"{relation}_{self._name}" for relation in ("once", "windows", "sums")]
+
+    def written(self) -> int:
+        """How many records of the filter are committed."""
+        return len(self._kafka.consume(f"once_{self._name}"))
+
+    def until_exact(self) -> None:
+        """Every record that was produced has had its effect, once."""
+        until(lambda: not self.faults(), self.faults)
+
+    def faults(self) -> list[str]:
+        """What is missing or too much, in words; empty when all is right."""
+        found = [("filter", *self._filter()), ("windows", *self._windows()), ("view", *self._view())]
+        return [
+            f"{name}: missing {_some(wanted - seen)}, too much {_some(seen - wanted)}"
+            for name, wanted, seen in found
+            if wanted != seen
+        ]
+
+    def _filter(self) -> tuple[Counter[object], Counter[object]]:
+        values = [json.loads(value or "") for _, value in self._kafka.consume(f"once_{self._name}")]
+        seen = Counter[object]((value["n"], value["twice"]) for value in values)
+        return Counter((number, 2 * number) for number in range(self.producer.count)), seen
+
+    def _windows(self) -> tuple[Counter[object], Counter[object]]:
+        """Of the windows that the watermark, the least of the partitions' last times, has passed."""
+        wanted: dict[tuple[int, int], list[int]] = {}
+        numbers = range(self.producer.count)
+        last = {partition_of(number): number for number in numbers}
+        watermark = record(min(last.values()))["t"]
+        for value in map(record, numbers):
+            start = value["t"] // WINDOW_MS * WINDOW_MS
+            if start + WINDOW_MS <= watermark:
+                wanted.setdefault((start, value["g"]), []).append(value["n"])
+        values = [json.loads(value or "") for _, value in self._kafka.consume(f"windows_{self._name}")]
+        return (
+            Counter((_text(start), g, len(of), sum(of)) for (start, g), of in wanted.items()),
+            Counter((value["window_start"], value["g"], value["count"], value["total"]) for value in values),
+        )
+
+    def _view(self) -> tuple[Counter[object], Counter[object]]:
+        wanted: dict[int, list[int]] = {}
+        for number in range(self.producer.count):
+            wanted.setdefault(number % GROUPS, []).append(number)
+        rows = self._door.execute("SELECT g, count, total FROM sums;")
+        seen = Counter[object](tuple(int(cell or -1) for cell in row) for row in rows)
+        return Counter((g, len(of), sum(of)) for g, of in wanted.items()), seen
+
+
+def _text(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.000")
+
+
+def _some(rows: Counter[object]) -> str:
+    return f"{rows.total()} {sorted(rows, key=str)[:3]}"

@@ -1,0 +1,90 @@
+"""A plain Kafka client for tests: topics, records in, committed records out."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+Pair = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True)
+class KafkaClient:
+    """Speaks to the broker at `bootstrap`, plaintext."""
+
+    bootstrap: str
+
+    def create(self, topic: str, *, partitions: int = 1) -> None:
+        """Make a topic that keeps records of any age and wait until it is visible."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1"})
+        admin.create_topics([new])[topic].result()
+        deadline = time.monotonic() + 10
+        while topic not in admin.list_topics(timeout=5).topics and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[Pair],
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> None:
+        """Write (key, value) pairs in order; a value of None is a tombstone."""
+        failures: list[object] = []
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        place = {} if partition is None else {"partition": partition}
+        when = {} if timestamp is None else {"timestamp": timestamp}
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(
+                        topic,
+                        value=None if value is None else value.encode(),
+                        key=None if key is None else key.encode(),
+                        on_delivery=lambda error, _message: failures.append(error) if error else None,
+                        **place,
+                        **when,
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        producer.flush(30)
+        assert not failures, failures
+
+    def consume(self, topic: str, *, isolation: str = "read_committed") -> list[Pair]:
+        """All records of the topic from its beginning to its present end, by partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": str(uuid.uuid4()),
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+            open_partitions = set(metadata.partitions)
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in open_partitions])
+            records: list[Pair] = []
+            deadline = time.monotonic() + 60
+            while open_partitions and time.monotonic() < deadline:
+                for message in consumer.consume(5000, 0.5):
+                    if message.error() is not None:
+                        open_partitions.discard(message.partition())
+                        continue
+                    key, value = message.key(), message.value()
+                    records.append(
+                        (key.decode() if key else None, value.decode() if value is not None else None)
+                    )
+            return records
+        finally:
+            consumer.close()

@@ -1,0 +1,118 @@
+"""The server as a user runs it: `headrace up` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+READY_SECONDS = 60.0
+
+
+class HeadraceProcess:
+    """One server over `data_dir`; `start` again after `stop` or `kill` resumes there, at the same address."""
+
+    def __init__(self, data_dir: Path, *, token: str = "test-administrator-token") -> None:  # noqa: S107
+        self.data_dir = data_dir
+        self.token = token
+        self.url = ""
+        self._port = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, **environment: str) -> HeadraceProcess:
+        """Returns when the server says that it is ready."""
+        command = [
+            sys.executable,
+            "-m",
+            "headrace.cli",
+            "up",
+            "--data-dir",
+            str(self.data_dir),
+            "--port",
+            str(self._port),
+        ]
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        log = (self.data_dir / "server.log").open("a")
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "HEADRACE_TOKEN": self.token, **environment},
+        )
+        log.close()
+        line = self._line()
+        assert line.startswith("headrace ready http"), f"{line!r}\n{self.log()}"
+        self.url = line.split()[2]
+        self._port = int(self.url.rsplit(":", 1)[1])
+        return self
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def log(self) -> str:
+        """The end of the server's log."""
+        path = self.data_dir / "server.log"
+        return path.read_text()[-4000:] if path.exists() else ""
+
+    def driver_pids(self) -> list[int]:
+        """The Python processes of the compute pools' drivers; their JVMs follow them."""
+        found = []
+        for child in self.descendants():
+            with suppress(psutil.Error):  # it may be ending just now
+                if "headrace.engine.driver" in child.cmdline():
+                    found.append(child.pid)
+        return found
+
+    def descendants(self) -> list[psutil.Process]:
+        """Everything that the server started."""
+        return psutil.Process(self.pid).children(recursive=True)
+
+    def kill_driver(self) -> None:
+        """kill -9 of every driver."""
+        for pid in self.driver_pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """kill -9 of the server; waits until all that it started has gone too."""
+        started = self.descendants()
+        os.kill(self.pid, signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait()
+        self._gone(started)
+
+    def stop(self) -> None:
+        """SIGTERM; the server must end within seconds and leave no process."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        started = self.descendants()
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(30)
+        self._gone(started)
+
+    def _gone(self, processes: list[psutil.Process]) -> None:
+        assert self._process is not None
+        if self._process.stdout:
+            self._process.stdout.close()
+        _, alive = psutil.wait_procs(processes, timeout=20)
+        assert not alive, f"still running after the server ended: {alive}"
+
+    def _line(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if select.select([self._process.stdout], [], [], 0.2)[0]:
+                return self._process.stdout.readline()
+        return ""

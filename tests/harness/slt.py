@@ -1,0 +1,285 @@
+"""The `.slt` files: end-to-end scripts of statements, streams and faults, and what must come of them.
+
+A file is a list of records, separated by blank lines; `#` begins a comment line. `${seed}` is a text unique to the run, `${bootstrap}` the
+broker's address.
+
+    statement ok                        the statements that follow succeed
+    statement error 3D020 /regex/       the statement that follows fails so
+    query [rowsort] [within 30s]        its rows are those after `----`, at once or within the time (tab-separated,
+                                        NULL for a null, <any> for any cell)
+    stream [rowsort] [within 30s]       a live SELECT or PRINT; its first rows are those after `----`, in any order if
+                                        `rowsort`. `$ produce` records between its SQL and `----` run once it is live
+    $ entity NAME [partitions=N]        make a topic
+    $ produce NAME [partition=N] [timestamp=MS]
+                                        one record a line: JSON, or KEY|JSON; an empty JSON is a tombstone
+    $ consume NAME [rowsort] [bykey] [keys] [within 60s]
+                                        committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
+    $ wait NAME STATE [within 60s]      the query that writes the relation NAME is in that state
+    $ message NAME /regex/              and its message matches
+    $ restart server | $ kill server | $ kill driver
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+WITHIN_SECONDS = 60.0
+
+
+class StatementError(Exception):
+    """A statement that failed, as any door reports it."""
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(f"{sqlstate}: {message}")
+        self.sqlstate = sqlstate
+        self.message = message
+
+
+Rows = list[list[str | None]]
+
+
+class Door(Protocol):
+    """A way into the product: in process, or over REST."""
+
+    def execute(self, sql: str) -> Rows: ...
+
+    def stream(self, sql: str, *, count: int, within: float, when_live: Callable[[], None]) -> Rows: ...
+
+    def fault(self, words: list[str]) -> None: ...
+
+
+class Broker(Protocol):
+    """What the files need of Kafka."""
+
+    bootstrap: str
+
+    def create(self, topic: str, *, partitions: int) -> None: ...
+
+    def produce(
+        self,
+        topic: str,
+        records: list[tuple[str | None, str | None]],
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> None: ...
+
+    def consume(self, topic: str) -> list[tuple[str | None, str | None]]: ...
+
+
+@dataclass
+class Record:
+    """One record of a file."""
+
+    line: int
+    words: list[str]
+    body: list[str]
+    expected: list[str] | None
+    actions: list[Record] = field(default_factory=list)
+
+    def within(self) -> float | None:
+        """The seconds of `within`, or None."""
+        if "within" not in self.words:
+            return None
+        return float(self.words[self.words.index("within") + 1].removesuffix("s"))
+
+    def option(self, name: str) -> str | None:
+        """The value of `name=value`, or None."""
+        return next((word.split("=", 1)[1] for word in self.words if word.startswith(name + "=")), None)
+
+
+def read(text: str) -> Iterator[Record]:
+    """The records of a file's text."""
+    for start, block in _blocks(text):
+        words = block[0].removeprefix("$").split()
+        rest = block[1:]
+        expected: list[str] | None = None
+        if "----" in rest:
+            cut = rest.index("----")
+            rest, expected = rest[:cut], rest[cut + 1 :]
+        actions: list[Record] = []
+        if words[0] == "stream":
+            marks = [number for number, line in enumerate(rest) if line.startswith("$ ")]
+            ends = [*marks[1:], len(rest)][: len(marks)]
+            for mark, end in zip(marks, ends, strict=True):
+                actions.append(
+                    Record(start + mark, rest[mark].removeprefix("$").split(), rest[mark + 1 : end], None)
+                )
+            rest = rest[: marks[0]] if marks else rest
+        yield Record(start, words, rest, expected, actions)
+
+
+def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
+    block: list[str] = []
+    start = 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if line.startswith("#"):
+            continue
+        if line.strip():
+            if not block:
+                start = number
+            block.append(line)
+        elif block:
+            yield start, block
+            block = []
+
+
+class Runner:
+    """Runs files through one door."""
+
+    def __init__(self, door: Door, broker: Broker, *, seed: str) -> None:
+        self._door = door
+        self._broker = broker
+        self._variables = {"seed": seed, "bootstrap": broker.bootstrap}
+        self._actions: dict[str, Callable[[Record], None]] = {
+            "statement": self._statement,
+            "query": self._query,
+            "stream": self._stream,
+            "entity": self._entity,
+            "produce": self._produce,
+            "consume": self._consume,
+            "wait": self._wait,
+            "message": self._message,
+            "restart": lambda record: self._door.fault(record.words),
+            "kill": lambda record: self._door.fault(record.words),
+        }
+
+    def run(self, path: Path) -> None:
+        """Raises AssertionError with file, line and difference."""
+        for record in read(self._filled(path.read_text())):
+            try:
+                self._actions[record.words[0]](record)
+            except (AssertionError, StatementError) as error:
+                raise AssertionError(
+                    f"{path.name}:{record.line}: {' '.join(record.words)}\n{error}"
+                ) from error
+
+    def _filled(self, text: str) -> str:
+        return re.sub(r"\$\{(\w+)\}", lambda match: self._variables[match.group(1)], text)
+
+    def _statement(self, record: Record) -> None:
+        sql = "\n".join(record.body)
+        if record.words[1] == "ok":
+            self._door.execute(sql)
+            return
+        failure = self._failure(sql)
+        assert failure is not None, f"expected {' '.join(record.words[1:])}, but the statement succeeded"
+        assert failure.sqlstate == record.words[2], f"expected {record.words[2]}, found {failure}"
+        pattern = " ".join(record.words[3:]).strip("/")
+        assert re.search(pattern, failure.message, re.DOTALL), f"expected {pattern}, found {failure.message}"
+
+    def _failure(self, sql: str) -> StatementError | None:
+        try:
+            self._door.execute(sql)
+        except StatementError as failure:
+            return failure
+        return None
+
+    def _query(self, record: Record) -> None:
+        sql = "\n".join(record.body)
+        self._eventually(record, lambda: [_line(row) for row in self._door.execute(sql)])
+
+    def _stream(self, record: Record) -> None:
+        def act() -> None:
+            for action in record.actions:
+                self._actions[action.words[0]](action)
+
+        expected = record.expected or []
+        rows = self._door.stream(
+            "\n".join(record.body),
+            count=len(expected),
+            within=record.within() or WITHIN_SECONDS,
+            when_live=act,
+        )
+        _compare(record, [_line(row) for row in rows])
+
+    def _entity(self, record: Record) -> None:
+        self._broker.create(record.words[1], partitions=int(record.option("partitions") or 1))
+
+    def _produce(self, record: Record) -> None:
+        records: list[tuple[str | None, str | None]] = []
+        for line in record.body:
+            key, bar, value = line.partition("|") if not line.startswith("{") else ("", "", line)
+            records.append((key if bar else None, value or None))
+        partition, timestamp = record.option("partition"), record.option("timestamp")
+        self._broker.produce(
+            record.words[1],
+            records,
+            partition=int(partition) if partition else None,
+            timestamp=int(timestamp) if timestamp else None,
+        )
+
+    def _consume(self, record: Record) -> None:
+        def lines() -> list[str]:
+            found = self._broker.consume(record.words[1])
+            if "bykey" in record.words:
+                last = dict(found)
+                found = [(key, value) for key, value in last.items() if value is not None]
+            with_keys = "keys" in record.words
+            return [
+                f"{_canonical(key)}|{_canonical(value)}" if with_keys else _canonical(value)
+                for key, value in found
+            ]
+
+        self._eventually(record, lines, default=WITHIN_SECONDS)
+
+    def _wait(self, record: Record) -> None:
+        relation, state = record.words[1:3]
+        record.expected = [state]
+        self._eventually(record, lambda: [str(self._query_of(relation)[4])], default=WITHIN_SECONDS)
+
+    def _message(self, record: Record) -> None:
+        pattern = " ".join(record.words[2:]).strip("/")
+        found = str(self._query_of(record.words[1])[9])
+        assert re.search(pattern, found, re.DOTALL), f"expected {pattern}, found {found}"
+
+    def _query_of(self, relation: str) -> list[str | None]:
+        """The row of LIST QUERIES of the newest query that creates the relation."""
+        creates = re.compile(rf'CREATE (STREAM|CHANGELOG|MATERIALIZED VIEW) "?{relation}"?\s')
+        rows = [row for row in self._door.execute("LIST QUERIES;") if creates.match(str(row[5]))]
+        assert rows, f"no query creates {relation}"
+        return max(rows, key=lambda row: str(row[7]))
+
+    def _eventually(self, record: Record, found: Callable[[], list[str]], default: float = 0.0) -> None:
+        deadline = time.monotonic() + (record.within() or default)
+        while True:
+            try:
+                _compare(record, found())
+                return
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.3)
+
+
+def _compare(record: Record, found: list[str]) -> None:
+    expected = list(record.expected or [])
+    if "rowsort" in record.words or "bykey" in record.words:
+        expected, found = sorted(expected), sorted(found)
+    same = len(expected) == len(found) and all(
+        _same(left, right) for left, right in zip(expected, found, strict=True)
+    )
+    assert same, "expected\n  " + "\n  ".join(expected) + "\nfound\n  " + "\n  ".join(found)
+
+
+def _same(expected: str, found: str) -> bool:
+    if "<any>" not in expected:
+        return expected == found
+    left, right = expected.split("\t"), found.split("\t")
+    return len(left) == len(right) and all(a in ("<any>", b) for a, b in zip(left, right, strict=True))
+
+
+def _line(row: list[str | None]) -> str:
+    return "\t".join("NULL" if cell is None else cell for cell in row)
+
+
+def _canonical(value: str | None) -> str:
+    if value is None or not value.startswith("{"):
+        return value or ""
+    return json.dumps(json.loads(value), sort_keys=True, separators=(",", ":"))

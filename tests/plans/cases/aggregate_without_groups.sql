@@ -1,0 +1,1 @@
+SELECT COUNT(*), MAX(delay) AS worst FROM flights;

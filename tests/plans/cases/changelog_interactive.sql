@@ -1,0 +1,1 @@
+SELECT * FROM planes WHERE seats > 100 LIMIT 5;

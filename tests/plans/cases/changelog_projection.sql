@@ -1,0 +1,1 @@
+CREATE CHANGELOG makers AS SELECT tailnum AS plane, maker FROM planes;

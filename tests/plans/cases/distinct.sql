@@ -1,0 +1,1 @@
+CREATE CHANGELOG carriers_seen AS SELECT DISTINCT carrier FROM flights;

@@ -1,0 +1,1 @@
+INSERT INTO arrivals SELECT distance, carrier FROM flights;

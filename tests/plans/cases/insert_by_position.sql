@@ -1,0 +1,1 @@
+INSERT INTO totals SELECT carrier AS c, COUNT(*) AS n FROM flights GROUP BY carrier;

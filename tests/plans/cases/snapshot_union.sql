@@ -1,0 +1,1 @@
+SELECT x.c FROM (SELECT carrier AS c FROM delays) x UNION SELECT name FROM carriers ORDER BY 1;

@@ -1,0 +1,1 @@
+SELECT carrier FROM arrivals WITH ('starting.position' = 'timestamp', 'starting.position.timestamp' = 1700000000000);

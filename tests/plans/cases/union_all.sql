@@ -1,0 +1,1 @@
+SELECT carrier, distance FROM flights UNION ALL SELECT note, distance FROM arrivals;

@@ -1,0 +1,1 @@
+CREATE MATERIALIZED VIEW busy AS SELECT carrier, COUNT(*) AS flights FROM flights GROUP BY carrier HAVING COUNT(*) > 1;

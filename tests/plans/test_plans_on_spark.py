@@ -1,0 +1,146 @@
+"""Every plan's SQL, and a call of every function, are analysed by a real Spark, and give the types that we declared.
+
+Nothing is run: the inputs are empty. That what runs is right is for the drivers' tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headrace.analyzer.functions import CATALOGUE
+from headrace.analyzer.functions.signature import Function
+from headrace.core.types import parse_type
+from headrace.planner import physical
+from headrace.planner.spark_sql import identifier, type_name
+from tests.plans.test_plans import CASES, NAMES
+from tests.plans.world import planned, sink_of
+
+pytestmark = pytest.mark.spark
+
+HIDDEN = (
+    "CAST(NULL AS TIMESTAMP) AS __rowtime, false AS __deleted, '' AS __topic, 0 AS __partition, "
+    "0L AS __offset, 0 AS __timestamp_type"
+)
+ARGUMENTS = {
+    "any": ["distance", "note"],
+    "number": ["distance", "fare", "delay"],
+    "integer": ["distance"],
+    "text": ["note"],
+    "boolean": ["cancelled"],
+    "timestamp": ["departed"],
+    "temporal": ["departed", "CAST(departed AS DATE)"],
+    "bytes": ["ENCODE(note, 'UTF-8')"],
+    "text or bytes": ["note"],
+    "array": ["stops"],
+    "map": ["tags"],
+    "array or map": ["stops", "tags"],
+    "ordered": ["distance", "departed"],
+}
+OWN_ARGUMENTS = {
+    "ROUND": ["ROUND(delay)", "ROUND(fare, 1)"],
+    "RAND": ["RAND()", "RAND(7)"],
+    "TIMESTAMPADD": ["TIMESTAMPADD(DAY, 1, departed)"],
+    "TIMESTAMPDIFF": ["TIMESTAMPDIFF(HOUR, departed, departed)"],
+    "DATE_TRUNC": ["FLOOR(departed TO DAY)", "DATE_TRUNC('HOUR', departed)"],
+    "TO_TIMESTAMP_LTZ_EPOCH": ["TO_TIMESTAMP_LTZ(distance, 3)", "TO_TIMESTAMP_LTZ(flight_time, 0)"],
+    "ARRAY_CONTAINS": ["ARRAY_CONTAINS(stops, note)"],
+    "ARRAY_POSITION": ["ARRAY_POSITION(stops, note)"],
+    "ARRAY_REMOVE": ["ARRAY_REMOVE(stops, note)"],
+    "MAP": ["MAP(note, distance)"],
+    "LISTAGG": ["LISTAGG(note)", "LISTAGG(note, ';')"],
+    "DATE_FORMAT": ["DATE_FORMAT(departed, 'yyyy')"],
+    "JSON_VALUE": ["JSON_VALUE(note, '$.a')", "JSON_VALUE(note, '$.a' RETURNING BIGINT)"],
+    "JSON_QUERY": ["JSON_QUERY(note, '$.a')", "JSON_QUERY(note, '$' RETURNING ARRAY<VARCHAR>)"],
+    "ENCODE": ["ENCODE(note, 'UTF-8')"],
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """A small session with the settings of a driver that matter for analysis."""
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.java import java_home
+
+    os.environ["JAVA_HOME"] = str(java_home())
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    for name, value in {
+        "spark.driver.memory": "900m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "true",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def analysed(spark: Any, plan: physical.SparkPlan) -> None:
+    """Every step's output as an empty view; the last one's columns must have the declared types."""
+    for step in plan.steps:
+        match step:
+            case physical.DecodeRows():
+                declared = [
+                    f"CAST(NULL AS {_spark(column.type)}) AS {identifier(column.name)}"
+                    for column in step.columns
+                ]
+                key = f"CAST(NULL AS {_spark(step.key_type or 'VARCHAR')}) AS __rowkey"
+                spark.sql(f"SELECT {', '.join([*declared, key, HIDDEN])}").createOrReplaceTempView(step.id)
+            case physical.AssignWatermark():
+                spark.table(step.input).createOrReplaceTempView(step.id)
+            case physical.SqlTransform():
+                spark.sql(step.sql).createOrReplaceTempView(step.id)
+            case physical.TemporalJoin():
+                on = " AND ".join(
+                    f"l.{a} = r.{b}" for a, b in zip(step.left_keys, step.right_keys, strict=True)
+                )
+                name = identifier(step.right_name)
+                text = (
+                    f"SELECT l.*, struct(r.*) AS {name} FROM {step.left} l LEFT JOIN {step.right} r ON {on}"
+                )
+                spark.sql(text).createOrReplaceTempView(step.id)
+            case physical.EncodeRows() | physical.WriteView() | physical.WriteResults():
+                found = {
+                    field.name: field.dataType.simpleString() for field in spark.table(step.input).schema
+                }
+                for column in step.columns:
+                    wanted = spark.sql(f"SELECT CAST(NULL AS {_spark(column.type)}) AS x").schema[0]
+                    assert found[column.name] == wanted.dataType.simpleString(), column
+
+
+def _spark(kind: str) -> str:
+    return type_name(parse_type(kind))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spark_accepts_a_plan(spark: Any, name: str) -> None:
+    text = (CASES / f"{name}.sql").read_text()
+    if not sink_of(text)[0].snapshot:
+        analysed(spark, planned(text))
+
+
+@pytest.mark.parametrize("row", CATALOGUE.values(), ids=lambda row: row.name)
+def test_spark_gives_a_function_the_declared_type(spark: Any, row: Function) -> None:
+    for call in OWN_ARGUMENTS.get(row.name) or _calls(row):
+        analysed(spark, planned(f"SELECT {call} AS x FROM flights"))
+
+
+def _calls(row: Function) -> list[str]:
+    most = len(row.parameters) + row.variadic
+    calls = {
+        f"{row.name}({', '.join(_argument(row, index, choice) for index in range(count))})": None
+        for count in range(row.required, most + 1)
+        for choice in range(3)
+    }
+    return list(calls)
+
+
+def _argument(row: Function, index: int, choice: int) -> str:
+    known = ARGUMENTS[row.parameter(index).value]
+    return known[min(choice, len(known) - 1)]

@@ -1,0 +1,173 @@
+"""The relations that the analyzer's and the planner's tests are about, and short ways to bind and plan a query over them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from headrace.analyzer import BindingContext, LogicalPlan, bind
+from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
+from headrace.connectors.base import EntityDescription
+from headrace.connectors.registry import connector
+from headrace.core.context import SessionContext
+from headrace.core.names import RelationName
+from headrace.core.schema import Column, Schema
+from headrace.core.types import parse_type
+from headrace.planner import plan_query
+from headrace.planner.physical import SparkPlan
+from headrace.planner.sinks import ResultSink, Sink, entity_sink, insert_sink, view_sink
+from headrace.sql import parse
+from headrace.sql.ast import Select
+from headrace.sql.statements.query import InsertInto, SelectStatement
+from headrace.sql.statements.relation import CreateRelationAs
+
+DATABASE = "airline"
+MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+SESSION = SessionContext("00000000-0000-0000-0000-000000000000", "sysadmin", DATABASE, "public", "broker")
+STORE = Store("broker", "KAFKA", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092"})
+LEFTMOST = EntityDescription("flights", 3, 1, {})
+VIEW_ID = "view_1"
+
+
+def schema(text: str, *key: str) -> Schema:
+    """A schema from `name TYPE; …` and the names of its primary key."""
+    columns = []
+    for part in text.split(";"):
+        name, _, kind = part.strip().partition(" ")
+        columns.append(Column(name, parse_type(kind), nullable=name not in key))
+    return Schema(tuple(columns), key)
+
+
+def relation(
+    name: str, kind: RelationKind, columns: Schema, layout: EntityFormat | None = None, **properties: str
+) -> Relation:
+    """A relation of the database `airline`, over the entity of its own name."""
+    view = kind is RelationKind.MATERIALIZED_VIEW
+    return Relation(
+        name=RelationName(DATABASE, "public", name),
+        kind=kind,
+        schema=columns,
+        owner="sysadmin",
+        created_at=MOMENT,
+        updated_at=MOMENT,
+        store=None if view else "broker",
+        entity=None if view else name,
+        format=layout or EntityFormat(),
+        properties={key.replace("_", "."): value for key, value in properties.items()},
+        id=f"id_of_{name}" if view else "",
+    )
+
+
+STREAM, CHANGELOG, VIEW = RelationKind.STREAM, RelationKind.CHANGELOG, RelationKind.MATERIALIZED_VIEW
+RELATIONS = (
+    relation(
+        "flights",
+        STREAM,
+        schema(
+            "flight_time BIGINT; carrier VARCHAR; tailnum VARCHAR; origin VARCHAR; dest VARCHAR; distance INTEGER; "
+            "delay DOUBLE; fare DECIMAL(8, 2); cancelled BOOLEAN; departed TIMESTAMP(3); stops ARRAY<VARCHAR>; "
+            "crew STRUCT<captain VARCHAR, count INTEGER>; tags MAP<VARCHAR, VARCHAR>; note VARCHAR"
+        ),
+        EntityFormat(key_format="primitive", key_type=parse_type("VARCHAR"), timestamp="flight_time"),
+    ),
+    relation(
+        "bookings",
+        STREAM,
+        schema("booked TIMESTAMP; tailnum VARCHAR; seat INTEGER"),
+        EntityFormat(timestamp="booked"),
+    ),
+    relation(
+        "planes",
+        CHANGELOG,
+        schema("tailnum VARCHAR; maker VARCHAR; seats INTEGER; built BIGINT", "tailnum"),
+        EntityFormat(
+            key_format="primitive",
+            key_type=parse_type("VARCHAR"),
+            key_columns=("tailnum",),
+            timestamp="built",
+            upsert=True,
+        ),
+    ),
+    relation("airports", CHANGELOG, schema("code VARCHAR; city VARCHAR", "code")),
+    relation("routes", CHANGELOG, schema("origin VARCHAR; dest VARCHAR; miles INTEGER", "origin", "dest")),
+    relation(
+        "delays", VIEW, schema("carrier VARCHAR; day DATE; minutes DOUBLE; flights BIGINT", "carrier", "day")
+    ),
+    relation("carriers", VIEW, schema("carrier VARCHAR; name VARCHAR", "carrier")),
+    relation("arrivals", STREAM, schema("carrier VARCHAR; distance BIGINT; note VARCHAR")),
+    relation(
+        "totals",
+        CHANGELOG,
+        schema("carrier VARCHAR; flights BIGINT", "carrier"),
+        EntityFormat(
+            key_format="primitive", key_type=parse_type("VARCHAR"), key_columns=("carrier",), upsert=True
+        ),
+    ),
+)
+
+
+class World:
+    """The catalog of these tests: what binding sees of it."""
+
+    def relation(self, name: RelationName, /) -> Relation | None:
+        return next((item for item in RELATIONS if item.name == name), None)
+
+    def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
+        return [
+            item
+            for item in RELATIONS
+            if database in (None, item.name.database) and schema in (None, item.name.schema)
+        ]
+
+    def store(self, name: str, /) -> Store | None:
+        return STORE if name == STORE.name else None
+
+
+BINDING = BindingContext(World(), SESSION, connector)
+
+
+def select_of(text: str) -> Select:
+    """The query of a SELECT statement's text."""
+    (statement,) = parse(text)
+    assert isinstance(statement, SelectStatement | CreateRelationAs | InsertInto)
+    return statement.select
+
+
+def bound(text: str) -> LogicalPlan:
+    """The logical plan of a statement's query."""
+    return bind(select_of(text), BINDING)
+
+
+def sink_of(text: str, *, existing: EntityDescription | None = None) -> tuple[LogicalPlan, Sink]:
+    """The logical plan of a statement, and where it writes."""
+    (statement,) = parse(text)
+    assert isinstance(statement, SelectStatement | CreateRelationAs | InsertInto)
+    logical = bind(statement.select, BINDING)
+    if isinstance(statement, SelectStatement):
+        return logical, ResultSink()
+    name = RelationName(DATABASE, "public", statement.name.last.name)
+    kafka = connector("kafka")
+    if isinstance(statement, InsertInto):
+        target = World().relation(name)
+        assert target is not None
+        return insert_sink(
+            logical, relation=target, properties=statement.properties, store=STORE, connector=kafka
+        )
+    if statement.kind == "MATERIALIZED VIEW":
+        return logical, view_sink(logical, name=name, properties=statement.properties, view_id=VIEW_ID)
+    return logical, entity_sink(
+        logical,
+        kind=RelationKind[statement.kind],
+        name=name,
+        properties=statement.properties,
+        store=STORE,
+        connector=kafka,
+        existing=existing,
+        leftmost=LEFTMOST,
+    )
+
+
+def planned(text: str) -> SparkPlan:
+    """The plan of a SELECT, CREATE … AS or INSERT INTO."""
+    logical, sink = sink_of(text)
+    return plan_query(logical, sink)

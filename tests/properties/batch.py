@@ -1,0 +1,67 @@
+"""The same questions asked of tables, by DuckDB; and both sides' rows in one form."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import duckdb
+
+from tests.harness.kafka import Pair
+from tests.properties.templates import COLUMNS, TEMPLATES, Row, Template
+
+Bag = Counter[tuple[Any, ...]]
+
+
+def expected_rows(rows: Mapping[str, Sequence[Row]]) -> dict[str, tuple[list[str], Bag]]:
+    """Template to its columns and rows, given all rows of `s`, `r` and `c`."""
+    with duckdb.connect() as database:
+        for relation, columns in COLUMNS.items():
+            declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+            database.execute(f"CREATE TABLE {relation} ({declared})")
+            marks = ", ".join("?" * len(columns))
+            values = [[row.value[name] for name in columns] for row in rows[relation]]
+            database.executemany(f"INSERT INTO {relation} VALUES ({marks})", values)
+        found = {}
+        for template in TEMPLATES:
+            result = database.execute(template.batch)
+            names = [column[0] for column in result.description or []]
+            found[template.name] = (names, Counter(_plain(row) for row in result.fetchall()))
+        return found
+
+
+def result_rows(template: Template, names: Sequence[str], records: Iterable[Pair]) -> Bag:
+    """What a template's records say: all rows of a stream; of a changelog the last of each key, unless it is a deletion."""
+    if template.changelog:
+        last: dict[str | None, str | None] = dict(records)
+        values = [value for value in last.values() if value is not None]
+    else:
+        values = [value or "{}" for _, value in records]
+    return Counter(tuple(json.loads(value).get(name) for name in names) for value in values)
+
+
+def difference(expected: Bag, found: Bag, *, repeats: bool) -> str:
+    """What is missing and what is too much, as text; empty when they agree. With `repeats`, a row may come again."""
+    missing = expected - found
+    surplus = found - expected
+    if repeats:
+        missing = Counter({row: 1 for row in missing if row not in found})
+        surplus = Counter({row: count for row, count in surplus.items() if row not in expected})
+    if not missing and not surplus:
+        return ""
+    return f"missing {_some(missing)}; too much {_some(surplus)}"
+
+
+def _some(rows: Bag) -> str:
+    first = ", ".join(f"{row} x{count}" for row, count in sorted(rows.items(), key=str)[:4])
+    return f"{rows.total()} rows [{first}{', …' if len(rows) > 4 else ''}]"
+
+
+def _plain(row: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(
+        value.isoformat(sep=" ", timespec="milliseconds") if isinstance(value, datetime) else value
+        for value in row
+    )

@@ -1,0 +1,118 @@
+"""The embedded broker against a real JVM: it starts, keeps its topics, and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.core.errors import ExternalError
+from headrace.runtime.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.kafka
+
+
+def _topics(bootstrap: str) -> set[str]:
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    return set(client.list_topics(timeout=10).topics)
+
+
+def _create_topic(bootstrap: str, name: str) -> None:
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    client.create_topics([NewTopic(name, 2, 1)])[name].result(20)
+
+
+def _brokers_of(folder: Path) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == "java" and str(folder) in " ".join(process.info["cmdline"] or [])
+    ]
+
+
+def _wait_until_gone(folder: Path) -> None:
+    deadline = time.monotonic() + 30
+    while _brokers_of(folder):
+        assert time.monotonic() < deadline, "the broker still runs 30 s after its parent was killed"
+        time.sleep(0.1)
+
+
+def test_a_broker_started_again_has_the_same_topics_at_the_same_address(tmp_path: Path) -> None:
+    with KafkaBroker(tmp_path) as broker:
+        first = broker.bootstrap
+        _create_topic(first, "orders")
+    assert not _brokers_of(tmp_path)
+    with KafkaBroker(tmp_path) as broker:
+        assert broker.bootstrap == first
+        assert "orders" in _topics(broker.bootstrap)
+
+
+def test_a_broker_keeps_its_topics_when_its_ports_are_taken(tmp_path: Path) -> None:
+    with KafkaBroker(tmp_path) as broker:
+        first = broker.bootstrap
+        _create_topic(first, "orders")
+    with ExitStack() as others:
+        for port in map(int, (tmp_path / "ports").read_text().split()):
+            other = others.enter_context(socket.socket())
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", port))
+            other.listen()
+        broker = others.enter_context(KafkaBroker(tmp_path))
+        assert broker.bootstrap != first
+        assert "orders" in _topics(broker.bootstrap)
+
+
+_STARTS_AND_WAITS = """
+import sys, threading, time
+from pathlib import Path
+from headrace.runtime.kafka_broker import KafkaBroker
+broker = KafkaBroker(Path(sys.argv[1]))
+starter = threading.Thread(target=broker.start)   # a thread that ends: the broker must not end with it
+starter.start()
+starter.join()
+time.sleep(1)
+print("running" if broker.running else "gone", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
+def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _STARTS_AND_WAITS, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline().strip() == "running"
+        assert len(_brokers_of(tmp_path)) == 1
+        parent.kill()
+    _wait_until_gone(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death is Linux's own")
+def test_a_broker_ends_when_its_guard_is_killed(tmp_path: Path) -> None:
+    with KafkaBroker(tmp_path) as broker:
+        (java,) = _brokers_of(tmp_path)
+        os.kill(java.ppid(), signal.SIGKILL)
+        _wait_until_gone(tmp_path)
+        deadline = time.monotonic() + 10
+        while broker.running:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    with KafkaBroker(tmp_path / "one") as first:
+        port = int(first.bootstrap.rpartition(":")[2])
+        second = KafkaBroker(tmp_path / "two", port=port)
+        with pytest.raises(ExternalError) as caught:
+            second.start()
+        assert str(port) in caught.value.text()
+        assert not _brokers_of(tmp_path / "two")

@@ -1,0 +1,62 @@
+"""Every `.slt` file, over REST to a real server and in process; see `tests/harness/slt.py` for the format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.doors import InProcessDoor, RestDoor
+from tests.harness.kafka import KafkaClient
+from tests.harness.process import HeadraceProcess
+from tests.harness.slt import Runner
+
+FILES = sorted(Path(__file__).parent.glob("*.slt"))
+IN_PROCESS = [path for path in FILES if "$ kill" not in path.read_text()]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
+    """A server of these files' own: some of them kill it."""
+    process = HeadraceProcess(Path(tmp_path_factory.mktemp("slt-rest"))).start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessDoor]:
+    door = InProcessDoor(Path(tmp_path_factory.mktemp("slt-in-process")))
+    yield door
+    door.close()
+
+
+@pytest.fixture
+def rest(server: HeadraceProcess) -> Iterator[RestDoor]:
+    door = RestDoor(server)
+    yield door
+    _terminate_queries(door)
+    door.close()
+
+
+@pytest.fixture
+def in_process(services: InProcessDoor) -> Iterator[InProcessDoor]:
+    yield services
+    _terminate_queries(services)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_over_rest(path: Path, rest: RestDoor, kafka: KafkaClient, seed: str) -> None:
+    Runner(rest, kafka, seed=seed).run(path)
+
+
+@pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)
+def test_in_process(path: Path, in_process: InProcessDoor, kafka: KafkaClient, seed: str) -> None:
+    Runner(in_process, kafka, seed=seed).run(path)
+
+
+def _terminate_queries(door: RestDoor | InProcessDoor) -> None:
+    """So that one file's queries do not slow the next one's."""
+    for row in door.execute("LIST QUERIES;"):
+        if row[3] == "running":
+            door.execute(f"TERMINATE QUERY {row[0]};")

@@ -1,0 +1,251 @@
+"""What a user may get wrong in a query: SQLSTATE, message, hint and the place that the error points at.
+
+The relations are those of `tests/plans/world.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.errors import UserError
+from tests.plans.world import planned
+
+F = "FROM flights"
+
+NAMES = [
+    ("SELECT carier FROM flights", "42703", "carier", "Did you mean carrier"),
+    ("SELECT f.carier FROM flights f", "42703", "f.carier", "Did you mean carrier"),
+    ("SELECT carrier FROM fligths", "3D020", "fligths", "Did you mean flights?"),
+    ("SELECT x.carrier FROM flights f", "3D020", "x.carrier", "FROM has f."),
+    (
+        "SELECT tailnum FROM flights f JOIN planes p ON p.tailnum = f.tailnum",
+        "42702",
+        "tailnum",
+        "Write f.tailnum.",
+    ),
+    ("SELECT f.carrier FROM flights f JOIN planes f ON f.tailnum = f.tailnum", "42P16", None, "AS"),
+    ("SELECT crew->pilot FROM flights", "42703", "crew->pilot", "It has captain, count."),
+    ("SELECT note->x FROM flights", "42804", "note", "JSON_VALUE"),
+    ("SELECT carrier, origin AS carrier FROM flights", "42P16", "origin", "AS"),
+    ("SELECT carrier AS __x FROM flights", "42P16", "carrier", "another name"),
+    (
+        "SELECT rowtime() FROM flights f JOIN planes p ON p.tailnum = f.tailnum",
+        "42702",
+        "rowtime",
+        "Write rowtime(f).",
+    ),
+    ("SELECT uper(carrier) FROM flights", "3D017", "uper(carrier", "Did you mean UPPER"),
+    ("SELECT read_csv('x') FROM flights", "3D017", "read_csv('x'", None),
+]
+
+TYPES = [
+    (f"SELECT distance + 'x' {F}", "42804", "distance + 'x'", "CAST"),
+    (f"SELECT carrier {F} WHERE distance + 'x' > 3", "42804", "distance + 'x'", None),
+    (f"SELECT carrier {F} WHERE carrier", "42804", "carrier", "IS NOT NULL"),
+    (f"SELECT carrier {F} WHERE distance AND cancelled", "42804", "distance", None),
+    (f"SELECT carrier {F} WHERE distance = 'far'", "42804", "distance = 'far'", "CAST"),
+    (f"SELECT carrier {F} WHERE distance IN (1, 'x')", "42804", "'x'", "CAST"),
+    (f"SELECT carrier {F} WHERE departed > 'yesterday'", "42804", "'yesterday'", None),
+    (f"SELECT SUM(carrier) {F}", "42804", "carrier", "SUM(number)"),
+    (f"SELECT upper(distance) {F}", "42804", "distance", "UPPER(text)"),
+    (f"SELECT substring(carrier) {F}", "42804", "substring(carrier", "SUBSTRING(text, integer [, integer])"),
+    (f"SELECT round(delay, distance) {F}", "42804", "distance", None),
+    (f"SELECT CAST(distance AS TIMESTAMP) {F}", "42804", None, "TO_TIMESTAMP_LTZ"),
+    (f"SELECT CASE WHEN cancelled THEN 1 ELSE 'x' END {F}", "42804", None, "CAST"),
+    (f"SELECT COALESCE(distance, 'x') {F}", "42804", None, "CAST"),
+    (f"SELECT carrier {F} f CROSS JOIN UNNEST(carrier) AS t(x)", "42804", "carrier", None),
+    (f"SELECT INTERVAL '5' MINUTE {F}", "42804", None, None),
+    ("SELECT carrier FROM flights UNION ALL SELECT distance FROM arrivals", "42804", None, "CAST"),
+    ("SELECT carrier, note FROM flights UNION ALL SELECT note FROM arrivals", "42804", None, None),
+]
+
+GROUPS = [
+    (f"SELECT carrier, origin, COUNT(*) {F} GROUP BY carrier", "42803", "origin", "Add origin to GROUP BY"),
+    (f"SELECT carrier, COUNT(*) {F}", "42803", "carrier", None),
+    (f"SELECT carrier {F} WHERE COUNT(*) > 1", "42803", "COUNT(*", "HAVING"),
+    (f"SELECT SUM(COUNT(*)) {F}", "42803", "COUNT(*", None),
+    (f"SELECT carrier, COUNT(*) {F} GROUP BY carrier HAVING delay > 1", "42803", "delay", None),
+    (
+        "SELECT carrier, COUNT(*) FROM TUMBLE(flights, SIZE 1 MINUTE) GROUP BY carrier",
+        "42803",
+        "flights",
+        "window_start",
+    ),
+    (
+        "SELECT window_start, COUNT(*) FROM TUMBLE(flights, SIZE 1 MINUTE) GROUP BY window_start",
+        "42803",
+        "flights",
+        "window_end",
+    ),
+    (f"SELECT carrier, COUNT(*) {F} GROUP BY 1", "0A000", "1", None),
+    (f"SELECT COUNT(*) AS n {F} GROUP BY n", "42803", "COUNT(*", None),
+]
+
+NOT_SUPPORTED = [
+    ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
+    (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
+    ("SELECT f.carrier FROM flights f JOIN bookings b ON f.tailnum = b.tailnum", None, "WITHIN"),
+    (
+        "SELECT f.carrier FROM flights f FULL JOIN bookings b WITHIN 1 DAY ON f.tailnum = b.tailnum",
+        None,
+        "STREAM [LEFT] JOIN",
+    ),
+    ("SELECT p.maker FROM planes p JOIN airports a ON p.maker = a.code", None, "Supported are"),
+    (
+        "SELECT p.maker FROM planes p JOIN flights f ON p.tailnum = f.tailnum",
+        None,
+        "Put the stream on the left",
+    ),
+    ("SELECT f.carrier FROM flights f JOIN planes p ON f.carrier = p.maker", None, "Supported are"),
+    ("SELECT f.carrier FROM flights f JOIN routes r ON f.origin = r.origin", None, "Supported are"),
+    (
+        "SELECT f.carrier FROM flights f JOIN planes p ON f.tailnum = p.tailnum AND p.seats > 3",
+        "p.seats > 3",
+        "WHERE",
+    ),
+    (
+        "SELECT f.carrier FROM flights f JOIN planes p ON f.tailnum > p.tailnum",
+        "f.tailnum > p.tailnum",
+        "WHERE",
+    ),
+    ("SELECT f.carrier FROM flights f JOIN delays d ON f.carrier = d.carrier", None, "Supported are"),
+    ("SELECT maker, COUNT(*) FROM planes GROUP BY maker", "maker", "STREAM declared over the same entity"),
+    ("SELECT DISTINCT maker FROM planes", "maker", None),
+    (
+        f"SELECT carrier, COUNT(*) {F} GROUP BY carrier QUERY WITH ('state.ttl.millis' = 1000)",
+        "'state.ttl.millis' = 1000",
+        None,
+    ),
+    (f"SELECT SUM(DISTINCT delay) {F}", None, "COUNT(DISTINCT x)"),
+    (f"CREATE STREAM s AS SELECT carrier {F} LIMIT 3", None, None),
+    ("CREATE STREAM s AS SELECT carrier FROM delays", "delays", "stream or changelog"),
+    (
+        "SELECT f.carrier FROM flights f JOIN (SELECT carrier, COUNT(*) AS n FROM arrivals GROUP BY carrier) x ON x.carrier = f.carrier",
+        None,
+        None,
+    ),
+    (
+        f"SELECT carrier {F} WITH ('source.deserialization.error.handling' = IGNORE_AND_LOG)",
+        None,
+        "TERMINATE or IGNORE",
+    ),
+]
+
+PROPERTIES = [
+    (
+        f"SELECT carrier {F} WITH ('kafka.consumer.bootstrap.servers' = 'evil')",
+        "3D008",
+        "'kafka.consumer.bootstrap.servers' = 'evil'",
+        None,
+    ),
+    (
+        f"CREATE STREAM s WITH ('kafka.producer.sasl.jaas.config' = 'x') AS SELECT carrier {F}",
+        "3D008",
+        "'kafka.producer.sasl.jaas.config' = 'x'",
+        None,
+    ),
+    (
+        f"SELECT carrier {F} WITH ('starting.postion' = earliest)",
+        "3D008",
+        "'starting.postion' = earliest",
+        "starting.position",
+    ),
+    (f"SELECT carrier {F} WITH ('starting.position' = first)", "3D008", "'starting.position' = first", None),
+    (f"SELECT carrier {F} WITH ('starting.position' = 'timestamp')", "3D021", None, None),
+    (f"SELECT carrier {F} WITH ('source.idle.timeout.millis' = '1s')", "3D008", None, None),
+    (f"SELECT carrier {F} WITH ('timestamp' = 'flighttime')", "42703", None, "flight_time"),
+    (f"SELECT carrier {F} WITH ('timestamp' = 'carrier')", "42804", None, None),
+    (f"SELECT carrier {F} QUERY WITH ('state.tll.millis' = 1)", "3D008", None, "state.ttl.millis"),
+    (
+        f"CREATE STREAM s WITH ('value.formt' = JSON) AS SELECT carrier {F}",
+        "3D008",
+        "'value.formt' = JSON",
+        "value.format",
+    ),
+    (f"CREATE STREAM s WITH ('value.format' = AVRO) AS SELECT carrier {F}", "0A000", None, "JSON"),
+    (f"CREATE STREAM s WITH ('key.columns' = 'carier') AS SELECT carrier {F}", "42703", None, "carrier"),
+    (
+        f"CREATE STREAM s WITH ('key.columns' = 'carrier') AS SELECT carrier {F} PARTITION BY carrier",
+        "3D008",
+        "carrier",
+        None,
+    ),
+    (f"CREATE STREAM s AS SELECT carrier {F} PARTITION BY carier", "42703", "carier", "carrier"),
+    (
+        f"CREATE STREAM s WITH ('key.format' = PRIMITIVE, 'key.columns' = 'carrier,note') AS SELECT carrier, note {F}",
+        "3D008",
+        None,
+        "JSON",
+    ),
+    (f"CREATE STREAM s WITH ('topic.partitions' = many) AS SELECT carrier {F}", "3D008", None, None),
+    (f"CREATE STREAM s WITH ('timestamp' = 'x') AS SELECT carrier {F}", "42703", None, None),
+    (f"CREATE STREAM s WITH ('delivery.guarantee' = 'twice') AS SELECT carrier {F}", "3D008", None, None),
+]
+
+SINKS = [
+    (f"SELECT carrier {F} PARTITION BY carrier", "42601", "PARTITION BY"),
+    ("SELECT x.maker FROM (SELECT maker FROM planes) x", "0A000", "subquery over a CHANGELOG"),
+    (
+        f"CREATE STREAM s AS SELECT carrier, COUNT(*) AS n {F} GROUP BY carrier",
+        "42P16",
+        "Expected CHANGELOG but got STREAM.",
+    ),
+    (f"CREATE CHANGELOG s AS SELECT carrier {F}", "42P16", "Expected STREAM but got CHANGELOG."),
+    ("CREATE CHANGELOG s AS SELECT maker FROM planes", "42P16", "primary key (tailnum)"),
+    (
+        f"CREATE CHANGELOG s AS SELECT COUNT(*) AS n {F} GROUP BY carrier",
+        "42P16",
+        "GROUP BY columns are the primary key",
+    ),
+    (f"CREATE CHANGELOG s AS SELECT COUNT(*) AS n {F}", "42P16", "without GROUP BY"),
+    (f"CREATE MATERIALIZED VIEW v AS SELECT stops {F}", "42P16", "primitive types"),
+    (
+        f"INSERT INTO arrivals SELECT carrier, COUNT(*) AS distance {F} GROUP BY carrier",
+        "42P16",
+        "INSERT_INTO",
+    ),
+    (
+        f"INSERT INTO arrivals SELECT carrier {F} WHERE distance > 1 QUERY WITH ('state.ttl.millis' = 5)",
+        None,
+        None,
+    ),
+    (f"INSERT INTO arrivals SELECT delay AS distance {F}", "42804", "BIGINT"),
+    (f"INSERT INTO arrivals SELECT carrier AS x, distance AS y {F}", "42804", "2 columns"),
+    (f"INSERT INTO totals SELECT distance AS flights {F}", "42804", "NOT NULL"),
+    ("INSERT INTO delays SELECT carrier FROM flights", "0A000", "materialized view"),
+]
+
+
+@pytest.mark.parametrize(("text", "state", "place", "hint"), [*NAMES, *TYPES, *GROUPS, *PROPERTIES])
+def test_a_mistake_is_named_and_placed(text: str, state: str, place: str | None, hint: str | None) -> None:
+    _check(text, state, place, hint)
+
+
+@pytest.mark.parametrize(("text", "place", "hint"), NOT_SUPPORTED)
+def test_what_is_not_supported_says_so(text: str, place: str | None, hint: str | None) -> None:
+    _check(text, "0A000", place, hint)
+
+
+@pytest.mark.parametrize(("text", "state", "message"), SINKS)
+def test_a_sink_takes_what_fits(text: str, state: str | None, message: str | None) -> None:
+    if state is None:
+        planned(text)
+        return
+    with pytest.raises(UserError) as caught:
+        planned(text)
+    assert caught.value.state.value == state
+    assert message is not None
+    assert message in caught.value.message
+    assert caught.value.span is not None
+
+
+def _check(text: str, state: str, place: str | None, hint: str | None) -> None:
+    with pytest.raises(UserError) as caught:
+        planned(text)
+    error = caught.value
+    assert error.state.value == state, error.text()
+    assert error.span is not None, error.text()
+    if place is not None:
+        assert text[error.span.start : error.span.end] == place
+    if hint is not None:
+        assert hint in (error.hint or ""), error.text()

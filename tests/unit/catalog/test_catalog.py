@@ -1,0 +1,260 @@
+"""The catalog keeps what it is given, refuses what it must, and hides what is secret."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog import tables
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import (
+    DesiredState,
+    EntityFormat,
+    Query,
+    QueryKind,
+    QueryState,
+    Relation,
+    RelationKind,
+    Store,
+)
+from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.names import RelationName
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, VARCHAR, Struct
+
+NOW = datetime.datetime(2026, 11, 21, 12, 30, 0, 123456, tzinfo=datetime.UTC)
+NAME = RelationName("d", "public", "Orders-東")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    opened = Catalog.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+def store() -> Store:
+    return Store("k", "Kafka", "sysadmin", NOW, NOW, {"uris": "b:1", "kafka.sasl.password": "hunter2"})
+
+
+def relation() -> Relation:
+    columns = (Column("id", BIGINT, nullable=False), Column("who", Struct((("Name", VARCHAR),))))
+    layout = EntityFormat(
+        key_format="json", key_type=Struct((("id", BIGINT),)), key_columns=("id",), timestamp="id"
+    )
+    return Relation(
+        NAME,
+        RelationKind.CHANGELOG,
+        Schema(columns, ("id",)),
+        "sysadmin",
+        NOW,
+        NOW,
+        store="k",
+        entity="orders",
+        format=layout,
+        properties={"value.format": "JSON"},
+        id=str(uuid.uuid4()),
+    )
+
+
+def query() -> Query:
+    return Query(
+        str(uuid.uuid4()),
+        "copy",
+        1,
+        QueryKind.INSERT_INTO,
+        "INSERT …",
+        "{}",
+        NAME,
+        (RelationName("d", "public", "source"),),
+        "default_pool",
+        "sysadmin",
+        NOW,
+        NOW,
+    )
+
+
+def filled(catalog: Catalog) -> Relation:
+    catalog.create_database("d", "sysadmin")
+    catalog.create_store(store())
+    given = relation()
+    catalog.create_relation(given)
+    return given
+
+
+def test_what_is_stored_is_read_again_after_a_restart(catalog: Catalog, tmp_path: Path) -> None:
+    given, running = filled(catalog), query()
+    catalog.create_query(running)
+    catalog.close()
+    again = Catalog.open(tmp_path)
+    assert again.relation(NAME) == given
+    assert again.store("k") == store()
+    assert again.query(running.id) == again.query_by_name("copy")
+    assert again.query(running.id).sources == running.sources  # type: ignore[union-attr]
+    assert [schema.name for schema in again.schemas("d")] == ["public"]
+    again.close()
+
+
+def test_secrets_are_neither_in_the_file_nor_in_a_repr(catalog: Catalog, tmp_path: Path) -> None:
+    filled(catalog)
+    catalog.close()
+    assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.iterdir())
+    assert "hunter2" not in repr(store())
+    assert stat.S_IMODE((tmp_path / "catalog.key").stat().st_mode) == 0o600
+
+
+def test_another_key_opens_nothing(catalog: Catalog, tmp_path: Path) -> None:
+    filled(catalog)
+    catalog.close()
+    (tmp_path / "catalog.key").write_bytes(bytes(32))
+    with pytest.raises(InternalError):
+        Catalog.open(tmp_path).stores()
+
+
+def test_a_cut_off_key_is_said_so(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.close()
+    (tmp_path / "catalog.key").write_bytes(b"")
+    with pytest.raises(InternalError, match="32 bytes"):
+        Catalog.open(tmp_path)
+
+
+def test_a_duplicate_has_the_code_of_its_kind(catalog: Catalog) -> None:
+    filled(catalog)
+    duplicates = {
+        SqlState.DUPLICATE_DATABASE: lambda: catalog.create_database("d", "sysadmin"),
+        SqlState.DUPLICATE_SCHEMA: lambda: catalog.create_schema("d", "public", "sysadmin"),
+        SqlState.DUPLICATE_STORE: lambda: catalog.create_store(store()),
+        SqlState.DUPLICATE_RELATION: lambda: catalog.create_relation(relation()),
+    }
+    for state, create in duplicates.items():
+        with pytest.raises(UserError) as failure:
+            create()
+        assert failure.value.state is state
+
+
+def test_what_is_missing_has_the_code_of_its_kind(catalog: Catalog) -> None:
+    missing = {
+        SqlState.DATABASE_NOT_FOUND: lambda: catalog.drop_database("x"),
+        SqlState.SCHEMA_NOT_FOUND: lambda: catalog.drop_schema("x", "y"),
+        SqlState.STORE_NOT_FOUND: lambda: catalog.drop_store("x"),
+        SqlState.RELATION_NOT_FOUND: lambda: catalog.drop_relation(NAME),
+        SqlState.QUERY_NOT_FOUND: lambda: catalog.request_restart("x"),
+    }
+    for state, change in missing.items():
+        with pytest.raises(HeadraceError) as failure:
+            change()
+        assert failure.value.state is state
+
+
+def test_what_belongs_to_nothing_is_refused_as_such(catalog: Catalog) -> None:
+    orphans = {
+        SqlState.DATABASE_NOT_FOUND: lambda: catalog.create_schema("x", "y", "sysadmin"),
+        SqlState.SCHEMA_NOT_FOUND: lambda: catalog.create_relation(relation()),
+    }
+    for state, create in orphans.items():
+        with pytest.raises(UserError) as failure:
+            create()
+        assert failure.value.state is state
+
+
+def test_what_others_refer_to_is_not_dropped(catalog: Catalog) -> None:
+    filled(catalog)
+    drops = [
+        lambda: catalog.drop_store("k"),
+        lambda: catalog.drop_schema("d", "public"),
+        lambda: catalog.drop_database("d"),
+    ]
+    for drop in drops:
+        with pytest.raises(UserError) as failure:
+            drop()
+        assert failure.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    assert catalog.relation(NAME) is not None
+
+
+def test_a_failed_transaction_leaves_nothing(catalog: Catalog) -> None:
+    catalog.create_database("d", "sysadmin")
+    catalog.create_store(store())
+
+    def both() -> None:
+        with catalog.transaction():
+            catalog.create_relation(relation())
+            catalog.create_database("d", "sysadmin")
+
+    with pytest.raises(UserError):
+        both()
+    assert catalog.relations() == []
+
+
+def test_queries_that_are_terminated_as_wanted_are_not_read_again(catalog: Catalog) -> None:
+    def made(desired: DesiredState, actual: QueryState) -> str:
+        created = dataclasses.replace(query(), id=str(uuid.uuid4()))
+        catalog.create_query(created)
+        catalog.set_desired_state(created.id, desired)
+        catalog.record_query_state(created.id, actual)
+        return created.id
+
+    made(DesiredState.TERMINATED, QueryState.TERMINATED)
+    unfinished = {
+        made(DesiredState.TERMINATED, QueryState.TERMINATE_REQUESTED),
+        made(DesiredState.RUNNING, QueryState.TERMINATED),
+        made(DesiredState.RUNNING, QueryState.ERRORED),
+    }
+    assert {found.id for found in catalog.unfinished_queries()} == unfinished
+    with catalog.transaction():
+        explained = catalog._connection.exec_driver_sql(
+            f"EXPLAIN QUERY PLAN SELECT * FROM queries WHERE {tables.UNFINISHED} ORDER BY created_at"
+        ).all()
+    assert "queries_unfinished" in str(explained)
+
+
+def test_a_query_remembers_its_states_and_a_restart_is_a_new_generation(catalog: Catalog) -> None:
+    running = query()
+    catalog.create_query(running)
+    catalog.record_query_state(
+        running.id, QueryState.ERRORED, message="bad record", sqlstate="22P02", restarts=2
+    )
+    assert catalog.queries_of(NAME)[0].message == "bad record"
+    catalog.request_restart(running.id)
+    after = catalog.query(running.id)
+    assert after is not None
+    assert (after.generation, after.restarts, after.message) == (2, 0, None)
+    catalog.set_desired_state(running.id, DesiredState.TERMINATED)
+    catalog.record_query_state(running.id, QueryState.TERMINATED)
+    assert catalog.queries_of(NAME) == []
+    states = [state for _, state, _ in catalog.query_events(running.id)]
+    assert states == [QueryState.STARTING, QueryState.ERRORED, QueryState.STARTING, QueryState.TERMINATED]
+
+
+def test_tokens_are_known_by_their_digest_only(catalog: Catalog, tmp_path: Path) -> None:
+    made = catalog.ensure_administrator(None)
+    assert made is not None
+    assert catalog.ensure_administrator(None) is None
+    principal = catalog.authenticate(made)
+    assert principal is not None
+    assert (principal.user, principal.default_role) == ("admin", "sysadmin")
+    assert catalog.authenticate(made + "x") is None
+    catalog.ensure_administrator("given")
+    assert catalog.authenticate("given") == principal
+    assert catalog.authenticate(made) is None, "a token that leaked is replaced by giving another"
+    catalog.close()
+    assert all(made.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_the_migrations_make_exactly_the_tables_that_the_code_uses(catalog: Catalog) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with catalog.transaction():
+        differences = compare_metadata(MigrationContext.configure(catalog._connection), tables.metadata)
+    assert [
+        difference
+        for difference in differences
+        if difference[0] in ("add_table", "add_column", "remove_column")
+    ] == []

@@ -1,0 +1,7 @@
+"""The server's fixtures: a real application on a real socket, over scripted statements."""
+
+from __future__ import annotations
+
+from tests.unit.server.conftest import address, app, port, settings, statements
+
+__all__ = ["address", "app", "port", "settings", "statements"]

@@ -1,0 +1,276 @@
+"""`headrace` as a user runs it: a process of its own, against the real application."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import signal
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.__main__ import with_kafka_port
+from headrace.cli.commands import app
+from headrace.cli.session import local_token
+from headrace.core.errors import Span, UserError
+from headrace.core.resultset import ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, VARCHAR
+from tests.unit.server.scripted import ScriptedStatements, ScriptedStream
+
+GOOD = "good-token"
+NUMBERS = result([("n", BIGINT), ("t", VARCHAR)], [(n, "x") for n in range(5)])
+
+
+@dataclass
+class Ended:
+    code: int | None
+    out: str
+    err: str
+
+
+async def start(address: str, *arguments: str, token: str | None = GOOD) -> asyncio.subprocess.Process:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+    environment["HEADRACE_URL"] = f"http://{address}"
+    if token is not None:
+        environment["HEADRACE_TOKEN"] = token
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "headrace.cli",
+        *arguments,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment,
+    )
+
+
+async def ended(process: asyncio.subprocess.Process, stdin: str = "") -> Ended:
+    out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
+    return Ended(process.returncode, out.decode(), err.decode())
+
+
+async def headrace(address: str, *arguments: str, stdin: str = "", token: str | None = GOOD) -> Ended:
+    """The same without a process of its own, for what needs no signals and no terminal: many times faster."""
+    names = {"HEADRACE_URL": f"http://{address}", "HEADRACE_TOKEN": token}
+    out, err = io.StringIO(), io.StringIO()
+
+    def run() -> int | None:
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setattr(sys, "stdin", io.StringIO(stdin))
+            for name, value in names.items():
+                if value is None:
+                    patch.delenv(name, raising=False)
+                else:
+                    patch.setenv(name, value)
+            with pytest.raises(SystemExit) as left:
+                app(list(arguments), prog_name="headrace")
+            return left.value.code if isinstance(left.value.code, int) else 0
+
+    code = await asyncio.to_thread(run)
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+async def test_statements_of_all_sources_run_in_order_and_rows_are_json_lines_in_a_pipe(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    statements.answer("LIST NUMBERS", NUMBERS)
+    statements.answer("LIST NOTHING", ResultSet(message="there is nothing"))
+    file = tmp_path / "statements.sql"
+    file.write_text("-- a comment\nSELECT ';';\nLIST NUMBERS;")
+    done = await headrace(
+        address,
+        "sql",
+        "-c",
+        "LIST NOTHING; A",
+        "-c",
+        "B",
+        "-f",
+        str(file),
+        "-f",
+        "-",
+        "--max-rows",
+        "2",
+        stdin="C;",
+    )
+    assert statements.texts == ["LIST NOTHING", "A", "B", "SELECT ';'", "LIST NUMBERS", "C"]
+    assert [json.loads(line) for line in done.out.splitlines()] == [{"n": 0, "t": "x"}, {"n": 1, "t": "x"}]
+    assert done.err == "there is nothing\n"
+    assert done.code == 0
+
+
+async def test_statements_come_from_standard_input_when_nothing_else_is_given(
+    address: str, statements: ScriptedStatements
+) -> None:
+    statements.answer("SELECT", NUMBERS)
+    done = await headrace(address, "sql", "--output", "table", stdin="SELECT;")
+    assert done.out.splitlines()[:4] == ["+---+---+", "| n | t |", "+===+===+", "| 0 | x |"]
+
+
+async def test_a_failed_statement_shows_its_line_and_ends_the_run(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    error = UserError(SqlState.SYNTAX_ERROR, "unexpected FORM", hint="Write FROM.", span=Span(9, 13, 1, 10))
+    statements.answer("SELECT a FORM b", error)
+    file = tmp_path / "statements.sql"
+    file.write_text("A;\n  SELECT a FORM b;\nNEVER;")
+    done = await headrace(address, "sql", "-f", str(file))
+    assert done.code == 1
+    assert done.out == ""
+    assert statements.texts == ["A", "SELECT a FORM b"]
+    assert done.err.splitlines() == [
+        f"{file}:2:12: error[42601]: unexpected FORM",
+        "  2 |   SELECT a FORM b;",
+        "    |            ^^^^",
+        "hint: Write FROM.",
+    ]
+
+
+async def test_a_live_result_is_written_as_it_comes_until_ctrl_c(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    statements.answer("SELECT", stream)
+    process = await start(address, "sql", "-c", "SELECT")
+    assert process.stdout
+    for number in range(3):
+        await stream.put([str(number), None])
+        line = await asyncio.wait_for(process.stdout.readline(), 20)
+        assert json.loads(line) == {"id": number, "name": None}
+    process.send_signal(signal.SIGINT)
+    done = await ended(process)
+    assert (done.code, done.out, done.err) == (130, "", "")
+    await asyncio.wait_for(stream.closed.wait(), 5)
+
+
+async def test_a_live_result_ends_after_the_rows_or_seconds_asked_for(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    statements.answer("SELECT", stream)
+    process = await start(address, "sql", "-c", "SELECT", "--max-rows", "2", "-o", "table")
+    await stream.put(["1", "a"], ["2", "b"], ["3", "c"])
+    done = await ended(process)
+    assert done.code == 0
+    assert done.out.splitlines()[3:] == ["|  1 | a    |", "|  2 | b    |", "+----+------+"]
+
+    second = ScriptedStream()
+    second.running.set()
+    statements.answer("SELECT", second)
+    await second.put(["1", "a"])
+    done = await ended(await start(address, "sql", "-c", "SELECT", "--timeout", "1"))
+    assert (done.code, done.out) == (0, '{"id": 1, "name": "a"}\n')
+
+
+async def test_a_reader_that_leaves_is_no_error(address: str, statements: ScriptedStatements) -> None:
+    statements.answer("SELECT", result([("t", VARCHAR)], [("x" * 20_000,)] * 30))
+    process = await start(address, "sql", "-c", "SELECT")
+    assert process.stdout
+    assert process.stderr
+    await process.stdout.readline()
+    process.stdout._transport.close()  # type: ignore[attr-defined]
+    err = await process.stderr.read()
+    await asyncio.wait_for(process.wait(), 10)
+    assert err == b""
+
+
+async def test_exit_codes_tell_what_went_wrong(address: str, unused_tcp_port: int, tmp_path: Path) -> None:
+    assert (await headrace(address, "sql", "-c", "A", token="wrong")).code == 4
+    nowhere = await headrace(address, "sql", "-c", "A", "--data-dir", str(tmp_path), token=None)
+    assert nowhere.code == 4
+    assert "--token" in nowhere.err
+    unreachable = await headrace(f"127.0.0.1:{unused_tcp_port + 1}", "sql", "-c", "A")
+    assert unreachable.code == 3
+    assert "headrace up" in unreachable.err
+    assert (await headrace(address, "sql", "-f", str(tmp_path / "gone.sql"))).code == 2
+    assert (await headrace(address, "sql", "--nonsense")).code == 2
+
+
+async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    statements.answer("SELECT\n1", NUMBERS)
+    leader, follower = os.openpty()
+    environment = {
+        **os.environ,
+        "HEADRACE_TOKEN": "good-token",
+        "XDG_STATE_HOME": str(tmp_path),
+        "TERM": "dumb",
+        "PROMPT_TOOLKIT_NO_CPR": "1",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "headrace.cli", "sql", "--url", f"http://{address}"),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=environment,
+    )
+    os.close(follower)
+    shown = bytearray()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(leader, lambda: shown.extend(os.read(leader, 4096)))
+
+    async def until(text: str) -> None:
+        async with asyncio.timeout(20):
+            while text.encode() not in shown:
+                await asyncio.sleep(0.02)
+
+    try:
+        await until("<no-db>/<no-store># ")
+        os.write(leader, b"SELECT\r1;\r")
+        await until("| 4 | x |")
+        os.write(leader, b"CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2');\r")
+        await until("hunter2")
+        os.write(leader, b"\\q\r")
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+    finally:
+        loop.remove_reader(leader)
+        os.close(leader)
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    history = next(tmp_path.rglob("sql_history"))
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert "+SELECT" in history.read_text()
+    assert "hunter2" not in history.read_text()
+
+
+async def test_version_and_doctor_answer(address: str) -> None:
+    assert (await headrace(address, "version")).out.startswith("headrace ")
+    done = await headrace(address, "doctor")
+    assert "| Python " in done.out
+    assert done.code in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (["up", "--with-kafka"], ["up", "--with-kafka"]),
+        (["up", "--with-kafka", "9092"], ["up", "--with-kafka", "--kafka-port", "9092"]),
+        (
+            ["up", "--with-kafka=9092", "--port", "1"],
+            ["up", "--with-kafka", "--kafka-port", "9092", "--port", "1"],
+        ),
+        (["up", "--with-kafka", "--port", "1"], ["up", "--with-kafka", "--port", "1"]),
+    ],
+)
+def test_the_broker_s_port_may_follow_its_option(given: list[str], read: list[str]) -> None:
+    assert with_kafka_port(given) == read
+
+
+def test_the_local_token_goes_to_this_machine_only(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("private\n")
+    assert local_token("http://127.0.0.1:8080", tmp_path) == "private"
+    assert local_token("http://localhost", tmp_path) == "private"
+    assert local_token("http://[::1]:8080", tmp_path) == "private"
+    assert local_token("http://example.com", tmp_path) is None
+    assert local_token("http://127.0.0.1.example.com", tmp_path) is None

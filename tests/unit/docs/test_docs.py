@@ -1,0 +1,292 @@
+"""The documentation against the code: what is written parses and exists, and what exists is written."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from headrace.analyzer.functions import CATALOGUE, SYNONYMS
+from headrace.analyzer.properties import CONSUMER_PREFIX, QUERY_PROPERTIES, SOURCE_PROPERTIES
+from headrace.connectors.kafka.options import CONSUMER_PROPERTIES, PRODUCER_PROPERTIES, KafkaStoreOptions
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import parse_type
+from headrace.planner.sinks import (
+    ENTITY_PREFIX,
+    INSERT_PROPERTIES,
+    PRODUCER_PREFIX,
+    SINK_PROPERTIES,
+    VIEW_PROPERTIES,
+)
+from headrace.server.metrics import Metrics
+from headrace.server.ports import QuerySample
+from headrace.sql import parse
+from headrace.sql.ast import Statement
+from headrace.statements.relation_properties import RELATION_PROPERTIES
+from scripts.make_reference import PAGES, renewed
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+MARKDOWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_TOPS = ("src/", "tests/", "docs/", "web/", "jvm/", "scripts/", "demo/", "benchmarks/")
+_ROOMS = (
+    "server",
+    "cli",
+    "client",
+    "session",
+    "statements",
+    "engine",
+    "planner",
+    "analyzer",
+    "connectors",
+    "catalog",
+)
+_ROOMS += ("formats", "sql", "runtime", "core")
+_PATH = re.compile(r"`([\w.\-]+(?:/[\w.\-]+)*/?)`")
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _blocks(language: str) -> Iterator[tuple[str, str]]:
+    for path in MARKDOWN:
+        text = path.read_text(encoding="utf-8")
+        for number, found in enumerate(match for match in _FENCE.finditer(text) if match[1] == language):
+            yield f"{_name(path)} block {number + 1}", found[2]
+
+
+@cache
+def _page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def _section(page: str, title: str) -> str:
+    """The text under a heading, up to the next one of its level."""
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", _page(page), re.MULTILINE | re.DOTALL)
+    assert found, f"docs/{page} has no section {title}"
+    return found[1]
+
+
+def _first_cells(section: str) -> list[list[str]]:
+    """The names in backticks of the first cell of each row of a section's tables."""
+    rows = re.findall(r"^\| (.*?) \|(?!-)", re.sub(r"^\|-.*$", "", section, flags=re.MULTILINE), re.MULTILINE)
+    return [names for row in rows if (names := re.findall(r"`([^`]+)`", row))]
+
+
+def _properties(title: str) -> set[str]:
+    return {name for names in _first_cells(_section("reference/properties.md", title)) for name in names}
+
+
+def _marked(title: str, mark: str) -> set[str]:
+    section = _section("reference/properties.md", title)
+    rows = re.findall(r"^\| (`.*?) \|[^|]*\|([^|]*)\|", section, re.MULTILINE)
+    return {name for names, marks in rows if mark in marks for name in re.findall(r"`([^`]+)`", names)}
+
+
+# --- examples
+
+
+@pytest.mark.parametrize(("place", "text"), [pytest.param(*block, id=block[0]) for block in _blocks("sql")])
+def test_an_example_parses(place: str, text: str) -> None:
+    assert parse(text), place
+
+
+def test_the_statements_page_shows_an_example_of_each_statement_that_changes_something() -> None:
+    shown = {type(statement).__name__ for _, text in _blocks("sql") for statement in parse(text)}
+    changing = {
+        kind.__name__
+        for kind in Statement.__subclasses__()
+        if re.match("Create|Insert|Terminate|Restart|Use", kind.__name__)
+    }
+    assert changing <= shown
+
+
+# --- what is generated
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_is_generated_is_up_to_date(page: str) -> None:
+    assert renewed(page) == (DOCS / page).read_text(encoding="utf-8"), "run python scripts/make_reference.py"
+
+
+def test_every_function_is_documented() -> None:
+    page = _page("reference/functions.md")
+    assert [name for name in CATALOGUE if f"`{name}(" not in page] == []
+    assert [name for name in SYNONYMS if f"`{name}`" not in page] == []
+
+
+def test_every_setting_is_documented() -> None:
+    page = _page("operations.md")
+    assert [name for name in Settings.model_fields if f"`HEADRACE_{name.upper()}`" not in page] == []
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    known = {f"HEADRACE_{name.upper()}" for name in Settings.model_fields} | {
+        "HEADRACE_URL",
+        "HEADRACE_CACHE_DIR",
+    }
+    named = {
+        name
+        for path in MARKDOWN
+        for name in re.findall(r"\bHEADRACE_[A-Z_]+", path.read_text(encoding="utf-8"))
+    }
+    assert named <= known
+
+
+def test_the_metrics_are_those_of_the_code() -> None:
+    page = Metrics(lambda: [QuerySample("id", "name", "running", restarts=0)]).page().decode()
+    served = {
+        name
+        for name in re.findall(r"^# TYPE (headrace_\w+)", page, re.MULTILINE)
+        if not name.endswith("_created")
+    }
+    assert set(re.findall(r"`(headrace_\w+)", _section("operations.md", "Metrics"))) == served
+
+
+# --- SQLSTATEs
+
+
+def test_the_table_of_sqlstates_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", _section("reference/errors.md", "Codes"), re.MULTILINE)
+    assert dict(rows) == {state.value: state.name for state in SqlState}
+    assert len(rows) == len(SqlState)
+
+
+def test_every_sqlstate_that_a_page_names_exists() -> None:
+    known = {state.value for state in SqlState}
+    for path in DOCS.rglob("*.md"):
+        named = re.findall(
+            r"\b(?:0A000|2BP01|3[DE]\d{3}|42P?\d{2,3}|22P?0\d+|57\d{3}|53\d{3}|XX\d{3})\b", path.read_text()
+        )
+        assert set(named) <= known, _name(path)
+
+
+# --- properties
+
+
+def test_the_properties_of_stores_are_those_of_the_code() -> None:
+    typed = {str(field.alias or name) for name, field in KafkaStoreOptions.model_fields.items()}
+    also = {"type", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password"}
+    ignored = {"access_region", "access.region", "description"}
+    assert _properties("Stores") == typed | also | ignored
+
+
+def test_the_properties_of_relations_are_those_of_the_code() -> None:
+    passed = {f"{prefix}<setting>" for prefix in (ENTITY_PREFIX, PRODUCER_PREFIX, CONSUMER_PREFIX)}
+    assert _properties("Relations") == {*RELATION_PROPERTIES, *passed}
+
+
+def test_the_properties_of_sinks_are_those_of_the_code() -> None:
+    produced = f"{PRODUCER_PREFIX}<setting>"
+    views = {produced, *VIEW_PROPERTIES}
+    assert _marked("Sinks", "insert") == {produced, *INSERT_PROPERTIES}
+    assert _marked("Sinks", "view") == views
+    assert _properties("Sinks") == {produced, f"{ENTITY_PREFIX}<setting>", *SINK_PROPERTIES} | views
+
+
+def test_the_properties_of_sources_and_queries_are_those_of_the_code() -> None:
+    assert _properties("Sources") == {*SOURCE_PROPERTIES, f"{CONSUMER_PREFIX}<setting>"}
+    assert _properties("Queries") == set(QUERY_PROPERTIES)
+
+
+def test_the_client_settings_are_those_of_the_code() -> None:
+    rows = re.findall(
+        r"^\|(.*?)\|(.*?)\|$", _section("reference/properties.md", "Kafka client settings"), re.MULTILINE
+    )
+    consumer, producer = (
+        {name for row in rows[2:] for name in re.findall(r"`([^`]+)`", row[i])} for i in (0, 1)
+    )
+    assert consumer == CONSUMER_PROPERTIES
+    assert producer == PRODUCER_PROPERTIES
+
+
+def test_every_data_type_of_the_table_is_one() -> None:
+    page = _page("reference/statements.md")
+    table = page[page.index("### Data types") : page.index("`TIME` is refused")]
+    names = [name for names in _first_cells(table) for name in names]
+    assert len(names) > 15
+    for name in names:
+        parameters = {"(p, s)": "(10, 2)", "(p)": "(3)", "(n)": "(5)", "<T>": "<INT>", "<K, V>": "<INT, INT>"}
+        for written, real in {**parameters, "name T, …": "a INT"}.items():
+            name = name.replace(written, real)
+        parse_type(name)
+
+
+# --- links, paths, decisions
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=_name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    broken = []
+    for target in _LINK.findall(path.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        page = (path.parent / file).resolve() if file else path
+        if not page.exists() or (anchor and anchor not in _anchors(page)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=_name)
+def test_every_path_that_is_named_exists(path: Path) -> None:
+    text = _FENCE.sub("", path.read_text(encoding="utf-8"))
+    assert [name for name in _PATH.findall(text) if _looks_like_ours(name) and not _exists(name)] == []
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    numbers = Counter(path.name[:4] for path in (DOCS / "adr").glob("*.md"))
+    assert all(number.isdigit() for number in numbers)
+    assert [number for number, count in numbers.items() if count > 1] == []
+
+
+def test_every_decision_that_the_code_names_exists() -> None:
+    there = {int(path.name[:4]) for path in (DOCS / "adr").glob("*.md")}
+    missing = {}
+    for path in _tracked(".py", ".scala", ".ts", ".tsx", ".md"):
+        for number in re.findall(r"\b(?:ADR |docs/adr/)0*(\d+)", path.read_text(encoding="utf-8")):
+            if int(number) not in there:
+                missing[_name(path)] = number
+    assert missing == {}
+
+
+def _tracked(*suffixes: str) -> list[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout: nothing says which files belong to it")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name.endswith(suffixes)]
+    return [path for path in files if path.is_file()]
+
+
+@cache
+def _anchors(page: Path) -> frozenset[str]:
+    """The anchors that GitHub makes of headings."""
+    if page.suffix != ".md":
+        return frozenset()
+    titles = re.findall(
+        r"^#+ (.*?)\s*(?:<!--.*)?$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE
+    )
+    return frozenset(re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles)
+
+
+def _looks_like_ours(name: str) -> bool:
+    if name.startswith(_TOPS) or name.startswith(tuple(f"{room}/" for room in _ROOMS)):
+        return True
+    return name.endswith((".py", ".scala", ".toml", ".lock"))
+
+
+def _exists(name: str) -> bool:
+    """Whether it is a path from the root, from the package, or the end of one: pages shorten what is clear."""
+    if any((base / name).exists() for base in (ROOT, ROOT / "src/headrace")):
+        return True
+    return any(_name(path).endswith(f"/{name}") for path in _tracked(Path(name).suffix))

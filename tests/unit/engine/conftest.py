@@ -1,0 +1,122 @@
+"""An engine over a real catalog, and a fake driver in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import Query, QueryKind, QueryState, Store
+from headrace.core.names import RelationName
+from headrace.core.settings import Settings
+from headrace.engine.engine import Engine
+from headrace.planner.physical import Column, ReadEntity, SparkPlan, WriteEntity, WriteResults, WriteView
+
+FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = False) -> SparkPlan:
+    """A plan whose first entity tells the fake driver what to do."""
+    read = ReadEntity(id="s1", store="store_1", connector="kafka", entity=entity)
+    if sink == "results":
+        return SparkPlan(
+            steps=[read, WriteResults(id="s2", input="s1", columns=[Column(name="n", type="VARCHAR")])]
+        )
+    if sink == "view":
+        columns = [Column(name="k", type="VARCHAR"), Column(name="n", type="BIGINT")]
+        return SparkPlan(
+            steps=[read, WriteView(id="s2", input="s1", view=view, columns=columns, key_columns=["k"])]
+        )
+    write = WriteEntity(id="s2", input="s1", store="store_1", connector="kafka", entity="out")
+    return SparkPlan(steps=[read, write], bounded=bounded)
+
+
+class Bench:
+    """One data directory, and the engines that run over it one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.journal_file = folder / "journal"
+        table = pyarrow.table({"k": ["a", "b"], "n": [1, 2]})
+        with pyarrow.ipc.new_stream(folder / "epoch.arrow", table.schema) as out:
+            out.write_table(table)
+        self.catalog = Catalog.open(folder)
+        self.catalog.create_store(Store("store_1", "kafka", "sysadmin", NOW, NOW, {"uris": "localhost:1"}))
+        self.settings = Settings(
+            data_dir=folder,
+            reconcile_interval_ms=50,
+            restart_backoff_ms=100,
+            restart_backoff_max_ms=1000,
+            stop_timeout_ms=500,
+            result_channel_rows_max=30,
+            interactive_queries_max=2,
+        )
+        self.engine = self.new_engine()
+
+    def new_engine(self) -> Engine:
+        command = (sys.executable, str(FAKE_DRIVER), "--journal", str(self.journal_file))
+        return Engine(self.catalog, self.settings, driver_command=command)
+
+    def query(self, entity: str, **options: Any) -> str:
+        """A continuous query, wanted running."""
+        query_id = str(uuid.uuid4())
+        self.catalog.create_query(
+            Query(
+                id=query_id,
+                name=None,
+                version=1,
+                kind=QueryKind.INSERT_INTO,
+                sql="INSERT …",
+                plan=plan(entity, **options).to_json(),
+                sink=RelationName("d", "s", "out"),
+                sources=(RelationName("d", "s", "in"),),
+                compute_pool=self.catalog.default_compute_pool,
+                owner="sysadmin",
+                created_at=NOW,
+                updated_at=NOW,
+            )
+        )
+        self.engine.wake()
+        return query_id
+
+    def found(self, query_id: str) -> Query:
+        query = self.catalog.query(query_id)
+        assert query is not None
+        return query
+
+    def history(self, query_id: str) -> list[QueryState]:
+        return [state for _, state, _ in self.catalog.query_events(query_id)]
+
+    def journal(self, kind: str, query_id: str | None = None) -> list[dict[str, Any]]:
+        """What the fake drivers got."""
+        if not self.journal_file.exists():
+            return []
+        lines = [json.loads(line) for line in self.journal_file.read_text().splitlines()]
+        return [line for line in lines if line["type"] == kind and query_id in (None, line.get("id"))]
+
+    async def until(self, condition: Callable[[], object], *, seconds: float = 20) -> None:
+        """Wait until `condition` holds."""
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await asyncio.sleep(0.02)
+
+    async def until_state(self, query_id: str, state: QueryState) -> None:
+        await self.until(lambda: self.found(query_id).actual_state is state)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    await bench.engine.stop()
+    bench.catalog.close()

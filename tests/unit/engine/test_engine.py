@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from headrace.catalog.objects import DesiredState, QueryState
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.resultset import ResultColumn
+from headrace.core.sqlstate import SqlState
+from headrace.planner.physical import SparkPlan, WriteView
+from tests.unit.engine.conftest import plan
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Bench
+
+S = QueryState
+COLUMNS = (ResultColumn("n"),)
+
+
+async def test_a_query_is_started_with_the_properties_of_its_stores_and_runs(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("runs")
+    await bench.until_state(query, S.RUNNING)
+    await bench.until(lambda: bench.engine.progress(query) and bench.engine.progress(query).batch_id == 1)  # type: ignore[union-attr]
+    progress = bench.engine.progress(query)
+    assert progress is not None
+    assert progress.input_rows_total == 20
+    assert bench.journal("start")[0]["stores"] == {"store_1": {"uris": "localhost:1"}}
+    assert bench.engine.pool_state(bench.catalog.default_compute_pool) == ("running", None)
+
+
+async def test_an_error_of_the_user_ends_a_query_until_it_is_restarted(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("user")
+    await bench.until_state(query, S.ERRORED)
+    await asyncio.sleep(0.3)
+    found = bench.found(query)
+    assert (found.actual_state, found.sqlstate, found.restarts) == (S.ERRORED, "22P02", 0)
+    assert found.message == "an user error\nHint: do something"
+    assert len(bench.journal("start", query)) == 1
+    bench.catalog.request_restart(query)
+    bench.engine.wake()
+    await bench.until(lambda: len(bench.journal("start", query)) == 2)
+
+
+async def test_an_error_of_a_store_restarts_a_query_after_growing_delays(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("external")
+    await bench.until(lambda: bench.found(query).restarts == 1)
+    first = time.monotonic()
+    await bench.until(lambda: bench.found(query).restarts == 3)
+    assert time.monotonic() - first > 0.1 + 0.2 - 0.05
+    assert bench.found(query).actual_state is S.RESTARTING
+    assert bench.found(query).message == "an external error\nHint: do something"
+
+
+async def test_a_query_that_recovers_forgets_its_error(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("once")
+    await bench.until_state(query, S.RUNNING)
+    found = bench.found(query)
+    assert (found.message, found.restarts) == (None, 1)
+    assert bench.history(query)[-2:] == [S.RESTARTING, S.RUNNING]
+
+
+async def test_a_query_that_ends_by_itself_counts_as_failed(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("ends")
+    await bench.until(lambda: bench.found(query).restarts >= 1)
+
+
+async def test_terminate_stops_a_query_for_good(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("runs")
+    await bench.until_state(query, S.RUNNING)
+    bench.catalog.set_desired_state(query, DesiredState.TERMINATED)
+    bench.engine.wake()
+    await bench.until_state(query, S.TERMINATED)
+    assert bench.history(query)[-2:] == [S.TERMINATE_REQUESTED, S.TERMINATED]
+    assert len(bench.journal("stop", query)) == 1
+
+
+async def test_restart_of_a_running_query_stops_it_and_starts_the_next_generation(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("runs")
+    await bench.until_state(query, S.RUNNING)
+    bench.catalog.request_restart(query)
+    bench.engine.wake()
+    await bench.until(lambda: [line["generation"] for line in bench.journal("start", query)] == [1, 2])
+    await bench.until_state(query, S.RUNNING)
+    assert len(bench.journal("stop", query)) == 1
+
+
+async def test_a_late_answer_to_a_stop_does_not_end_the_next_run(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("races")
+    await bench.until_state(query, S.RUNNING)
+    bench.catalog.request_restart(query)
+    bench.engine.wake()
+    await bench.until(lambda: len(bench.journal("start", query)) == 2)
+    await asyncio.sleep(0.5)
+    assert bench.found(query).actual_state is S.RUNNING
+    assert [line["generation"] for line in bench.journal("start", query)] == [1, 2]
+
+
+async def test_a_killed_driver_is_started_again_with_its_queries(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("runs")
+    await bench.until_state(query, S.RUNNING)
+    os.kill(bench.journal("ready")[0]["pid"], signal.SIGKILL)
+    await bench.until(lambda: len(bench.journal("start", query)) == 2)
+    await bench.until_state(query, S.RUNNING)
+    assert bench.found(query).restarts == 1
+    pids = [line["pid"] for line in bench.journal("ready")]
+    assert len(set(pids)) == 2
+
+
+async def test_a_stopped_engine_leaves_no_process_and_the_next_one_goes_on(bench: Bench) -> None:
+    await bench.engine.start()
+    running, failed = bench.query("runs"), bench.query("user")
+    await bench.until_state(running, S.RUNNING)
+    await bench.until_state(failed, S.ERRORED)
+    await bench.engine.stop()
+    assert not psutil.pid_exists(bench.journal("ready")[0]["pid"])
+    assert bench.found(running).actual_state is S.RUNNING
+    bench.engine = bench.new_engine()
+    await bench.engine.start()
+    await bench.until(lambda: len(bench.journal("start", running)) == 2)
+    await bench.until_state(running, S.RUNNING)
+    assert bench.found(failed).actual_state is S.ERRORED
+    assert len(bench.journal("start", failed)) == 1
+
+
+async def test_an_orderly_stop_is_neither_a_failure_nor_the_end_of_a_bounded_query(bench: Bench) -> None:
+    await bench.engine.start()
+    endless, bounded = bench.query("runs"), bench.query("runs", bounded=True)
+    await bench.until_state(endless, S.RUNNING)
+    await bench.until_state(bounded, S.RUNNING)
+    await bench.engine.stop()
+    for query in map(bench.found, (endless, bounded)):
+        assert (query.desired_state, query.restarts, query.message) == (DesiredState.RUNNING, 0, None)
+    bench.engine = bench.new_engine()
+    await bench.engine.start()
+    await bench.until(lambda: len(bench.journal("start", bounded)) == 2)
+
+
+async def test_a_query_that_does_not_end_is_ended_with_its_driver(bench: Bench) -> None:
+    await bench.engine.start()
+    deaf, other = bench.query("deaf"), bench.query("runs")
+    await bench.until_state(deaf, S.RUNNING)
+    await bench.until_state(other, S.RUNNING)
+    bench.catalog.set_desired_state(deaf, DesiredState.TERMINATED)
+    bench.engine.wake()
+    await bench.until_state(deaf, S.TERMINATED)
+    await bench.until(lambda: len(bench.journal("start", other)) == 2)
+    await bench.until_state(other, S.RUNNING)
+    reason = f"the driver was killed: the query {deaf} had not ended 500 ms after it was told to"
+    assert bench.found(deaf).message == reason
+    assert bench.found(other).restarts == 1
+    assert reason in [message for _, _, message in bench.catalog.query_events(other)]
+    assert len(bench.journal("start", deaf)) == 1
+
+
+@pytest.mark.parametrize("what", ["deaf", "stubborn"])
+async def test_a_driver_that_does_not_end_when_asked_is_ended_and_its_folder_removed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr("headrace.engine.pools.KILL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("headrace.engine.pools.STOP_TIMEOUT_S", 0.7)
+    await bench.engine.start()
+    query = bench.query(what)
+    await bench.until_state(query, S.RUNNING)
+    await bench.engine.stop()
+    assert not psutil.pid_exists(bench.journal("ready")[0]["pid"])
+    assert [*(bench.folder / "work").iterdir(), *(bench.folder / "run").iterdir()] == []
+
+
+async def test_the_checkpoint_of_a_query_is_kept_until_the_query_is_forgotten(bench: Bench) -> None:
+    query, kept = bench.folder / "checkpoints" / "q-1", bench.folder / "checkpoints" / "q-2"
+    for checkpoint in (query, kept):
+        (checkpoint / "offsets").mkdir(parents=True)
+    await bench.engine.forget(["q-1", "q-3"])
+    assert not query.exists()
+    assert kept.exists()
+
+
+async def test_a_query_terminated_while_no_server_ran_is_terminated_at_the_next_start(bench: Bench) -> None:
+    query = bench.query("runs")
+    bench.catalog.record_query_state(query, S.RUNNING)
+    bench.catalog.set_desired_state(query, DesiredState.TERMINATED)
+    await bench.engine.start()
+    await bench.until_state(query, S.TERMINATED)
+    assert bench.journal("start", query) == []
+
+
+async def test_rows_wait_for_their_reader(bench: Bench) -> None:
+    await bench.engine.start()
+    pool = bench.catalog.default_compute_pool
+    channel = await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    await channel.started()
+    await asyncio.sleep(0.3)
+    assert len(bench.journal("ack")) == 3  # thirty rows are held; the fourth batch is not answered
+    read: list[str | None] = []
+    async for rows in channel:
+        read += [row[0] for row in rows]
+        if len(read) >= 200:
+            break
+    assert read == [str(number) for number in range(len(read))]
+    await channel.close()
+    await bench.until(lambda: bench.journal("stop", channel.query_id))
+
+
+async def test_an_error_of_an_interactive_query_reaches_its_reader(bench: Bench) -> None:
+    await bench.engine.start()
+    pool = bench.catalog.default_compute_pool
+    channel = await bench.engine.run_interactive(plan("user", sink="results"), COLUMNS, compute_pool=pool)
+    with pytest.raises(UserError) as caught:
+        await channel.started()
+    assert (caught.value.state, caught.value.hint) == (SqlState.INVALID_RECORD, "do something")
+
+
+async def test_interactive_queries_are_limited_and_a_closed_one_frees_its_place(bench: Bench) -> None:
+    await bench.engine.start()
+    pool = bench.catalog.default_compute_pool
+    channels = [
+        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+        for _ in range(2)
+    ]
+    with pytest.raises(UserError) as caught:
+        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    assert caught.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    await channels[0].started()
+    await channels[0].close()
+    await bench.until(lambda: bench.journal("stop", channels[0].query_id))
+    await asyncio.sleep(0.2)
+    await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+
+
+async def test_readers_of_a_killed_driver_are_told(bench: Bench) -> None:
+    await bench.engine.start()
+    pool = bench.catalog.default_compute_pool
+    channel = await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    await channel.started()
+    os.kill(bench.journal("ready")[0]["pid"], signal.SIGKILL)
+    with pytest.raises(HeadraceError) as caught:
+        async for _ in channel:
+            pass
+    assert caught.value.state is SqlState.COMPUTE_POOL_NOT_READY
+
+
+async def test_a_view_is_applied_before_its_query_is_told_so(bench: Bench) -> None:
+    view = str(uuid.uuid4())
+    await bench.engine.start()
+    sink = plan("view", sink="view", view=view).steps[-1]
+    assert isinstance(sink, WriteView)
+    bench.engine.views.create(view, sink.columns, sink.key_columns)
+    bench.query("view", sink="view", view=view)
+    await bench.until(lambda: bench.journal("ack"))
+    assert bench.journal("ack")[0]["error"] is None
+    assert bench.engine.views.query(f'SELECT k, n FROM "{view}" ORDER BY k')[1] == [("a", 1), ("b", 2)]
+
+
+async def test_an_answer_goes_to_the_driver_that_asked_or_to_none(bench: Bench) -> None:
+    view = str(uuid.uuid4())
+    await bench.engine.start()
+    sink = plan("view", sink="view", view=view).steps[-1]
+    assert isinstance(sink, WriteView)
+    bench.engine.views.create(view, sink.columns, sink.key_columns)
+    held = threading.Event()
+    bench.engine.views.writer.submit(held.wait)
+    try:
+        query = bench.query("view", sink="view", view=view)
+        await bench.until(lambda: len(bench.journal("ask")) == 1)
+        os.kill(bench.journal("ready")[0]["pid"], signal.SIGKILL)
+        await bench.until(lambda: len(bench.journal("ask")) == 2)
+        assert [line["sequence"] for line in bench.journal("ask")] == [1, 1]
+        assert len(bench.journal("start", query)) == 2
+    finally:
+        held.set()
+    await bench.until(lambda: bench.journal("ack"))
+    await asyncio.sleep(0.2)
+    assert [line["pid"] for line in bench.journal("ack")] == [bench.journal("ready")[1]["pid"]]
+
+
+async def test_a_plan_of_another_version_is_an_error_that_says_so(bench: Bench) -> None:
+    query = bench.query("runs")
+    other = bench.found(query)
+    bench.catalog.create_query(
+        type(other)(
+            **{
+                **other.__dict__,
+                "id": str(uuid.uuid4()),
+                "plan": SparkPlan(steps=[]).to_json().replace("1", "9", 1),
+            }
+        )
+    )
+    await bench.engine.start()
+    broken = next(found for found in bench.catalog.queries() if found.id != query)
+    await bench.until_state(broken.id, S.ERRORED)
+    await bench.until_state(query, S.RUNNING)
+
+
+async def test_a_driver_that_cannot_start_is_reported(bench: Bench) -> None:
+    engine = type(bench.engine)
+    bench.engine.views.close()
+    command = (sys.executable, "-c", "import sys; sys.exit('x: the driver cannot start: no Java')")
+    bench.engine = engine(bench.catalog, bench.settings, driver_command=command)
+    await bench.engine.start()
+    pool = bench.catalog.default_compute_pool
+    await bench.until(lambda: bench.engine.pool_state(pool)[0] == "errored")
+    assert bench.engine.pool_state(pool)[1] == "no Java"
+    query = bench.query("runs")
+    await bench.until(lambda: bench.found(query).message == "no Java")
+
+
+_SERVER = """
+import asyncio, sys
+from pathlib import Path
+from headrace.catalog.catalog import Catalog
+from headrace.core.settings import Settings
+from headrace.engine.engine import Engine
+
+async def main():
+    folder = Path(sys.argv[1])
+    engine = Engine(Catalog.open(folder), Settings(data_dir=folder), driver_command=sys.argv[2:])
+    await engine.start()
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_server_leaves_no_driver(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    fake = Path(__file__).with_name("fake_driver.py")
+    command = [
+        sys.executable,
+        "-c",
+        _SERVER,
+        str(folder),
+        sys.executable,
+        str(fake),
+        "--journal",
+        str(bench.journal_file),
+    ]
+    server = subprocess.Popen(command)
+    try:
+        await bench.until(lambda: bench.journal("ready"))
+        driver = bench.journal("ready")[0]["pid"]
+    finally:
+        server.kill()
+        server.wait()
+    await bench.until(lambda: not psutil.pid_exists(driver))

@@ -1,0 +1,143 @@
+"""What CREATE … AS and INSERT INTO make of their sink, and DESCRIBE of a statement."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.catalog.objects import RelationKind
+from headrace.connectors.base import EntityDescription
+from headrace.core.errors import UserError
+from headrace.core.names import RelationName
+from headrace.planner import plan_columns
+from headrace.planner.explain import RelationFact, describe
+from headrace.planner.sinks import EntitySink, ViewSink, sink_entity_name, sink_store_name
+from headrace.sql.ast import Properties
+from tests.plans.world import World, bound, planned, sink_of
+
+
+def entity(text: str, **existing: int) -> EntitySink:
+    """The sink of a statement; with `partitions` and `replicas` its entity exists."""
+    described = EntityDescription("s", existing["partitions"], existing["replicas"], {}) if existing else None
+    sink = sink_of(text, existing=described)[1]
+    assert isinstance(sink, EntitySink)
+    return sink
+
+
+def test_a_stream_inherits_layout_and_key_of_the_leftmost_source() -> None:
+    sink = entity("CREATE STREAM s AS SELECT carrier FROM flights")
+    assert sink.creation == {"topic.partitions": "3", "topic.replicas": "1"}
+    assert (sink.format.key_format, str(sink.format.key_type), sink.carried_key) == (
+        "primitive",
+        "VARCHAR",
+        True,
+    )
+    assert (sink.kind, sink.store, sink.entity) == (RelationKind.STREAM, "broker", "s")
+
+
+def test_the_layout_may_be_given() -> None:
+    layout = "'topic.partitions' = 6, 'kafka.topic.retention.ms' = '1000', 'topic' = 'T'"
+    sink = entity(f"CREATE STREAM s WITH ({layout}) AS SELECT carrier FROM flights")
+    assert sink.creation == {
+        "topic.partitions": "6",
+        "topic.replicas": "1",
+        "kafka.topic.retention.ms": "1000",
+    }
+    assert sink.entity == "T"
+
+
+def test_an_existing_entity_is_kept_if_its_layout_is_not_contradicted() -> None:
+    text = "CREATE STREAM s WITH ('topic.partitions' = 6) AS SELECT carrier FROM flights"
+    assert entity(text, partitions=6, replicas=1).creation is None
+    with pytest.raises(UserError) as caught:
+        entity(text, partitions=4, replicas=1)
+    assert caught.value.state.value == "3D008"
+    assert caught.value.span is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "key_format", "key_type"),
+    [
+        ("SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier", "primitive", "VARCHAR"),
+        (
+            "SELECT carrier, dest, COUNT(*) AS n FROM flights GROUP BY carrier, dest",
+            "json",
+            "STRUCT<carrier VARCHAR, dest VARCHAR>",
+        ),
+        (
+            "SELECT cancelled, COUNT(*) AS n FROM flights GROUP BY cancelled",
+            "json",
+            "STRUCT<cancelled BOOLEAN>",
+        ),
+        ("SELECT code, city FROM airports", "primitive", "VARCHAR"),
+        ("SELECT origin, dest, miles FROM routes", "json", "STRUCT<origin VARCHAR, dest VARCHAR>"),
+    ],
+)
+def test_a_changelog_is_keyed_by_its_primary_key(text: str, key_format: str, key_type: str) -> None:
+    sink = entity(f"CREATE CHANGELOG s AS {text}")
+    assert (sink.format.key_format, str(sink.format.key_type)) == (key_format, key_type)
+    assert sink.format.key_columns == sink.schema.primary_key
+    assert sink.format.upsert
+    assert all(
+        not column.nullable for column in sink.schema.columns if column.name in sink.schema.primary_key
+    )
+
+
+def test_a_stream_without_a_source_key_has_none() -> None:
+    assert entity("CREATE STREAM s AS SELECT carrier FROM arrivals").format.key_format is None
+
+
+def test_a_view_is_upserted_by_its_key_or_appended() -> None:
+    _, sink = sink_of(
+        "CREATE MATERIALIZED VIEW v AS SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier"
+    )
+    assert isinstance(sink, ViewSink)
+    assert sink.key_columns == ("carrier",)
+    _, sink = sink_of("CREATE MATERIALIZED VIEW v AS SELECT carrier FROM flights")
+    assert isinstance(sink, ViewSink)
+    assert sink.key_columns == ()
+
+
+def test_the_store_is_the_property_or_the_sessions_or_the_sources() -> None:
+    logical = bound("SELECT carrier FROM flights")
+    assert sink_store_name(logical, Properties(), session_store="mine") == "mine"
+    assert sink_store_name(logical, Properties(), session_store=None) == "broker"
+    assert sink_entity_name(RelationName("d", "s", "Mixed"), Properties()) == "mixed"
+
+
+def test_real_time_is_for_stateless_at_least_once_queries_from_kafka_to_kafka() -> None:
+    assert planned("CREATE STREAM s AS SELECT carrier FROM flights").mode == "real_time"
+    text = "CREATE STREAM s WITH ('delivery.guarantee' = exactly_once) AS SELECT carrier FROM flights"
+    assert planned(text).mode == "micro_batch"
+    assert planned("SELECT carrier FROM flights").mode == "micro_batch"
+    grouped = planned("CREATE CHANGELOG s AS SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier")
+    assert grouped.reasons == ["micro-batch: the query keeps state (GROUP BY)"]
+
+
+def test_an_interactive_plan_knows_its_columns() -> None:
+    columns = plan_columns(planned("SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier"))
+    assert [(column.name, str(column.type)) for column in columns] == [
+        ("carrier", "VARCHAR"),
+        ("n", "BIGINT"),
+    ]
+
+
+def test_describe_names_sink_and_sources_with_the_organization() -> None:
+    flights = World().relation(RelationName("airline", "public", "flights"))
+    assert flights is not None
+    fact = RelationFact.of(flights)
+    kind, text = describe("INSERT_INTO", sink=fact, sources=(fact,), organization_id="org")
+    plan = json.loads(text)
+    assert kind == "INSERT_INTO"
+    assert plan["sink"]["fqn"] == '"org"."airline"."public"."flights"'
+    assert plan["sources"][0] == {
+        "fqn": '"org"."airline"."public"."flights"',
+        "type": "stream",
+        "db_name": "airline",
+        "schema_name": "public",
+        "name": "flights",
+        "store_name": "broker",
+    }
+    assert "ddl" not in plan
+    assert json.loads(describe("CREATE_STREAM", ddl=fact)[1])["ddl"]["fqn"] == '"airline"."public"."flights"'

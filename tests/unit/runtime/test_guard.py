@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from headrace.runtime.guard import guarded
+
+SAYS_ITS_PID = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SAYS_ITS_PID
+
+
+@contextmanager
+def _running(program: str, *, grace_s: float = 5) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """The guard and the command it runs."""
+    command = guarded([sys.executable, "-c", program], grace_s=grace_s)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as guard:
+        assert guard.stdout is not None
+        yield guard, psutil.Process(int(guard.stdout.readline()))
+        guard.kill()
+
+
+def _wait_until_gone(process: psutil.Process) -> None:
+    deadline = time.monotonic() + 10
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the guarded command still runs"
+        time.sleep(0.02)
+
+
+def test_the_command_ends_when_the_pipe_closes() -> None:
+    with _running(SAYS_ITS_PID) as (guard, command):
+        assert guard.stdin is not None
+        guard.stdin.close()
+        assert guard.wait(10) == 128 + 15
+        _wait_until_gone(command)
+
+
+def test_the_command_ends_when_the_guard_is_asked_to() -> None:
+    with _running(SAYS_ITS_PID) as (guard, command):
+        guard.terminate()
+        assert guard.wait(10) == 128 + 15
+        _wait_until_gone(command)
+
+
+def test_a_command_that_ignores_the_request_is_killed_after_the_grace() -> None:
+    with _running(IGNORES_SIGTERM, grace_s=0.2) as (guard, command):
+        guard.terminate()
+        assert guard.wait(10) == 128 + 9
+        _wait_until_gone(command)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death is Linux's own")
+def test_the_command_ends_when_the_guard_is_killed() -> None:
+    with _running(SAYS_ITS_PID) as (guard, command):
+        guard.kill()
+        _wait_until_gone(command)
+
+
+def test_the_exit_code_is_that_of_the_command() -> None:
+    command = guarded([sys.executable, "-c", "raise SystemExit(7)"], grace_s=1)
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:
+        assert guard.wait(10) == 7

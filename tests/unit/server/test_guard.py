@@ -1,0 +1,132 @@
+"""Tokens, paths, headers: what holds for every request."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, APIWebSocketRoute
+from starlette.routing import Mount
+
+from headrace.server.auth import Authenticator
+from tests.unit.server.scripted import TOKENS
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+def walk(app: FastAPI) -> list[object]:
+    found: list[object] = []
+
+    def visit(routes: object) -> None:
+        for route in routes:  # type: ignore[attr-defined]
+            inner = getattr(route, "original_router", None) or getattr(route, "router", None)
+            if inner is not None and not isinstance(route, Mount):
+                visit(inner.routes)
+            else:
+                found.append(route)
+
+    visit(app.routes)
+    return found
+
+
+async def test_every_route_refuses_without_a_token(app: FastAPI, http: httpx.AsyncClient) -> None:
+    routes = [route for route in walk(app) if not isinstance(route, Mount | APIWebSocketRoute)]
+    paths = set()
+    for route in routes:
+        assert isinstance(route, APIRoute), f"a kind of route that this test does not know: {route!r}"
+        paths.add(route.path)
+        for method in route.methods:
+            path = route.path.replace("{statement_id}", UNKNOWN)
+            for headers in (
+                {},
+                {"Authorization": "Bearer wrong"},
+                {"Authorization": "Basic Z29vZC10b2tlbg=="},
+            ):
+                request = httpx.Request(method, f"http://headrace{path}", headers=headers)
+                answer = await http.send(request)
+                assert answer.status_code == 403, (method, path, headers)
+                assert set(answer.json()) == {"message"}
+    assert paths == {"/v2/version", "/v2/statements", "/v2/statements/{statement_id}", "/metrics"}
+
+
+def test_the_only_unguarded_mount_is_the_static_page(app: FastAPI) -> None:
+    mounts = [route for route in walk(app) if isinstance(route, Mount)]
+    assert [mount.name for mount in mounts] == ["web"]
+
+
+async def test_unknown_api_paths_need_a_token_too(http: httpx.AsyncClient) -> None:
+    for path in ("/v2/nothing", "/v2", "http://headrace//v2//version", "/metrics/x"):
+        answer = await http.get(path, headers={"Authorization": "Bearer wrong"})
+        assert answer.status_code == 403, path
+
+
+async def test_the_version_is_three_integers(http: httpx.AsyncClient) -> None:
+    body = (await http.get("/v2/version")).json()
+    assert set(body) == {"major", "minor", "patch"}
+    assert all(type(part) is int for part in body.values())
+
+
+async def test_a_doubled_slash_is_one(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/v2//version")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/v2/nothing", 404), ("DELETE", "/v2/version", 405), ("PUT", "/", 405)],
+)
+async def test_http_failures_have_one_shape(
+    http: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    answer = await http.request(method, path)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"message"}
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_security_headers_are_on_every_answer(http: httpx.AsyncClient) -> None:
+    for path in ("/v2/version", "/v2/nothing", "/"):
+        headers = (await http.get(path)).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "script-src" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "access-control-allow-origin" not in headers
+
+
+async def test_answers_of_the_api_are_not_cached(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/v2/version")).headers["cache-control"] == "no-store"
+
+
+async def test_a_token_that_is_revoked_stops_working_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    valid = dict(TOKENS)
+    asked: list[str] = []
+
+    def authenticate(token: str) -> object:
+        asked.append(token)
+        return valid.get(token)
+
+    authenticator = Authenticator(authenticate)  # type: ignore[arg-type]
+    assert await authenticator.principal("good-token") == TOKENS["good-token"]
+    assert await authenticator.principal("good-token") == TOKENS["good-token"]
+    assert len(asked) == 1
+    valid.clear()
+    monkeypatch.setattr("headrace.server.auth.time.monotonic", lambda: 10**9)
+    assert await authenticator.principal("good-token") is None
+
+
+async def test_metrics_count_statements_and_refusals(http: httpx.AsyncClient) -> None:
+    await http.post("/v2/statements", json={"statement": "LIST STORES;"})
+    await http.get("/v2/version", headers={"Authorization": "Bearer wrong"})
+    text = (await http.get("/metrics")).text
+    assert 'headrace_statements_total{sqlstate="00000"} 1.0' in text
+    assert "headrace_authentication_failures_total 1.0" in text
+
+
+async def test_refused_tokens_are_logged_without_the_token(
+    http: httpx.AsyncClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await http.get("/v2/version", headers={"Authorization": "Bearer wrong-but-private"})
+    captured = capsys.readouterr()
+    assert "authentication_failed" in captured.out + captured.err
+    assert "wrong-but-private" not in captured.out + captured.err

@@ -1,0 +1,272 @@
+"""POST and GET /v2/statements, as the public clients use them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+
+import httpx
+import pytest
+
+from headrace.core.errors import Span, UserError
+from headrace.core.resultset import ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, VARCHAR
+from tests.unit.server.scripted import ORGANIZATION, ScriptedStatements, ScriptedStream
+
+DATABASES = result([("Name", VARCHAR), ("Rows", BIGINT)], [("d", 1), ("e", None)])
+
+
+async def submit(http: httpx.AsyncClient, statement: str, **fields: object) -> dict[str, object]:
+    answer = await http.post("/v2/statements", json={"statement": statement, **fields})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, object] = answer.json()
+    return body
+
+
+async def test_a_result_has_every_field_that_the_clients_need(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("LIST DATABASES;", DATABASES)
+    body = await submit(
+        http, "LIST DATABASES;", database="d", schema="s", store="k", computePool="p", role="r"
+    )
+    assert body["sqlState"] == "00000"
+    assert uuid.UUID(str(body["statementID"]))
+    assert type(body["createdOn"]) is int
+    assert body["data"] == [["d", "1"], ["e", None]]
+    assert body["metadata"] == {
+        "encoding": "json",
+        "columns": [
+            {"name": "Name", "type": "VARCHAR", "nullable": True},
+            {"name": "Rows", "type": "BIGINT", "nullable": True},
+        ],
+        "partitionInfo": [{"rowCount": 2}],
+        "context": {
+            "organizationID": ORGANIZATION,
+            "roleName": "r",
+            "databaseName": "d",
+            "schemaName": "s",
+            "storeName": "k",
+            "computePoolName": "p",
+        },
+    }
+
+
+async def test_names_that_are_not_set_are_left_out_of_the_context(http: httpx.AsyncClient) -> None:
+    body = await submit(http, "-- nothing", database="", store=None, parameters=None)
+    assert body["metadata"]["context"] == {"organizationID": ORGANIZATION, "roleName": "sysadmin"}  # type: ignore[index]
+    assert body["data"] == []
+    assert body["metadata"]["partitionInfo"] == []  # type: ignore[index]
+
+
+REQUEST = json.dumps({"statement": "LIST STORES;", "parameters": {"timezone": "Europe/Berlin"}}).encode()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b'Content-Disposition: form-data; name="request";\r\nContent-Type: application/json\r\n',
+        b'Content-Disposition: form-data; name="request"\r\n',
+        b'Content-Disposition: form-data; name="request"; filename="blob"\r\nContent-Type: application/json\r\n',
+    ],
+    ids=["go", "python", "typescript"],
+)
+async def test_each_client_s_form_is_read(
+    http: httpx.AsyncClient, statements: ScriptedStatements, part: bytes
+) -> None:
+    body = (
+        b"--x\r\n" + part + b"\r\n" + REQUEST + b"\r\n"
+        b'--x\r\nContent-Disposition: form-data; name="attachments"; filename="f.jar"\r\n\r\nPK\r\n--x--\r\n'
+    )
+    answer = await http.post(
+        "/v2/statements", content=body, headers={"Content-Type": "multipart/form-data; boundary=x"}
+    )
+    assert answer.json()["sqlState"] == "00000"
+    assert statements.texts == ["LIST STORES;"]
+    assert statements.contexts[0].timezone == "Europe/Berlin"
+
+
+async def test_long_sql_fits_into_a_plain_form_field(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    text = "-- " + "x" * 1_500_000
+    answer = await http.post("/v2/statements", files={"request": (None, json.dumps({"statement": text}))})
+    assert answer.status_code == 200
+    assert statements.texts == [text]
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type"),
+    [
+        (b"{}", "application/json"),
+        (b"not json", "application/json"),
+        (b"--x--\r\n", "multipart/form-data; boundary=x"),
+        (b"broken", "multipart/form-data; boundary=x"),
+        (b"SELECT 1", "text/plain"),
+    ],
+)
+async def test_a_request_that_cannot_be_read_is_a_400_with_a_message(
+    http: httpx.AsyncClient, content: bytes, content_type: str
+) -> None:
+    answer = await http.post("/v2/statements", content=content, headers={"Content-Type": content_type})
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"message"}
+
+
+async def test_an_unreadable_request_is_not_quoted_back(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v2/statements", json={"statement": ["hunter2"]})
+    assert answer.status_code == 400
+    assert "hunter2" not in answer.text
+
+
+async def test_a_body_over_the_limit_is_a_400_that_names_the_limit(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v2/statements", json={"statement": "x" * 3_000_000})
+    assert answer.status_code == 400
+    assert "2097152 bytes" in answer.json()["message"]
+
+
+async def test_a_sql_error_is_a_200_with_its_sqlstate_place_and_hint(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    error = UserError(SqlState.SYNTAX_ERROR, "unexpected FORM", hint="Write FROM.", span=Span(9, 13, 2, 3))
+    statements.answer("SELECT", error)
+    body = await submit(http, "SELECT", database="d")
+    assert body["sqlState"] == "42601"
+    assert body["message"] == "unexpected FORM at line 2, column 3\nHint: Write FROM."
+    assert body["metadata"] == {
+        "encoding": "json",
+        "columns": [],
+        "partitionInfo": [],
+        "context": {"databaseName": "d"},
+    }
+    assert body["data"] == []
+
+
+async def test_an_unexpected_exception_shows_an_id_and_nothing_else(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("SELECT", RuntimeError("secret inside"))
+    body = await submit(http, "SELECT")
+    assert body["sqlState"] == "XX000"
+    assert "secret inside" not in str(body)
+
+
+async def test_large_results_come_in_partitions_with_all_row_counts_first(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("SELECT", result([("n", BIGINT)], [(n,) for n in range(8)]))
+    first = await submit(http, "SELECT")
+    rows = list(first["data"])  # type: ignore[call-overload]
+    for partition in (1, 2):
+        answer = await http.get(f"/v2/statements/{first['statementID']}?partitionID={partition}&timezone=UTC")
+        page = answer.json()
+        assert page["metadata"] == first["metadata"]
+        rows += page["data"]
+    assert first["metadata"]["partitionInfo"] == [{"rowCount": 3}, {"rowCount": 3}, {"rowCount": 2}]  # type: ignore[index]
+    assert rows == [[str(n)] for n in range(8)]
+    assert (await http.get(f"/v2/statements/{first['statementID']}?partitionID=3")).status_code == 400
+    assert (await http.get(f"/v2/statements/{first['statementID']}?partitionID=-1")).status_code == 400
+    assert (await http.get(f"/v2/statements/{first['statementID']}?partitionID=x")).json().keys() == {
+        "message"
+    }
+
+
+async def test_a_slow_statement_is_a_202_and_polled_to_its_end(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("SLOW", DATABASES, after_s=0.4)
+    answer = await http.post("/v2/statements", json={"statement": "SLOW"})
+    assert answer.status_code == 202
+    waiting = answer.json()
+    assert waiting["sqlState"] == "03000"
+    done = await http.get(f"/v2/statements/{waiting['statementID']}?partitionID=0&sessionID=&timezone=UTC")
+    assert done.status_code == 200
+    assert done.json()["statementID"] == waiting["statementID"]
+    assert done.json()["metadata"]["context"]["organizationID"] == ORGANIZATION
+    assert done.json()["data"] == [["d", "1"], ["e", None]]
+
+
+async def test_another_user_s_statement_is_not_there(http: httpx.AsyncClient) -> None:
+    body = await submit(http, "LIST STORES;")
+    path = f"/v2/statements/{body['statementID']}"
+    answer = await http.get(path, headers={"Authorization": "Bearer other-token"})
+    assert answer.status_code == 404
+    assert (await http.get(path)).status_code == 200
+
+
+async def test_more_statements_than_the_limit_are_refused(
+    http: httpx.AsyncClient, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.server.rest.runs.RUNNING_MAX", 2)
+    statements.answer("SLOW", DATABASES, after_s=1)
+    first = [http.post("/v2/statements", json={"statement": "SLOW"}) for _ in range(2)]
+    assert [answer.status_code for answer in await asyncio.gather(*first)] == [202, 202]
+    refused = await http.post("/v2/statements", json={"statement": "SLOW"})
+    assert refused.status_code == 503
+    assert set(refused.json()) == {"message"}
+
+
+async def test_old_results_are_forgotten(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.server.rest.runs.KEPT_MAX", 2)
+    bodies = [await submit(http, "LIST STORES;") for _ in range(4)]
+    found = [(await http.get(f"/v2/statements/{body['statementID']}")).status_code for body in bodies]
+    assert found == [404, 200, 200, 200]
+
+
+async def test_rows_kept_are_bounded_too(
+    http: httpx.AsyncClient, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.server.rest.runs.KEPT_ROWS_MAX", 10)
+    statements.answer("SELECT", result([("n", BIGINT)], [(n,) for n in range(8)]))
+    bodies = [await submit(http, "SELECT") for _ in range(3)]
+    found = [(await http.get(f"/v2/statements/{body['statementID']}")).status_code for body in bodies]
+    assert found == [404, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("agent", "scheme"),
+    [("OpenAPI-Generator/1.0.0/python", "ws"), ("Go-http-client/1.1", "http"), ("node", "http")],
+)
+async def test_a_live_result_is_offered_at_a_uri_that_the_client_can_open(
+    http: httpx.AsyncClient, statements: ScriptedStatements, agent: str, scheme: str
+) -> None:
+    statements.answer("SELECT * FROM s;", ScriptedStream())
+    answer = await http.post(
+        "/v2/statements", json={"statement": "SELECT * FROM s;"}, headers={"User-Agent": agent}
+    )
+    body = answer.json()
+    offer = body["metadata"]["dataplaneRequest"]
+    assert offer["uri"] == f"{scheme}://headrace:8080/v2/statements/{body['statementID']}"
+    assert offer["requestType"] == "streaming"
+    assert offer["statementID"] == body["statementID"]
+    assert len(offer["token"]) >= 43
+    assert body["data"] == []
+    assert body["metadata"]["context"]["organizationID"] == ORGANIZATION
+
+
+async def test_over_tls_every_client_gets_https(app: object, statements: ScriptedStatements) -> None:
+    statements.answer("SELECT * FROM s;", ScriptedStream())
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),  # type: ignore[arg-type]
+        base_url="https://headrace",
+        headers={"Authorization": "Bearer good-token", "User-Agent": "OpenAPI-Generator/1.0.0/python"},
+    ) as http:
+        answer = await http.post("/v2/statements", json={"statement": "SELECT * FROM s;"})
+    assert answer.json()["metadata"]["dataplaneRequest"]["uri"].startswith("https://headrace/v2/statements/")
+
+
+async def test_a_message_of_a_result_is_passed_on(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("X", ResultSet(message="it exists already"))
+    assert (await submit(http, "X"))["message"] == "it exists already"
+
+
+async def test_a_lone_surrogate_in_a_cell_does_not_break_the_answer(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("X", result([("c", VARCHAR)], [("\ud800",)]))
+    answer = await http.post("/v2/statements", json={"statement": "X"})
+    assert "\\ud800" in answer.text

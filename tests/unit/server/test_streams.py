@@ -1,0 +1,246 @@
+"""The data plane over a real websocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.server.dataplane.frames import PYTHON_FRAME_BYTES_MAX
+from tests.unit.server.scripted import ScriptedStatements, ScriptedStream, serving
+
+GO, PYTHON, OWN = "Go-http-client/1.1", "Python/3.11 websockets/14.0", "headrace/0.1.0"
+FAILURE = ExternalError(SqlState.STORE_NOT_READY, "the broker does not answer")
+
+
+async def offer(address: str, statements: ScriptedStatements, stream: ScriptedStream) -> dict[str, str]:
+    statements.answer("SELECT", stream)
+    async with httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.post(
+            f"http://{address}/v2/statements",
+            json={"statement": "SELECT"},
+            headers={"Authorization": "Bearer good-token"},
+        )
+    request: dict[str, str] = answer.json()["metadata"]["dataplaneRequest"]
+    return request
+
+
+@asynccontextmanager
+async def opened(
+    address: str, statements: ScriptedStatements, stream: ScriptedStream, *, agent: str = GO
+) -> AsyncIterator[ClientConnection]:
+    request = await offer(address, statements, stream)
+    uri = request["uri"].replace("http:", "ws:")
+    async with connect(uri, user_agent_header=agent, proxy=None, max_size=None) as socket:
+        await socket.send(json.dumps({"type": "auth", "accessToken": request["token"], "sessionId": ""}))
+        yield socket
+
+
+async def frame(socket: ClientConnection) -> dict[str, object]:
+    body: dict[str, object] = json.loads(await asyncio.wait_for(socket.recv(), 5))
+    return body
+
+
+async def test_metadata_comes_once_the_query_runs_and_then_one_row_a_frame(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    async with opened(address, statements, stream) as socket:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(socket.recv(), 0.1)
+        stream.running.set()
+        assert await frame(socket) == {
+            "type": "metadata",
+            "headers": {},
+            "columns": [
+                {"name": "id", "type": "BIGINT", "nullable": False},
+                {"name": "name", "type": "VARCHAR", "nullable": True},
+            ],
+        }
+        await stream.put(["1", "a"], ["2", None])
+        assert await frame(socket) == {"type": "data", "headers": {}, "data": ["1", "a"]}
+        assert await frame(socket) == {"type": "data", "headers": {}, "data": ["2", None]}
+
+
+async def test_closing_the_socket_ends_the_query(address: str, statements: ScriptedStatements) -> None:
+    stream = ScriptedStream()
+    async with opened(address, statements, stream):
+        pass
+    await asyncio.wait_for(stream.closed.wait(), 5)
+
+
+async def test_a_lost_connection_ends_the_query(address: str, statements: ScriptedStatements) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    async with opened(address, statements, stream) as socket:
+        await frame(socket)
+        socket.transport.abort()
+        await asyncio.wait_for(stream.closed.wait(), 5)
+
+
+@pytest.mark.parametrize("before_metadata", [True, False])
+@pytest.mark.parametrize("agent", [GO, PYTHON])
+async def test_an_error_has_the_keys_that_the_client_reads(
+    address: str, statements: ScriptedStatements, agent: str, *, before_metadata: bool
+) -> None:
+    stream = ScriptedStream()
+    async with opened(address, statements, stream, agent=agent) as socket:
+        if before_metadata:
+            stream.refusal = FAILURE
+            stream.running.set()
+        else:
+            stream.running.set()
+            assert (await frame(socket))["type"] == "metadata"
+            await stream.finish(FAILURE)
+        told = await frame(socket)
+        common = {"type": "error", "headers": {}, "message": FAILURE.message}
+        if agent == PYTHON:
+            assert told == {**common, "sql_code": "3E001"}
+        else:
+            nested = {"message": FAILURE.message, "sqlCode": "3E001"}
+            assert told == {**common, "sqlCode": "3E001", "error": nested}
+        with pytest.raises(ConnectionClosed):
+            await frame(socket)
+    assert stream.closed.is_set()
+
+
+async def test_the_end_is_a_normal_close_for_our_own_clients(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    async with opened(address, statements, stream, agent=OWN) as socket:
+        await frame(socket)
+        await stream.finish()
+        with pytest.raises(ConnectionClosed) as closed:
+            await frame(socket)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+
+
+async def test_the_end_is_an_error_for_clients_that_would_wait_for_ever(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    async with opened(address, statements, stream, agent=PYTHON) as socket:
+        await frame(socket)
+        await stream.finish()
+        assert (await frame(socket))["sql_code"] == "02000"
+
+
+async def test_a_row_that_python_cannot_take_is_an_error_it_can_read(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    async with opened(address, statements, stream, agent=PYTHON) as socket:
+        await frame(socket)
+        await stream.put(["1", "x" * PYTHON_FRAME_BYTES_MAX])
+        assert (await frame(socket))["sql_code"] == "53000"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        '{"type": "auth", "accessToken": "wrong"}',
+        '{"type": "auth"}',
+        '{"type": "hello", "accessToken": "wrong"}',
+        "not json",
+        "[]",
+    ],
+)
+async def test_a_stream_without_its_ticket_is_refused(
+    address: str, statements: ScriptedStatements, first: str
+) -> None:
+    request = await offer(address, statements, ScriptedStream())
+    async with connect(request["uri"].replace("http:", "ws:"), proxy=None, user_agent_header=GO) as socket:
+        await socket.send(first)
+        assert (await frame(socket))["sqlCode"] == "42501"
+        with pytest.raises(ConnectionClosed) as closed:
+            await frame(socket)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1008
+
+
+async def test_a_ticket_is_good_once_and_for_its_own_statement(
+    address: str, statements: ScriptedStatements
+) -> None:
+    first, second = ScriptedStream(), ScriptedStream()
+    one, two = await offer(address, statements, first), await offer(address, statements, second)
+    first.running.set()
+
+    async def present(uri: str, token: str) -> dict[str, object]:
+        async with connect(uri.replace("http:", "ws:"), proxy=None, user_agent_header=GO) as socket:
+            await socket.send(json.dumps({"type": "auth", "accessToken": token}))
+            return await frame(socket)
+
+    assert (await present(two["uri"], one["token"]))["type"] == "error"
+    assert (await present(one["uri"], one["token"]))["type"] == "metadata"
+    assert (await present(one["uri"], one["token"]))["type"] == "error"
+
+
+async def test_a_query_whose_reader_never_comes_is_ended(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    request = await offer(address, statements, stream)
+    await asyncio.wait_for(stream.closed.wait(), 5)
+    async with connect(request["uri"].replace("http:", "ws:"), proxy=None, user_agent_header=GO) as socket:
+        await socket.send(json.dumps({"type": "auth", "accessToken": request["token"]}))
+        assert (await frame(socket))["type"] == "error"
+
+
+async def test_a_slow_reader_holds_the_query_and_loses_nothing(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    request = await offer(address, statements, stream)
+    uri = request["uri"].replace("http:", "ws:")
+    produced = 0
+
+    async def produce() -> None:
+        nonlocal produced
+        while produced < 400:
+            await stream.put(*([str(produced), "x" * 1000] for _ in range(100)))
+            produced += 1
+
+    async with connect(uri, user_agent_header=GO, proxy=None, max_queue=1) as socket:
+        await socket.send(json.dumps({"type": "auth", "accessToken": request["token"]}))
+        await frame(socket)
+        producing = asyncio.create_task(produce())
+        await asyncio.sleep(1)
+        # 40 MB are waiting to be sent; what the kernel and two small buffers hold is on its way.
+        held = produced
+        assert held < 200
+        await asyncio.sleep(0.3)
+        assert produced == held
+        seen = [int(json.loads(await socket.recv())["data"][0]) for _ in range(400 * 100)]
+        await producing
+        assert seen == [batch for batch in range(400) for _ in range(100)]
+
+
+@pytest.mark.parametrize("error", [None, UserError(SqlState.CANCELLED, "the query was terminated")])
+async def test_shutting_down_ends_streams_and_their_queries(
+    app: FastAPI, port: int, statements: ScriptedStatements, error: HeadraceError | None
+) -> None:
+    read, unread = ScriptedStream(), ScriptedStream()
+    read.running.set()
+    async with serving(app, port), opened(f"127.0.0.1:{port}", statements, read) as socket:
+        await frame(socket)
+        await offer(f"127.0.0.1:{port}", statements, unread)
+        if error:
+            await read.finish(error)
+            assert (await frame(socket))["sqlCode"] == "57000"
+    await asyncio.wait_for(read.closed.wait(), 5)
+    await asyncio.wait_for(unread.closed.wait(), 5)

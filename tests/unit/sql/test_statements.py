@@ -1,0 +1,204 @@
+"""Every statement: what it reads to, and that its canonical text reads to the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.names import Identifier, QualifiedName
+from headrace.core.types import VARCHAR, Array, Struct, parse_type
+from headrace.sql import parse
+from headrace.sql.ast import Statement
+from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
+from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
+from headrace.sql.statements.entity import (
+    CreateEntity,
+    DescribeEntity,
+    DropEntity,
+    InsertIntoEntity,
+    ListEntities,
+    PrintEntity,
+)
+from headrace.sql.statements.organization import ListOrganizations
+from headrace.sql.statements.query import (
+    DescribeQuery,
+    Explain,
+    InsertInto,
+    ListQueries,
+    RestartQuery,
+    SelectStatement,
+    TerminateQuery,
+)
+from headrace.sql.statements.relation import (
+    CreateRelation,
+    CreateRelationAs,
+    DescribeRelation,
+    DropRelation,
+    ListRelations,
+)
+from headrace.sql.statements.role import ListRoles
+from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
+from headrace.sql.statements.session import Use
+from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores
+
+QUERY_ID = "0b7c1a2b-0e5d-4c6e-9b12-1e5d0000000f"
+
+STATEMENTS = [
+    ("create store lake with ('type' = KAFKA, 'uris' = 'a:9092')", CreateStore),
+    ("CREATE STORE IF NOT EXISTS \"Lake 东\" WITH ('type' = 'KAFKA')", CreateStore),
+    ("DROP STORE lake", DropStore),
+    ("DESCRIBE STORE lake", DescribeStore),
+    ("LIST STORES", ListStores),
+    ("SHOW STORES", ListStores),
+    ("CREATE ENTITY rides IN STORE lake WITH ('kafka.partitions' = 3)", CreateEntity),
+    ('CREATE ENTITY "a"."b"."c"."D"', CreateEntity),
+    ("DROP ENTITY rides IN STORE lake", DropEntity),
+    ("DESCRIBE ENTITY rides", DescribeEntity),
+    ("LIST ENTITIES", ListEntities),
+    ('LIST ENTITIES IN "shop"."public" IN STORE lake', ListEntities),
+    ("LIST ENTITIES IN STORE lake", ListEntities),
+    ('LIST ENTITIES IN "store"', ListEntities),
+    ("PRINT ENTITY rides IN STORE lake WITH ('from_beginning')", PrintEntity),
+    (
+        "INSERT INTO ENTITY rides IN STORE lake VALUE('{\"a\": \"it''s\"}') WITH ('key' = 'k')",
+        InsertIntoEntity,
+    ),
+    ("CREATE DATABASE IF NOT EXISTS city", CreateDatabase),
+    ("DROP DATABASE city", DropDatabase),
+    ("DESCRIBE DATABASE city", DescribeDatabase),
+    ("LIST DATABASES", ListDatabases),
+    ('CREATE SCHEMA "s" IN DATABASE "d"', CreateSchema),
+    ("CREATE SCHEMA d.s", CreateSchema),
+    ("DROP SCHEMA d.s", DropSchema),
+    ("DESCRIBE SCHEMA s", DescribeSchema),
+    ("LIST SCHEMAS", ListSchemas),
+    ("SHOW SCHEMAS IN DATABASE d", ListSchemas),
+    ("USE DATABASE d", Use),
+    ("USE SCHEMA d.s", Use),
+    (f"USE ORGANIZATION {QUERY_ID}", Use),
+    ("USE COMPUTE_POOL main", Use),
+    ("CREATE STREAM s (a BIGINT, `B c` VARCHAR NOT NULL) WITH ('value.format' = json)", CreateRelation),
+    ("CREATE CHANGELOG c (a BIGINT, b INT, PRIMARY KEY (b, a)) WITH ('topic' = 't')", CreateRelation),
+    ("CREATE STREAM s WITH ('value.format' = AVRO)", CreateRelation),
+    ("CREATE TABLE IF NOT EXISTS t (a DECIMAL(4, 2)) WITH ('store' = 'pg')", CreateRelation),
+    ("CREATE STREAM a.b.s WITH ('topic' = 't') AS SELECT * FROM r", CreateRelationAs),
+    ("CREATE MATERIALIZED VIEW IF NOT EXISTS m AS SELECT a FROM r", CreateRelationAs),
+    ("create changelog c as select a, max(b) as b from r group by a", CreateRelationAs),
+    ("CREATE TABLE t AS SELECT a FROM r WHERE a = 1 WITH ('store' = 'pg')", CreateRelationAs),
+    ('DROP Relation "a"."b"."c"', DropRelation),
+    ("DROP MATERIALIZED VIEW m", DropRelation),
+    ("DESCRIBE RELATION a.b.c", DescribeRelation),
+    ("DESCRIBE RELATION COLUMNS a.b.c", DescribeRelation),
+    ("DESCRIBE RELATION columns", DescribeRelation),
+    ("DESCRIBE CHANGELOG c", DescribeRelation),
+    ("LIST RELATIONS", ListRelations),
+    ("SHOW RELATIONS IN SCHEMA d.s", ListRelations),
+    ("LIST MATERIALIZED VIEWS", ListRelations),
+    ("LIST STREAMS", ListRelations),
+    ("INSERT INTO d.s.r WITH ('kafka.producer.linger.ms' = '100') SELECT a FROM x", InsertInto),
+    ('INSERT INTO "entity" SELECT a FROM x', InsertInto),
+    ("SELECT 1 AS one", SelectStatement),
+    ("WITH x AS (SELECT 1 AS a) SELECT a FROM x", SelectStatement),
+    ("LIST QUERIES", ListQueries),
+    (f"DESCRIBE QUERY {QUERY_ID}", DescribeQuery),
+    (f"DESCRIBE QUERY HISTORY {QUERY_ID}", DescribeQuery),
+    ("DESCRIBE QUERY METRICS my_query", DescribeQuery),
+    ("DESCRIBE QUERY state", DescribeQuery),
+    (f"TERMINATE QUERY {QUERY_ID.upper()}", TerminateQuery),
+    ('TERMINATE QUERY "My query"', TerminateQuery),
+    (f"RESTART QUERY {QUERY_ID}", RestartQuery),
+    ("EXPLAIN SELECT a FROM r", Explain),
+    ("EXPLAIN VERBOSE INSERT INTO r SELECT a FROM x", Explain),
+    ("DESCRIBE CREATE STREAM s AS SELECT a FROM r", Explain),
+    ("LIST COMPUTE_POOLS", ListComputePools),
+    ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
+    ("LIST ORGANIZATIONS", ListOrganizations),
+    ("LIST ROLES", ListRoles),
+]
+
+
+def read(text: str) -> Statement:
+    [statement] = parse(text)
+    return statement
+
+
+@pytest.mark.parametrize(("text", "kind"), STATEMENTS, ids=[text for text, _ in STATEMENTS])
+def test_a_statement_reads_and_its_canonical_text_reads_to_the_same(text: str, kind: type[Statement]) -> None:
+    statement = read(text)
+    assert type(statement) is kind
+    assert (statement.span.start, statement.span.end, statement.text) == (0, len(text), text)
+    again = read(statement.sql())
+    assert again == statement
+    assert again.sql() == statement.sql()
+
+
+def test_every_statement_with_a_grammar_is_tested() -> None:
+    def leaves(kind: type[Statement]) -> set[type[Statement]]:
+        return {kind, *(leaf for sub in kind.__subclasses__() for leaf in leaves(sub))}
+
+    kinds = {leaf for kind in Statement.__subclasses__() for leaf in leaves(kind)}
+    assert {kind for kind in kinds if kind.__module__.startswith("headrace")} == {
+        kind for _, kind in STATEMENTS
+    }
+
+
+def test_text_without_statements_gives_none() -> None:
+    assert parse("") == []
+    assert parse(" \n; ; -- nothing\n/* ; */ ;") == []
+
+
+def test_a_batch_keeps_the_places_of_its_statements() -> None:
+    text = "-- first\nLIST STORES;\n\n  LIST 'x';"
+    with pytest.raises(Exception, match="after LIST") as caught:
+        parse(text)
+    assert caught.value.span.line == 4  # type: ignore[attr-defined]
+    first, second = parse("LIST STORES;\n LIST ROLES")
+    assert (first.text, second.text) == ("LIST STORES", "LIST ROLES")
+    assert (second.span.start, second.span.line, second.span.column) == (14, 2, 2)
+
+
+def test_the_fields_of_a_definition() -> None:
+    statement = read(
+        """CREATE CHANGELOG City."Riders" ( -- the people
+             "time" VARCHAR NOT NULL, /* nested */ "data" STRUCT< "User-Agent" ARRAY<VARCHAR>, Zip INT >,
+             PRIMARY KEY("time") ) WITH ('topic' = t, 'timestamp' = "time", 'x' = -5, 'y' = true, 'z')"""
+    )
+    assert isinstance(statement, CreateRelation)
+    assert statement.kind == "CHANGELOG"
+    assert statement.name == QualifiedName((Identifier("city"), Identifier("Riders")))
+    time, data = statement.columns
+    assert (time.name.name, time.type, time.nullable) == ("time", VARCHAR, False)
+    assert data.type == Struct((("User-Agent", Array(VARCHAR)), ("zip", parse_type("INTEGER"))))
+    assert statement.primary_key == (Identifier("time"),)
+    assert statement.properties.items() == [
+        ("topic", "t"),
+        ("timestamp", "time"),
+        ("x", "-5"),
+        ("y", "true"),
+        ("z", None),
+    ]
+    place = statement.properties.span("y")
+    assert place is not None
+    assert place.line == 3
+
+
+def test_query_properties_and_partitioning_follow_the_query() -> None:
+    statement = read(
+        "INSERT INTO r SELECT a FROM x PARTITION BY a, \"B\" QUERY WITH ('query.name' = My_Query)"
+    )
+    assert isinstance(statement, InsertInto)
+    assert statement.select.partition_by == (Identifier("a"), Identifier("B"))
+    assert statement.select.query_properties.get("query.name") == "My_Query"
+
+
+def test_an_explained_statement_has_its_own_place() -> None:
+    statement = read("EXPLAIN VERBOSE SELECT a FROM r")
+    assert isinstance(statement, Explain)
+    assert statement.verbose
+    assert statement.statement.text == "SELECT a FROM r"
+    assert statement.statement.span.start == 16
+
+
+def test_a_query_reference_is_folded_unless_quoted() -> None:
+    assert read(f"TERMINATE QUERY {QUERY_ID.upper()}") == read(f"TERMINATE QUERY '{QUERY_ID}'")
+    assert read("TERMINATE QUERY Mine") == read('TERMINATE QUERY "mine"')
+    assert read("TERMINATE QUERY Mine") != read('TERMINATE QUERY "Mine"')

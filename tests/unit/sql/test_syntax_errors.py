@@ -1,0 +1,183 @@
+"""Errors: what they say and the place that they point at (marked ‸ before and after it)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.sql import parse
+from headrace.sql.diagnostics import diagnose
+
+MARK = "‸"
+SYNTAX = [
+    ("SELECT a ‸FORM‸ t", "expected a clause such as FROM, found 'FORM'"),
+    ("SELECT a FROM orders ‸)‸", "expected ',', a clause or the end of the query, found ')'"),
+    ("SELECT * ‸FORM‸ t", "expected ',', a clause or the end of the query, found 'FORM'"),
+    ("SELECT a FROM t ‸WEHRE‸ b = 1", "expected a clause such as WHERE, found 'WEHRE'"),
+    ("SELECT a, ‸FROM‸ t", "expected an expression after ',', found 'FROM'"),
+    ("SELECT ‸FROM‸ t", "expected an expression, found 'FROM'"),
+    ("SELECT a FROM t WHERE‸‸", "expected an expression, found the end of the statement"),
+    ("SELECT a FROM t WHERE x =‸‸", "expected an expression, found the end of the statement"),
+    ("SELECT a FROM t JOIN b‸‸", "expected ON and the join's condition, found the end of the statement"),
+    ("SELECT f(a ‸FROM‸ t", "expected ',' or ')' in the arguments of f, found 'FROM'"),
+    ("SELECT a FROM t LIMIT ‸'x'‸", "expected a whole number after LIMIT, found a string"),
+    ("SELECT a FROM t WHERE a BETWEEN 1 ‸2‸", "expected AND and the upper bound, found '2'"),
+    ("SELECT CASE WHEN a ‸1‸ END FROM t", "expected THEN, found '1'"),
+    ("SELECT a IS ‸5‸ FROM t", "expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS, found '5'"),
+    ("SELECT a -> ‸FROM‸ t", "expected the name of a field after '->', found 'FROM'"),
+    ("SELECT ‸5‸abc FROM t", "expected a number, found '5abc'"),
+    ("SELECT a AS ‸'b'‸ FROM t", "expected a name after AS, found a string"),
+    ("SELECT * FROM TUMBLE(t, ‸5‸ MINUTES)", "expected SIZE and a time span such as 5 MINUTES, found '5'"),
+    ("SELECT * FROM TUMBLE(t, SIZE ‸0‸ MINUTES)", "expected a time span longer than zero, found '0'"),
+    ("SELECT CAST(a AS ‸STRUCT<x FOO>‸) FROM t", "unknown data type FOO"),
+    ("LIST STORES;\n  SELECT a\n FROM t ‸)‸", "expected ',', a clause or the end of the query, found ')'"),
+    ("CREATE STREAM s (a ‸FOO‸) WITH ('a'='b')", "unknown data type FOO"),
+    ("CREATE STREAM s (a INT, ‸A‸ INT) WITH ('a'='b')", "the column a is given twice"),
+    (
+        "CREATE STREAM s (a INT ‸b‸ INT) WITH ('a'='b')",
+        "expected NOT NULL, ',' or ')' after a column, found 'b'",
+    ),
+    ("CREATE STREAM s‸‸", "expected columns in parentheses, WITH or AS, found the end of the statement"),
+    ("CREATE STORE s WITH (‸type‸ = KAFKA)", "expected a property name in single quotes, found 'type'"),
+    (
+        "CREATE STORE s WITH ('type' = KAFKA‸‸",
+        "expected ',' or ')' after a property, found the end of the statement",
+    ),
+    ("CREATE STORE s WITH ('a' = 1, ‸'a' = 2‸)", "the property 'a' is given twice"),
+    ("CREATE STORE ‸'s'‸ WITH ('a' = 1)", "expected the name of the store, found a string"),
+    ("SELECT ‸'‸abc", "expected ' at the end of the string that begins here, found the end of the text"),
+    ('SELECT ‸"‸abc', 'expected " at the end of the quoted name that begins here, found the end of the text'),
+    ("SELECT a ‸/‸* b", "expected */ at the end of the comment that begins here, found the end of the text"),
+    ("SELECT a‸@‸b FROM t", "unexpected character '@'"),
+    ("SELECT a ‸|‸ b FROM t", "unexpected character '|'"),
+    ("LIST STORES ‸foo‸", "expected the end of the statement, found 'foo'"),
+    ("‸FROBNICATE‸ x", "expected a statement, found 'FROBNICATE'"),
+    ("‸a‸ + b", "expected a statement, found 'a'"),
+    ("INSERT INTO ENTITY e ‸VALUES‸('{}')", "expected VALUE, found 'VALUES'"),
+    ("CREATE TABLE t (a INT) WITH ('a'='b') ‸AS‸ SELECT 1", "expected the end of the statement, found 'AS'"),
+    ("USE DATABASE ‸a.b‸", "expected the name of the database of at most 1 parts, found 2: a.b"),
+]
+NOT_SUPPORTED = [
+    ("DROP STREAM ‸IF EXISTS‸ s", "IF EXISTS"),
+    ("‸BEGIN APPLICATION‸ x SELECT 1; SELECT 2; END APPLICATION;", "APPLICATION"),
+    ("SELECT a FROM t ‸MATCH_RECOGNIZE‸ (PARTITION BY x ORDER BY y)", "MATCH_RECOGNIZE"),
+    ("‸CREATE SECRET‸ x WITH ('a' = 1)", "CREATE SECRET"),
+    ("‸GRANT‸ USAGE ON SCHEMA a.b TO ROLE r", "GRANT"),
+    ("‸ALTER RELATION‸ \"mv\" SET description = 'x'", "ALTER RELATION"),
+    ("‸CREATE SECURITY INTEGRATION‸ x", "CREATE SECURITY INTEGRATION"),
+    ("‸LIST API_TOKENS‸", "LIST API_TOKENS"),
+    ("INSERT INTO t ‸VALUES‸ (1)", "INSERT INTO … VALUES"),
+    ("SELECT a FROM t ‸INTERSECT‸ SELECT b FROM t", "INTERSECT"),
+    ("SELECT a FROM t‸,‸ b", "a list of sources after FROM"),
+    ("SELECT a FROM t JOIN b ‸USING‸ (c)", "JOIN … USING"),
+    ("SELECT ‸a < < 2‸ FROM t", "BITWISE LEFT SHIFT"),
+    ("SELECT sum(a) OVER w ‸FROM‸ t", "a named window"),
+]
+
+
+def refused(marked: str) -> tuple[str, UserError, tuple[int, int]]:
+    before, inside, after = marked.split(MARK)
+    text = before + inside + after
+    with pytest.raises(UserError) as caught:
+        parse(text)
+    return text, caught.value, (len(before), len(before) + len(inside))
+
+
+@pytest.mark.parametrize(("marked", "message"), SYNTAX, ids=[marked for marked, _ in SYNTAX])
+def test_a_syntax_error_says_what_was_expected_and_points_at_what_was_found(
+    marked: str, message: str
+) -> None:
+    text, error, place = refused(marked)
+    assert error.message == message
+    assert error.state is SqlState.SYNTAX_ERROR
+    assert error.span is not None
+    assert (error.span.start, error.span.end) == place
+    assert error.span.line == text.count("\n", 0, place[0]) + 1
+    assert error.span.column == place[0] - (text.rfind("\n", 0, place[0]) + 1) + 1
+
+
+@pytest.mark.parametrize(("marked", "what"), NOT_SUPPORTED, ids=[marked for marked, _ in NOT_SUPPORTED])
+def test_what_the_language_has_and_we_do_not_is_named(marked: str, what: str) -> None:
+    _, error, place = refused(marked)
+    assert error.state is SqlState.FEATURE_NOT_SUPPORTED
+    assert error.message == f"{what} is not supported yet"
+    assert error.span is not None
+    assert (error.span.start, error.span.end) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SELECT * FORM t", "Did you mean FROM?"),
+        ("CREATE OR REPLACE STREAM s (a INT) WITH ('a'='b')", "IF NOT EXISTS"),
+        ("CREATE STREM x", "CREATE STREAM"),
+        ("LSIT STORES", "LIST STORES"),
+        ("SELCT a FROM b", "SELECT"),
+        ("CREATE STORE s WITH (type = KAFKA)", "'type' = value"),
+        ("SELECT a FORM t", "FROM"),
+    ],
+)
+def test_a_hint_names_the_nearest_right_text(text: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse(text)
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("text", ["SELECT " + "(" * 5000 + "1" + ")" * 5000, "SELECT " + "NOT " * 5000 + "a"])
+def test_nesting_without_end_is_an_error_of_the_user(text: str) -> None:
+    with pytest.raises(UserError, match="nested too deeply"):
+        parse(text)
+
+
+def test_a_long_chain_of_operators_is_not_nesting() -> None:
+    [statement] = parse("SELECT " + " + ".join(["a"] * 3000) + " AS x FROM t")
+    assert statement.sql().count("+") == 2999
+
+
+def test_a_name_may_be_too_long() -> None:
+    with pytest.raises(UserError) as caught:
+        parse(f"SELECT {'a' * 300} FROM t")
+    assert caught.value.state is SqlState.NAME_TOO_LONG
+    assert caught.value.span is not None
+
+
+def test_the_content_of_a_string_is_not_told() -> None:
+    with pytest.raises(UserError) as caught:
+        parse("CREATE STORE s WITH ('kafka.sasl.password' 'hunter2')")
+    assert caught.value.message == "expected ',' or ')' after a property, found a string"
+    [statement] = parse("CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2')")
+    assert "hunter2" not in repr(statement)
+
+
+def test_an_unknown_key_column_is_named() -> None:
+    with pytest.raises(UserError, match="PRIMARY KEY names c") as caught:
+        parse("CREATE CHANGELOG x (a INT, PRIMARY KEY (c)) WITH ('a' = 'b')")
+    assert caught.value.state is SqlState.UNDEFINED_COLUMN
+
+
+def test_an_error_is_shown_under_its_line() -> None:
+    text = "LIST STORES;\nSELECT a\tFORM t"
+    with pytest.raises(UserError) as caught:
+        parse(text)
+    assert diagnose(text, caught.value) == (
+        "error[42601]: expected a clause such as FROM, found 'FORM'\n"
+        "  2 | SELECT a FORM t\n"
+        "    |          ^^^^\n"
+        "hint: Did you mean FROM?"
+    )
+
+
+def test_an_error_in_a_long_line_is_shown_with_its_surroundings() -> None:
+    text = "SELECT " + "a, " * 200 + "FROM t"
+    with pytest.raises(UserError) as caught:
+        parse(text)
+    shown = diagnose(text, caught.value).splitlines()
+    assert max(map(len, shown)) < 130
+    place = shown[2].index("^")
+    assert shown[1][place : place + 4] == "FROM"
+
+
+def test_an_error_without_a_place_is_only_its_words() -> None:
+    error = UserError(SqlState.STORE_NOT_FOUND, "the store 'x' does not exist", hint="LIST STORES.")
+    assert diagnose("DROP STORE x", error) == "error[3D006]: the store 'x' does not exist\nhint: LIST STORES."

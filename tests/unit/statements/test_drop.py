@@ -1,0 +1,117 @@
+"""DROP of a relation, over the real catalog and an engine whose drivers are not started."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import (
+    DesiredState,
+    Principal,
+    Query,
+    QueryKind,
+    QueryState,
+    Relation,
+    RelationKind,
+)
+from headrace.core.context import SessionContext
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.names import RelationName
+from headrace.core.schema import Column as SchemaColumn
+from headrace.core.schema import Schema
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT
+from headrace.engine.engine import Engine
+from headrace.planner.physical import Column
+from headrace.session import StatementService
+from headrace.statements.base import Services
+
+ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
+CONTEXT = SessionContext("", database="shop", schema="public")
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+TOTALS, OTHERS = RelationName("shop", "public", "totals"), RelationName("shop", "public", "others")
+
+
+class Shop:
+    """Two materialized views, and one terminated query that writes each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.catalog = Catalog.open(folder)
+        self.catalog.create_database("shop", "sysadmin")
+        settings = Settings(data_dir=folder)
+        self.engine = Engine(self.catalog, settings)
+        self.service = StatementService(Services(self.catalog, self.engine, settings))
+        self.views, self.writers = {}, {}
+        for name in (TOTALS, OTHERS):
+            self.views[name], self.writers[name] = str(uuid.uuid4()), str(uuid.uuid4())
+            self.add(name)
+
+    def add(self, name: RelationName) -> None:
+        self.engine.views.create(self.views[name], [Column(name="n", type="BIGINT")], [])
+        relation = Relation(
+            name=name,
+            kind=RelationKind.MATERIALIZED_VIEW,
+            schema=Schema((SchemaColumn("n", BIGINT),)),
+            owner="sysadmin",
+            created_at=NOW,
+            updated_at=NOW,
+            id=self.views[name],
+        )
+        self.catalog.create_relation(relation)
+        query = Query(
+            id=self.writers[name],
+            name=None,
+            version=1,
+            kind=QueryKind.INSERT_INTO,
+            sql="",
+            plan="{}",
+            sink=name,
+            sources=(),
+            compute_pool=self.catalog.default_compute_pool,
+            owner="sysadmin",
+            created_at=NOW,
+            updated_at=NOW,
+        )
+        self.catalog.create_query(query)
+        self.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+        self.catalog.record_query_state(query.id, QueryState.TERMINATED)
+        self.checkpoint(name).mkdir(parents=True)
+
+    def checkpoint(self, name: RelationName) -> Path:
+        return self.folder / "checkpoints" / self.writers[name]
+
+    async def execute(self, text: str) -> None:
+        await self.service.execute(text, principal=ADMINISTRATOR, context=CONTEXT)
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    shop = Shop(tmp_path)
+    yield shop
+    await shop.engine.stop()
+    shop.catalog.close()
+
+
+async def test_drop_removes_the_rows_and_the_checkpoints_of_the_queries_that_wrote_it(shop: Shop) -> None:
+    await shop.execute("DROP RELATION totals")
+    assert not shop.checkpoint(TOTALS).exists()
+    with pytest.raises(HeadraceError):
+        shop.engine.views.query(f'SELECT * FROM "{shop.views[TOTALS]}"')
+    assert shop.checkpoint(OTHERS).exists()
+    assert shop.engine.views.query(f'SELECT * FROM "{shop.views[OTHERS]}"')[1] == []
+
+
+async def test_a_refused_drop_leaves_everything(shop: Shop) -> None:
+    shop.catalog.request_restart(shop.writers[TOTALS])
+    with pytest.raises(UserError) as refusal:
+        await shop.execute("DROP RELATION totals")
+    assert refusal.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    assert shop.checkpoint(TOTALS).exists()
+    assert shop.engine.views.query(f'SELECT * FROM "{shop.views[TOTALS]}"')[1] == []

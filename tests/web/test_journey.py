@@ -1,0 +1,198 @@
+"""One journey through the web page, in a real Chromium against a real server and a real broker.
+
+Sign in, create a stream, watch rows arrive while they are produced, stop, read an error at its place, sign
+out. Screenshots of each step are left in pytest's temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_playwright
+
+from tests.harness.kafka import KafkaClient
+from tests.harness.process import HeadraceProcess
+
+pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LAUNCH_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# The first query of a session starts a JVM, on machines that do other things too.
+FIRST_ROWS_MS = 120_000
+STATEMENT_MS = 30_000
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """An empty page of a new browser; the test fails when a script of the page does."""
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    assert executable, f"this test needs one of {', '.join(BROWSERS)} on PATH: make browser installs it"
+    faults: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        # A refused request is logged by the browser itself; it is what the test provokes.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            faults.append(message.text)
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=LAUNCH_FLAGS)
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(STATEMENT_MS)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", note)
+        yield page
+        browser.close()
+    assert not faults, faults
+
+
+@pytest.fixture
+def snap(page: Page, tmp_path: Path) -> Callable[[str], None]:
+    """Saves what the page shows under a name."""
+
+    def save(name: str) -> None:
+        page.screenshot(path=tmp_path / f"{name}.png")
+
+    return save
+
+
+def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
+    page: Page,
+    snap: Callable[[str], None],
+    headrace_server: HeadraceProcess,
+    kafka: KafkaClient,
+    seed: str,
+) -> None:
+    store, stream, entity = f"web_store_{seed}", f"web_views_{seed}", f"web-views-{seed}"
+    kafka.create(entity)
+    kafka.produce(entity, [pageview(number) for number in range(3)])
+
+    page.goto(headrace_server.url.removesuffix("/").removesuffix("/v2") + "/")
+    sign_in(page, "not-a-token")
+    expect(page.get_by_role("alert")).to_contain_text("did not accept this token")
+    snap("1-refused")
+    sign_in(page, headrace_server.token)
+    expect(page.get_by_label("SQL editor")).to_be_visible()
+    snap("2-workspace")
+
+    create = f"""
+        CREATE DATABASE web_{seed};
+        USE DATABASE web_{seed};
+        CREATE STORE {store} WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}',
+          'kafka.sasl.hash_function' = NONE, 'tls.disabled' = TRUE);
+        CREATE STREAM {stream} (viewtime BIGINT, userid VARCHAR) WITH (
+          'store' = '{store}', 'topic' = '{entity}', 'value.format' = 'JSON');
+    """
+    run(page, create, keys="Control+Shift+Enter")
+    expect(page.get_by_role("tab")).to_have_count(4, timeout=STATEMENT_MS)
+    expect(run_state(page)).to_have_attribute("data-state", "done", timeout=STATEMENT_MS)
+    expect(page.get_by_test_id("context-database")).to_contain_text(f"web_{seed}")
+    explorer = page.get_by_role("complementary", name="Explorer")
+    expect(explorer.get_by_role("button", name=store)).to_be_visible()
+    snap("3-created")
+
+    run(page, f"SELECT * FROM {stream} WITH ('starting.position' = 'earliest');")
+    expect(run_state(page)).to_have_attribute("data-state", "streaming", timeout=FIRST_ROWS_MS)
+    grid = page.get_by_role("grid", name="Streaming rows")
+    expect(grid.get_by_text("User_2", exact=True)).to_be_visible(timeout=FIRST_ROWS_MS)
+    expect(grid.get_by_role("columnheader", name="viewtime BIGINT")).to_be_visible()
+    with producing(kafka, entity):
+        shown_before = rows_received(page)
+        page.wait_for_timeout(100)
+        wait_for_more_rows(page, than=shown_before)
+        snap("4-streaming")
+        wait_for_more_rows(page, than=rows_received(page))
+
+    page.keyboard.press("Escape")
+    expect(run_state(page)).to_have_attribute("data-state", "cancelled")
+    stopped_at = rows_received(page)
+    kafka.produce(entity, [pageview(number) for number in range(5)])
+    page.wait_for_timeout(2000)
+    assert rows_received(page) == stopped_at, "rows arrived after the query was stopped"
+    snap("5-stopped")
+
+    run(page, f"SELECT userid,\n  no_such_column\nFROM {stream};")
+    expect(run_state(page)).to_have_attribute("data-state", "failed", timeout=STATEMENT_MS)
+    alert = page.get_by_role("region", name="Results").get_by_role("alert")
+    expect(alert).to_contain_text(re.compile(r"SQLSTATE [0-9A-Z]{5}"))
+    expect(alert).to_contain_text("line 2, column 3")
+    expect(page.locator(".cm-lintRange-error")).to_have_text("no_such_column")
+    snap("6-error")
+
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API token")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0, "signing out must leave nothing behind"
+    snap("7-signed-out")
+
+
+def sign_in(page: Page, token: str) -> None:
+    page.get_by_label("API token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def run(page: Page, text: str, *, keys: str = "Control+Enter") -> None:
+    """Replaces the editor's text and runs it by keyboard."""
+    page.get_by_label("SQL editor").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(text)
+    page.keyboard.press(keys)
+
+
+def run_state(page: Page) -> Locator:
+    return page.get_by_test_id("run-state")
+
+
+def rows_received(page: Page) -> int:
+    figures = page.get_by_test_id("stream-figures").inner_text()
+    found = re.search(r"([\d,]+) rows?", figures)
+    assert found, figures
+    return int(found[1].replace(",", ""))
+
+
+def wait_for_more_rows(page: Page, *, than: int) -> None:
+    for _ in range(300):
+        if rows_received(page) > than:
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"no row arrived after the first {than} within 30 s, though records were produced")
+
+
+def pageview(number: int) -> tuple[str, str]:
+    value = {"viewtime": 1_790_000_000_000 + number, "userid": f"User_{number}"}
+    return f"User_{number}", json.dumps(value)
+
+
+class producing:  # noqa: N801 - reads as a verb: with producing(...)
+    """Writes a record every 50 ms until the block ends."""
+
+    def __init__(self, kafka: KafkaClient, entity: str) -> None:
+        self._kafka = kafka
+        self._entity = entity
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._produce)
+
+    def _produce(self) -> None:
+        number = 100
+        while not self._is_over.wait(0.05):
+            self._kafka.produce(self._entity, [pageview(number)])
+            number += 1
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join(30)

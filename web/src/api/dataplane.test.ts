@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { readFrame } from "./dataplane";
+
+const frame = (body: unknown) => readFrame(JSON.stringify(body));
+
+describe("readFrame", () => {
+  it("reads columns, rows and NULL", () => {
+    expect(frame({ type: "metadata", columns: [{ name: "id", type: "BIGINT", nullable: false }] })).toEqual({
+      kind: "columns",
+      columns: [{ name: "id", type: "BIGINT", nullable: false }],
+    });
+    expect(frame({ type: "data", headers: {}, data: ["1", null] })).toEqual({
+      kind: "row",
+      row: ["1", null],
+    });
+  });
+
+  it("reads an error in each of its forms", () => {
+    const forms = [
+      { type: "error", message: "no", sqlCode: "57014" },
+      { type: "error", message: "no", sql_code: "57014" },
+      { type: "error", error: { message: "no", sqlCode: "57014" } },
+    ];
+    for (const form of forms) {
+      expect(frame(form)).toMatchObject({ kind: "failure", failure: { sqlState: "57014", message: "no" } });
+    }
+  });
+
+  it("passes over what it does not know", () => {
+    expect(frame({ type: "heartbeat" })).toEqual({ kind: "unknown" });
+    expect(readFrame("not json")).toEqual({ kind: "unknown" });
+    expect(readFrame(new ArrayBuffer(2))).toEqual({ kind: "unknown" });
+  });
+});

@@ -1,0 +1,122 @@
+/** The data plane: one websocket for one streaming result. Closing it is what cancels the query. */
+
+import { broken, type Failure, readSqlFailure } from "./failures";
+import { asObject, type Column, type DataplaneRequest, type Row, readColumns, readRow } from "./wire";
+
+const NORMAL_CLOSURE = 1000;
+
+export interface StreamListener {
+  onColumns(columns: readonly Column[]): void;
+  onRow(row: Row): void;
+  /** Called once at most, and only when the stream was not closed from this side. */
+  onFailure(failure: Failure): void;
+  /** The server closed the stream in good order. */
+  onEnd(): void;
+}
+
+export interface Stream {
+  close(): void;
+}
+
+type Phase = "connecting" | "authenticating" | "flowing" | "closed";
+
+export type Frame =
+  | { readonly kind: "columns"; readonly columns: readonly Column[] }
+  | { readonly kind: "row"; readonly row: Row }
+  | { readonly kind: "failure"; readonly failure: Failure }
+  | { readonly kind: "unknown" };
+
+/** http becomes ws; a page loaded over TLS never asks for an unprotected socket, which a browser would refuse. */
+export function socketAddress(uri: string, isPageSecure: boolean): string {
+  const address = new URL(uri, document.baseURI);
+  const isSecure = isPageSecure || address.protocol === "https:" || address.protocol === "wss:";
+  return address.href.replace(/^[a-z]+:/i, isSecure ? "wss:" : "ws:");
+}
+
+export function readFrame(data: unknown): Frame {
+  const frame = asObject(parse(data));
+  switch (frame?.type) {
+    case "metadata":
+      return { kind: "columns", columns: readColumns(frame.columns) };
+    case "data":
+      return { kind: "row", row: readRow(frame.data) };
+    case "error": {
+      const nested = asObject(frame.error);
+      const message = frame.message ?? nested?.message;
+      const sqlState = frame.sqlCode ?? frame.sql_code ?? nested?.sqlCode;
+      return {
+        kind: "failure",
+        failure: readSqlFailure(
+          typeof sqlState === "string" ? sqlState : "XX000",
+          typeof message === "string" ? message : "",
+        ),
+      };
+    }
+    default:
+      return { kind: "unknown" };
+  }
+}
+
+function parse(data: unknown): unknown {
+  if (typeof data !== "string") return null;
+  try {
+    return JSON.parse(data);
+  } catch {
+    return null;
+  }
+}
+
+export function openStream(request: DataplaneRequest, listener: StreamListener): Stream {
+  const socket = new WebSocket(socketAddress(request.uri, location.protocol === "https:"));
+  let phase: Phase = "connecting";
+
+  function close(): void {
+    phase = "closed";
+    socket.close(NORMAL_CLOSURE);
+  }
+
+  function fail(failure: Failure): void {
+    close();
+    listener.onFailure(failure);
+  }
+
+  function receive(frame: Frame): void {
+    switch (frame.kind) {
+      case "columns":
+        phase = "flowing";
+        listener.onColumns(frame.columns);
+        break;
+      case "row":
+        if (phase === "flowing") listener.onRow(frame.row);
+        else fail(broken("The stream sent a row before its columns."));
+        break;
+      case "failure":
+        fail(frame.failure);
+        break;
+      case "unknown":
+        // Frames of later protocol versions are passed over.
+        break;
+    }
+  }
+
+  socket.onopen = () => {
+    if (phase !== "connecting") return;
+    phase = "authenticating";
+    socket.send(JSON.stringify({ type: "auth", accessToken: request.token, sessionId: "" }));
+  };
+  socket.onmessage = (event: MessageEvent<unknown>) => {
+    if (phase !== "closed") receive(readFrame(event.data));
+  };
+  socket.onclose = (event) => {
+    if (phase === "closed") return;
+    const hadRows = phase === "flowing";
+    phase = "closed";
+    if (event.code === NORMAL_CLOSURE) return listener.onEnd();
+    listener.onFailure(
+      hadRows
+        ? { ...broken("The connection to the stream was lost."), hint: "Run the statement again." }
+        : { ...broken("The stream could not be opened."), hint: "Check that the data plane can be reached." },
+    );
+  };
+  return { close };
+}

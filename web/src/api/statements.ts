@@ -1,0 +1,169 @@
+/** The control plane: submit a statement, poll it, gather its partitions. */
+
+import { away, broken, type ConnectionFailure, denied, RequestFailed, readSqlFailure } from "./failures";
+import {
+  asObject,
+  type Column,
+  type DataplaneRequest,
+  type Row,
+  readAnswer,
+  type StatementAnswer,
+  type StatementContext,
+  UnreadableAnswer,
+} from "./wire";
+
+const SUCCESS = "00000";
+const STILL_RUNNING = "03000";
+const POLL_INTERVAL_MS = 500;
+/** The server that serves this page also answers it. */
+const apiBase = () => new URL("/v2/", location.origin);
+/** Result sets are read partition by partition until this many rows are here. */
+export const RESULT_ROWS_MAX = 10_000;
+
+export interface ResultSet {
+  readonly kind: "result";
+  readonly columns: readonly Column[];
+  readonly rows: readonly Row[];
+  readonly isTruncated: boolean;
+  readonly message: string;
+  readonly context: StatementContext | null;
+}
+
+export interface StreamOffer {
+  readonly kind: "stream";
+  readonly request: DataplaneRequest;
+  readonly context: StatementContext | null;
+}
+
+export type Outcome = ResultSet | StreamOffer;
+
+export interface StatementRequest {
+  readonly statement: string;
+  readonly context: StatementContext;
+  readonly signal?: AbortSignal;
+}
+
+/** The one door to the server. Every method throws RequestFailed, or AbortError when its signal fires. */
+export class StatementClient {
+  readonly #base: URL;
+  readonly #token: string;
+  readonly #watchers = new Set<(failure: ConnectionFailure) => void>();
+
+  constructor(token: string, base: URL = apiBase()) {
+    this.#token = token;
+    this.#base = base;
+  }
+
+  /** Tells of a refused token or an absent server, whichever request found out. Returns how to stop that. */
+  watchConnection(watcher: (failure: ConnectionFailure) => void): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  /** Runs one request to its end and returns a result set, or the offer of a stream. */
+  async run({ statement, context, signal }: StatementRequest): Promise<Outcome> {
+    const form = new FormData();
+    const timezone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+    form.append("request", JSON.stringify({ statement, ...context, parameters: { timezone } }));
+    let answer = await this.#ask("statements", { method: "POST", body: form }, signal);
+    while (answer.sqlState === STILL_RUNNING) {
+      await pause(POLL_INTERVAL_MS, signal);
+      answer = await this.#ask(partitionPath(answer.statementId, 0), {}, signal);
+    }
+    if (answer.sqlState !== SUCCESS) {
+      throw new RequestFailed(readSqlFailure(answer.sqlState, answer.message));
+    }
+    return answer.dataplane === null ? this.#gather(answer, signal) : offerOf(answer, answer.dataplane);
+  }
+
+  async #gather(first: StatementAnswer, signal: AbortSignal | undefined): Promise<ResultSet> {
+    const rows = [...first.rows];
+    let partition = 1;
+    for (; partition < first.partitionCount && rows.length < RESULT_ROWS_MAX; partition++) {
+      const next = await this.#ask(partitionPath(first.statementId, partition), {}, signal);
+      rows.push(...next.rows);
+    }
+    return {
+      kind: "result",
+      columns: first.columns,
+      rows: rows.slice(0, RESULT_ROWS_MAX),
+      isTruncated: rows.length > RESULT_ROWS_MAX || partition < first.partitionCount,
+      message: first.message,
+      context: first.context,
+    };
+  }
+
+  async #ask(path: string, init: RequestInit, signal: AbortSignal | undefined): Promise<StatementAnswer> {
+    const response = await this.#send(path, init, signal);
+    const body: unknown = await response.json().catch(() => null);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, body));
+    try {
+      return readAnswer(body);
+    } catch (error) {
+      if (error instanceof UnreadableAnswer) throw new RequestFailed(broken(error.message));
+      throw error;
+    }
+  }
+
+  async #send(path: string, init: RequestInit, signal: AbortSignal | undefined): Promise<Response> {
+    const headers = { Authorization: `Bearer ${this.#token}` };
+    try {
+      return await fetch(new URL(path, this.#base), {
+        ...init,
+        headers,
+        credentials: "omit",
+        cache: "no-store",
+        signal: signal ?? null,
+      });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      throw this.#reported(away());
+    }
+  }
+
+  #reported(failure: ConnectionFailure): RequestFailed {
+    for (const watcher of this.#watchers) watcher(failure);
+    return new RequestFailed(failure);
+  }
+}
+
+/** Whether a server answers at all; needs no token. */
+export async function isServerThere(base: URL = apiBase()): Promise<boolean> {
+  try {
+    const response = await fetch(new URL("version", base), { credentials: "omit", cache: "no-store" });
+    return response.status < 500;
+  } catch {
+    return false;
+  }
+}
+
+function partitionPath(statementId: string, partition: number): string {
+  return `statements/${encodeURIComponent(statementId)}?partitionID=${partition}&timezone=UTC`;
+}
+
+function offerOf(answer: StatementAnswer, request: DataplaneRequest): StreamOffer {
+  if (request.requestType !== "streaming") {
+    throw new RequestFailed(
+      broken(`This page cannot read a data plane result of type "${request.requestType}".`),
+    );
+  }
+  return { kind: "stream", request, context: answer.context };
+}
+
+function failureOfStatus(status: number, body: unknown): ConnectionFailure {
+  const sent = asObject(body);
+  const message = typeof sent?.message === "string" ? sent.message : "";
+  if (status === 401 || status === 403) return denied(message);
+  if (status === 502 || status === 503 || status === 504) return away();
+  return broken(message || `The server answered with HTTP status ${status}.`);
+}
+
+function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new DOMException("The statement was stopped.", "AbortError"));
+    });
+  });
+}

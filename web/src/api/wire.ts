@@ -1,0 +1,118 @@
+/** The shapes of REST v2 answers, and the only place where untyped JSON becomes typed. */
+
+export type Cell = string | null;
+export type Row = readonly Cell[];
+
+export interface Column {
+  readonly name: string;
+  readonly type: string;
+  readonly nullable: boolean;
+}
+
+/** What a statement runs in. Field names are those of the request; an absent field is unset. */
+export interface StatementContext {
+  readonly organization?: string;
+  readonly role?: string;
+  readonly database?: string;
+  readonly schema?: string;
+  readonly store?: string;
+  readonly computePool?: string;
+}
+
+export interface DataplaneRequest {
+  readonly token: string;
+  readonly uri: string;
+  readonly statementId: string;
+  readonly requestType: string;
+}
+
+export interface StatementAnswer {
+  readonly sqlState: string;
+  readonly statementId: string;
+  readonly message: string;
+  readonly columns: readonly Column[];
+  readonly rows: readonly Row[];
+  readonly partitionCount: number;
+  readonly context: StatementContext | null;
+  readonly dataplane: DataplaneRequest | null;
+}
+
+export class UnreadableAnswer extends Error {}
+
+type Json = Readonly<Record<string, unknown>>;
+
+export function asObject(value: unknown): Json | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** A row as it came, with anything that is neither text nor null written out as JSON. */
+export function readRow(value: unknown): Row {
+  return list(value).map((cell) =>
+    cell === null || cell === undefined ? null : typeof cell === "string" ? cell : JSON.stringify(cell),
+  );
+}
+
+export function readColumns(value: unknown): readonly Column[] {
+  return list(value).map((entry) => {
+    const column = asObject(entry);
+    return { name: text(column?.name), type: text(column?.type), nullable: column?.nullable !== false };
+  });
+}
+
+const CONTEXT_FIELDS = [
+  ["organizationID", "organization"],
+  ["roleName", "role"],
+  ["databaseName", "database"],
+  ["schemaName", "schema"],
+  ["storeName", "store"],
+  ["computePoolName", "computePool"],
+] as const;
+
+function readContext(value: unknown): StatementContext | null {
+  const sent = asObject(value);
+  if (sent === null) return null;
+  const context: { -readonly [field in keyof StatementContext]: string } = {};
+  for (const [wireName, field] of CONTEXT_FIELDS) {
+    const name = text(sent[wireName]);
+    if (name !== "") context[field] = name;
+  }
+  return context;
+}
+
+function readDataplane(value: unknown): DataplaneRequest | null {
+  const sent = asObject(value);
+  if (sent === null) return null;
+  return {
+    token: text(sent.token),
+    uri: text(sent.uri),
+    statementId: text(sent.statementID),
+    requestType: text(sent.requestType),
+  };
+}
+
+/** Reads a 200 or 202 answer; throws UnreadableAnswer when it is not one. */
+export function readAnswer(body: unknown): StatementAnswer {
+  const answer = asObject(body);
+  if (answer === null || typeof answer.sqlState !== "string") {
+    throw new UnreadableAnswer("The answer is not a statement result: it has no sqlState.");
+  }
+  const metadata = asObject(answer.metadata);
+  return {
+    sqlState: answer.sqlState,
+    statementId: text(answer.statementID),
+    message: text(answer.message),
+    columns: readColumns(metadata?.columns),
+    rows: list(answer.data).map(readRow),
+    partitionCount: Math.max(1, list(metadata?.partitionInfo).length),
+    context: readContext(metadata?.context),
+    dataplane: readDataplane(metadata?.dataplaneRequest),
+  };
+}

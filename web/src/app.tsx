@@ -1,0 +1,56 @@
+import { useCallback, useEffect, useState } from "react";
+import { failureOf } from "./api/failures";
+import { StatementClient } from "./api/statements";
+import { forgetSession, keepToken, storedToken } from "./features/session/session";
+import { PROBE, type SignedIn, SignIn } from "./features/session/sign-in";
+import { Shell } from "./shell";
+
+type Session =
+  | { readonly kind: "checking"; readonly token: string }
+  | { readonly kind: "out"; readonly reason: string | null }
+  | { readonly kind: "in"; readonly session: SignedIn };
+
+function startingSession(): Session {
+  const token = storedToken();
+  return token === null ? { kind: "out", reason: null } : { kind: "checking", token };
+}
+
+export function App() {
+  const [state, setState] = useState<Session>(startingSession);
+
+  const signIn = useCallback((session: SignedIn) => {
+    keepToken(session.token);
+    setState({ kind: "in", session });
+  }, []);
+  const signOut = useCallback((reason: string | null) => {
+    forgetSession();
+    setState({ kind: "out", reason });
+  }, []);
+
+  useEffect(() => {
+    if (state.kind !== "checking") return;
+    const client = new StatementClient(state.token);
+    const controller = new AbortController();
+    client
+      .run({ statement: PROBE, context: {}, signal: controller.signal })
+      .then((answer) => signIn({ client, token: state.token, context: answer.context ?? {} }))
+      .catch((error: unknown) => {
+        if (controller.signal.aborted) return;
+        const failure = failureOf(error);
+        // A server that is away says nothing about the token: the page opens and waits for it.
+        if (failure.kind === "away")
+          setState({ kind: "in", session: { client, token: state.token, context: {} } });
+        else signOut(failure.kind === "denied" ? "The session has ended. Sign in again." : failure.message);
+      });
+    return () => controller.abort();
+  }, [state, signIn, signOut]);
+
+  switch (state.kind) {
+    case "checking":
+      return <p className="checking">Signing in…</p>;
+    case "out":
+      return <SignIn key={state.reason} reason={state.reason} onSignIn={signIn} />;
+    case "in":
+      return <Shell session={state.session} onSignOut={signOut} />;
+  }
+}

@@ -1,0 +1,110 @@
+import { useEffect, useMemo } from "react";
+import { quoteIdentifier, quotePath } from "../../sql/identifiers";
+import { Icon } from "../../ui/icons";
+import { Branch } from "./branch";
+import type { ExplorerProps } from "./explorer";
+import { type RelationItem, readNames, readRelations } from "./listing";
+import { Relation } from "./relation";
+import { Items, Section } from "./section";
+import { useListing } from "./use-listing";
+
+export function Databases(props: ExplorerProps) {
+  const { client, context, version } = props;
+  const listing = useListing<string>({
+    client,
+    context,
+    version,
+    statement: "LIST DATABASES;",
+    read: readNames,
+  });
+  return (
+    <Section title="Databases" count={listing.items?.length ?? null}>
+      <Items
+        listing={listing}
+        empty={
+          <>
+            Relations live in databases. Add one with <code>CREATE DATABASE</code>.
+          </>
+        }
+        keyOf={(database) => database}
+        render={(database) => (
+          <Branch label={database} icon={<Icon name="folder" />} startsOpen={database === context.database}>
+            {() => <Schemas {...props} database={database} />}
+          </Branch>
+        )}
+      />
+    </Section>
+  );
+}
+
+interface SchemasProps extends ExplorerProps {
+  readonly database: string;
+}
+
+function Schemas(props: SchemasProps) {
+  const { client, context, version, database } = props;
+  const listing = useListing<string>({
+    client,
+    context: { ...context, database },
+    version,
+    statement: `LIST SCHEMAS IN DATABASE ${quoteIdentifier(database)};`,
+    read: readNames,
+  });
+  return (
+    <Items
+      listing={listing}
+      empty="No schemas."
+      keyOf={(schema) => schema}
+      render={(schema) => (
+        <Branch label={schema} startsOpen={schema === (context.schema ?? "public")}>
+          {() => <Relations {...props} schema={schema} />}
+        </Branch>
+      )}
+    />
+  );
+}
+
+interface RelationsProps extends SchemasProps {
+  readonly schema: string;
+}
+
+/** Listed in the context of their schema, so that what the panel shows does not depend on the last USE. */
+function Relations(props: RelationsProps) {
+  const { client, context, version, database, schema, onNames } = props;
+  const all = useListing<RelationItem>({
+    client,
+    context: { ...context, database, schema },
+    version,
+    statement: "LIST RELATIONS;",
+    read: readRelations,
+  });
+  const listing = useMemo(() => {
+    const isHere = ({ path }: RelationItem) =>
+      (path.at(-2) ?? schema) === schema && (path.at(-3) ?? database) === database;
+    return { ...all, items: all.items?.filter(isHere) ?? null };
+  }, [all, database, schema]);
+
+  useEffect(() => {
+    if (listing.items !== null)
+      onNames(
+        database,
+        schema,
+        listing.items.map((relation) => relation.path.at(-1) ?? ""),
+      );
+  }, [listing, database, schema, onNames]);
+
+  return (
+    <Items
+      listing={listing}
+      empty={
+        <>
+          No relations yet. Add one with <code>CREATE STREAM</code>.
+        </>
+      }
+      keyOf={(relation) => quotePath(relation.path)}
+      render={(relation) => (
+        <Relation {...props} relation={relation} path={[database, schema, relation.path.at(-1) ?? ""]} />
+      )}
+    />
+  );
+}

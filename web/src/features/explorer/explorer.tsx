@@ -1,0 +1,55 @@
+import type { StatementClient } from "../../api/statements";
+import type { StatementContext } from "../../api/wire";
+import { Icon } from "../../ui/icons";
+import { Splitter } from "../../ui/splitter";
+import { Databases } from "./databases";
+import { Queries } from "./queries";
+import { Stores } from "./stores";
+
+export interface ExplorerProps {
+  readonly client: StatementClient;
+  readonly context: StatementContext;
+  readonly version: number;
+  readonly onRefresh: () => void;
+  /** Puts a statement into the editor. */
+  readonly onInsert: (statement: string) => void;
+  /** The relations of a schema, for the editor's completion. */
+  readonly onNames: (database: string, schema: string, relations: readonly string[]) => void;
+}
+
+interface ResizableProps extends ExplorerProps {
+  readonly width: number;
+  readonly onWidth: (width: number) => void;
+}
+
+export function Explorer({ width, onWidth, ...props }: ResizableProps) {
+  return (
+    <aside className="explorer" aria-label="Explorer">
+      <header className="explorer-head">
+        <span>Explorer</span>
+        <button
+          type="button"
+          className="ghost"
+          onClick={props.onRefresh}
+          aria-label="Refresh the explorer"
+          title="Refresh"
+        >
+          <Icon name="refresh" />
+        </button>
+      </header>
+      <div className="explorer-body">
+        <Stores {...props} />
+        <Databases {...props} />
+        <Queries {...props} />
+      </div>
+      <Splitter
+        label="Width of the explorer"
+        orientation="vertical"
+        size={width}
+        min={180}
+        max={520}
+        onResize={onWidth}
+      />
+    </aside>
+  );
+}

@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import type { ResultSet } from "../../api/statements";
+import { readEntities, readQueries, readRelations, readStores } from "./listing";
+
+const answer = (names: readonly string[], ...rows: readonly (string | null)[][]): ResultSet => ({
+  kind: "result",
+  columns: names.map((name) => ({ name, type: "VARCHAR", nullable: true })),
+  rows,
+  isTruncated: false,
+  message: "",
+  context: null,
+});
+
+describe("listings", () => {
+  it("find their columns by name, in any order and writing", () => {
+    expect(readStores(answer(["type", "STATE", "Name"], ["Kafka", "READY", "k"]))).toEqual([
+      { name: "k", type: "Kafka", state: "ready" },
+    ]);
+    expect(readQueries(answer(["id", "actual_state"], ["q1", "Running"]))).toMatchObject([
+      { id: "q1", name: "q1", state: "running" },
+    ]);
+  });
+
+  it("know a query without a name by the relation that it writes", () => {
+    const queries = readQueries(
+      answer(
+        ["ID", "Name", "Query"],
+        ["q1", null, "CREATE CHANGELOG shop.public.per_minute AS\nSELECT 1"],
+        ["q2", null, 'insert into "shop"."My Sink" SELECT 1'],
+        ["q3", null, "create materialized view if not exists best AS SELECT 1"],
+        ["q4", "named", "CREATE STREAM a AS SELECT 1"],
+        ["q5", null, "SELECT 1"],
+      ),
+    );
+    expect(queries.map((query) => query.name)).toEqual(["per_minute", "My Sink", "best", "named", "q5"]);
+  });
+
+  it("take the first column for a missing name", () => {
+    expect(readRelations(answer(["relation", "Type"], ["pageviews", "MATERIALIZED_VIEW"]))).toMatchObject([
+      { path: ["pageviews"], type: "materialized view" },
+    ]);
+  });
+
+  it("put the database and schema of a relation before its name", () => {
+    const columns = ["Name", "Type", "Database", "Schema"];
+    expect(readRelations(answer(columns, ["pageviews", "stream", "web", "public"]))[0]?.path).toEqual([
+      "web",
+      "public",
+      "pageviews",
+    ]);
+    expect(
+      readRelations(answer(columns, ['"web"."public"."s"', "stream", "web", "public"]))[0]?.path,
+    ).toEqual(["web", "public", "s"]);
+  });
+
+  it("read quoted names, and put entities below their parent", () => {
+    expect(
+      readEntities(answer(["Name", "IsLeaf"], ['"Orders.v2"', "true"], ["inner", "false"]), ["db"]),
+    ).toEqual([
+      { path: ["db", "Orders.v2"], isLeaf: true },
+      { path: ["db", "inner"], isLeaf: false },
+    ]);
+  });
+
+  it("put ended queries last", () => {
+    const queries = readQueries(
+      answer(["ID", "ActualState"], ["a", "terminated"], ["b", "errored"], ["c", "running"]),
+    );
+    expect(queries.map((query) => query.id)).toEqual(["b", "c", "a"]);
+  });
+});

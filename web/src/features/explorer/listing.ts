@@ -1,0 +1,122 @@
+/** What the side panel lists, read from the answers of LIST statements by column name. */
+
+import type { ResultSet } from "../../api/statements";
+import { readPath } from "../../sql/identifiers";
+
+export interface StoreItem {
+  readonly name: string;
+  readonly type: string;
+  readonly state: string;
+}
+
+export interface EntityItem {
+  readonly path: readonly string[];
+  readonly isLeaf: boolean;
+}
+
+export interface RelationItem {
+  /** One to three parts: as many as the server names. */
+  readonly path: readonly string[];
+  readonly type: string;
+  readonly state: string;
+}
+
+export interface ColumnItem {
+  readonly name: string;
+  readonly type: string;
+}
+
+export interface QueryItem {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly intendedState: string;
+  readonly sql: string;
+  /** Why it ended, when it failed. */
+  readonly message: string;
+}
+
+type Reader = (name: string) => string;
+
+/** Column names are compared without case, blanks and underscores; the first column stands in for a missing name. */
+function readers(result: ResultSet): readonly Reader[] {
+  const places = new Map(result.columns.map((column, index) => [canonical(column.name), index]));
+  return result.rows.map((row) => (name: string) => {
+    const place = places.get(name) ?? (name === "name" ? 0 : undefined);
+    return place === undefined ? "" : (row[place] ?? "");
+  });
+}
+
+function canonical(name: string): string {
+  return name.toLowerCase().replace(/[\s_]/g, "");
+}
+
+export function readStores(result: ResultSet): readonly StoreItem[] {
+  return readers(result).map((read) => ({
+    name: read("name"),
+    type: read("type"),
+    state: stateOf(read("state")),
+  }));
+}
+
+export function readNames(result: ResultSet): readonly string[] {
+  return readers(result).map((read) => readPath(read("name")).at(-1) ?? "");
+}
+
+export function readEntities(result: ResultSet, parent: readonly string[]): readonly EntityItem[] {
+  return readers(result).map((read) => ({
+    path: [...parent, readPath(read("name")).at(-1) ?? ""],
+    isLeaf: read("isleaf").toLowerCase() !== "false",
+  }));
+}
+
+export function readRelations(result: ResultSet): readonly RelationItem[] {
+  return readers(result).map((read) => ({
+    path: [...prefix(read), ...readPath(read("name"))].slice(-3),
+    type: read("type").toLowerCase().replaceAll("_", " "),
+    state: stateOf(read("state")),
+  }));
+}
+
+export function readColumnItems(result: ResultSet): readonly ColumnItem[] {
+  return readers(result).map((read) => ({ name: readPath(read("name")).at(-1) ?? "", type: read("type") }));
+}
+
+/** Database and schema, where the answer has columns for them. */
+function prefix(read: Reader): readonly string[] {
+  const schema = read("schema") || read("schemaname");
+  const database = read("database") || read("databasename");
+  return schema === "" ? [] : database === "" ? [schema] : [database, schema];
+}
+
+/** Running queries first, ended ones last; within that, in the server's order. */
+export function readQueries(result: ResultSet): readonly QueryItem[] {
+  const queries = readers(result).map((read) => ({
+    id: read("id") || read("name"),
+    name: read("name") || sinkOf(read("query") || read("dsql")) || read("id"),
+    state: stateOf(read("actualstate") || read("state")),
+    intendedState: stateOf(read("intendedstate")),
+    sql: read("query") || read("dsql"),
+    message: read("message") || read("errormessages"),
+  }));
+  return [...queries.filter((query) => !isEnded(query)), ...queries.filter(isEnded)];
+}
+
+const SINK =
+  /^\s*(?:CREATE\s+(?:STREAM|CHANGELOG|MATERIALIZED\s+VIEW)(?:\s+IF\s+NOT\s+EXISTS)?|INSERT\s+INTO)\s+((?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|[\w.])+)/i;
+
+/** What a query without a name is known by: the relation that it writes. */
+function sinkOf(sql: string): string {
+  const found = SINK.exec(sql)?.[1];
+  if (found === undefined) return "";
+  const parts = /["`]/.test(found) ? readPath(found) : found.split(".");
+  return parts.at(-1) ?? "";
+}
+
+export function isEnded(query: QueryItem): boolean {
+  return query.state === "terminated" || query.state === "finished";
+}
+
+function stateOf(text: string): string {
+  return text.trim().toLowerCase().replaceAll(" ", "_");
+}

@@ -1,0 +1,82 @@
+import { useState } from "react";
+import { quotePath } from "../../sql/identifiers";
+import { Icon } from "../../ui/icons";
+import type { ExplorerProps } from "./explorer";
+import { type ColumnItem, type RelationItem, readColumnItems } from "./listing";
+import { Items } from "./section";
+import { useListing } from "./use-listing";
+
+const LETTERS: Readonly<Record<string, string>> = {
+  stream: "S",
+  changelog: "C",
+  table: "T",
+  "materialized view": "V",
+};
+
+interface RelationProps extends ExplorerProps {
+  readonly relation: RelationItem;
+  /** Database, schema and name. */
+  readonly path: readonly string[];
+}
+
+/** A relation: its name inserts a SELECT, the arrow before it shows its columns. */
+export function Relation({ relation, path, ...explorer }: RelationProps) {
+  const [isOpen, setOpen] = useState(false);
+  const name = path.at(-1) ?? "";
+  const type = relation.type || "relation";
+  return (
+    <>
+      <div className="relation">
+        <button
+          type="button"
+          className="twist"
+          aria-expanded={isOpen}
+          aria-label={`Columns of ${name}`}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <span className={isOpen ? "chevron open" : "chevron"}>
+            <Icon name="chevron" />
+          </span>
+        </button>
+        <button
+          type="button"
+          className="item"
+          title={`${type}: insert SELECT`}
+          onClick={() => explorer.onInsert(`SELECT * FROM ${quotePath(path)};`)}
+        >
+          <span className={`letter ${type.replaceAll(" ", "-")}`} aria-hidden="true">
+            {LETTERS[type] ?? "R"}
+          </span>
+          <span className="item-name">{name}</span>
+          <span className="hidden">{type}</span>
+        </button>
+      </div>
+      {isOpen ? <Columns {...explorer} path={path} /> : null}
+    </>
+  );
+}
+
+function Columns({ client, context, version, path }: ExplorerProps & { readonly path: readonly string[] }) {
+  const listing = useListing<ColumnItem>({
+    client,
+    context,
+    version,
+    statement: `DESCRIBE RELATION COLUMNS ${quotePath(path)};`,
+    read: readColumnItems,
+  });
+  return (
+    <div className="branch-content">
+      <Items
+        listing={listing}
+        empty="No columns."
+        keyOf={(column) => column.name}
+        render={(column) => (
+          <p className="column" title={`${column.name} ${column.type}`}>
+            <span className="item-name">{column.name}</span>
+            <span className="item-state">{column.type}</span>
+          </p>
+        )}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,42 @@
+import type { SQLNamespace } from "@codemirror/lang-sql";
+import { type RefObject, useEffect, useRef } from "react";
+import { SqlEditor } from "../../sql/editor";
+
+interface EditorPaneProps {
+  readonly editor: RefObject<SqlEditor | null>;
+  readonly initialText: string;
+  readonly names: SQLNamespace;
+  readonly onRun: () => void;
+  readonly onRunAll: () => void;
+  readonly onChange: (text: string) => void;
+  readonly onSelection: (hasSelection: boolean) => void;
+}
+
+/** Holds the editor's element. CodeMirror owns everything inside it; React renders it once. */
+export function EditorPane(props: EditorPaneProps) {
+  const { editor, initialText, names, onRun, onRunAll, onChange, onSelection } = props;
+  const host = useRef<HTMLDivElement>(null);
+  const events = useRef({ onRun, onRunAll, onChange, onSelection });
+  events.current = { onRun, onRunAll, onChange, onSelection };
+  const firstText = useRef(initialText);
+
+  useEffect(() => {
+    if (host.current === null) return;
+    const created = new SqlEditor(host.current, firstText.current, {
+      onRun: () => events.current.onRun(),
+      onRunAll: () => events.current.onRunAll(),
+      onChange: (text) => events.current.onChange(text),
+      onSelection: (hasSelection) => events.current.onSelection(hasSelection),
+    });
+    editor.current = created;
+    created.focus();
+    return () => {
+      editor.current = null;
+      created.destroy();
+    };
+  }, [editor]);
+
+  useEffect(() => editor.current?.completeNames(names), [editor, names]);
+
+  return <div className="editor" ref={host} />;
+}

@@ -1,0 +1,54 @@
+import { useCallback, useMemo } from "react";
+import type { ResultSet } from "../../api/statements";
+import { Grid } from "../../grid/grid";
+import { fixedRows } from "../../grid/rows";
+import { countText, durationText } from "../../grid/values";
+import { Empty } from "../../ui/empty";
+import { ExportButtons } from "./export-buttons";
+
+interface TableResultProps {
+  readonly result: ResultSet;
+  readonly durationMs: number;
+}
+
+export function TableResult({ result, durationMs }: TableResultProps) {
+  const source = useMemo(() => fixedRows(result.rows), [result]);
+  const stayPut = useCallback(() => {}, []);
+  return (
+    <div className="result">
+      <div className="result-bar">
+        <p className="figures">
+          <strong>{countText(result.rows.length, "row")}</strong>
+          <span>{durationText(durationMs)}</span>
+          {result.message === "" ? null : <span>{result.message}</span>}
+          {result.isTruncated ? (
+            <span className="notice">
+              Only the first {result.rows.length.toLocaleString("en-US")} rows are shown
+            </span>
+          ) : null}
+        </p>
+        <div className="actions">
+          <ExportButtons
+            columns={result.columns}
+            rowsToExport={() => result.rows}
+            isDisabled={result.rows.length === 0}
+          />
+        </div>
+      </div>
+      {result.columns.length === 0 ? (
+        <Empty title="Done">The statement ran and returns no rows.</Empty>
+      ) : (
+        <Grid
+          label="Result rows"
+          columns={result.columns}
+          source={source}
+          isFollowing={false}
+          onFollow={stayPut}
+        />
+      )}
+      {result.columns.length > 0 && result.rows.length === 0 ? (
+        <p className="waiting">No rows match.</p>
+      ) : null}
+    </div>
+  );
+}

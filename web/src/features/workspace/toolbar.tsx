@@ -1,0 +1,59 @@
+import { durationText } from "../../grid/values";
+import { Icon } from "../../ui/icons";
+import { COMMAND_KEY } from "../../ui/keys";
+import { useNow } from "../../ui/use-now";
+import { isActive, type Run, type RunState } from "./run-state";
+
+interface ToolbarProps {
+  readonly state: RunState;
+  readonly hasSelection: boolean;
+  readonly onRun: () => void;
+  readonly onRunAll: () => void;
+  readonly onStop: () => void;
+}
+
+export function Toolbar({ state, hasSelection, onRun, onRunAll, onStop }: ToolbarProps) {
+  const isRunning = isActive(state.current);
+  return (
+    <div className="toolbar" role="toolbar" aria-label="Run">
+      <button type="button" className="primary" onClick={onRun} title={`${COMMAND_KEY}+Enter`}>
+        <Icon name="play" /> {hasSelection ? "Run selection" : "Run statement"}
+        <span className="keys" aria-hidden="true">
+          {COMMAND_KEY} ↵
+        </span>
+      </button>
+      <button type="button" className="secondary" onClick={onRunAll} title={`${COMMAND_KEY}+Shift+Enter`}>
+        Run all
+      </button>
+      <button type="button" className="secondary stop" onClick={onStop} disabled={!isRunning} title="Esc">
+        <Icon name="stop" /> Stop
+      </button>
+      <RunStatus run={state.current} remaining={state.remaining} />
+    </div>
+  );
+}
+
+const WORDS = {
+  idle: "Ready",
+  submitting: "Running",
+  streaming: "Streaming",
+  done: "Finished",
+  cancelled: "Stopped",
+  failed: "Failed",
+} as const;
+
+function RunStatus({ run, remaining }: { readonly run: Run; readonly remaining: number }) {
+  const now = useNow(run.kind === "submitting");
+  const notRun = remaining > 0 && !isActive(run) && run.kind !== "done";
+  return (
+    <p className="run-status">
+      <span className={`dot ${run.kind}`} aria-hidden="true" />
+      <span role="status" data-testid="run-state" data-state={run.kind}>
+        {WORDS[run.kind]}
+      </span>
+      {run.kind === "submitting" ? <span className="soft">{durationText(now - run.startedAt)}</span> : null}
+      {remaining > 0 && isActive(run) ? <span className="soft">{remaining} more to run</span> : null}
+      {notRun ? <span className="soft">{remaining} not run</span> : null}
+    </p>
+  );
+}

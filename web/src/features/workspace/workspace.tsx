@@ -1,0 +1,105 @@
+import type { SQLNamespace } from "@codemirror/lang-sql";
+import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
+import type { SqlEditor } from "../../sql/editor";
+import { spanAt } from "../../sql/position";
+import { STARTING_TEXT } from "../../sql/starting-text";
+import { Splitter } from "../../ui/splitter";
+import { EditorPane } from "./editor-pane";
+import { Results } from "./results";
+import { isActive, type RunStatement } from "./run-state";
+import { Toolbar } from "./toolbar";
+import { type RunEnvironment, useRun } from "./use-run";
+
+// Of this tab and session only: statements may hold the passwords of stores.
+const TEXT_KEY = "headrace.workspace.text";
+
+interface WorkspaceProps {
+  readonly environment: Omit<RunEnvironment, "onFailure">;
+  readonly editor: RefObject<SqlEditor | null>;
+  readonly names: SQLNamespace;
+}
+
+export function Workspace({ environment, editor, names }: WorkspaceProps) {
+  const [height, setHeight] = useState(() => Math.round(window.innerHeight * 0.42));
+  const [hasSelection, setHasSelection] = useState(false);
+  const initialText = useRef(sessionStorage.getItem(TEXT_KEY) ?? STARTING_TEXT);
+  const runner = useRun({
+    ...environment,
+    onFailure: (failure, statement) => {
+      if (failure.kind === "sql") editor.current?.showFailure(statement, failure);
+    },
+  });
+  const { state, run, stop } = runner;
+  const isRunning = isActive(state.current);
+
+  const start = useCallback(
+    (statements: readonly RunStatement[] | undefined) => {
+      if (statements === undefined || statements.length === 0) return;
+      editor.current?.clearFailure();
+      run(statements);
+    },
+    [editor, run],
+  );
+
+  useEffect(() => {
+    if (!isRunning) return;
+    // The editor's own uses of Esc come first: an open completion list or search panel.
+    const onKey = (event: KeyboardEvent) => {
+      if (
+        event.key === "Escape" &&
+        !event.defaultPrevented &&
+        document.querySelector("dialog[open]") === null
+      )
+        stop();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, [isRunning, stop]);
+
+  const showPosition = useCallback(
+    (statement: RunStatement) => {
+      const { current, earlier } = state;
+      const failed = [...earlier, current].find(
+        (one) => one.kind === "failed" && one.statement === statement,
+      );
+      if (failed?.kind !== "failed" || failed.failure.kind !== "sql" || failed.failure.position === null)
+        return;
+      editor.current?.goTo(statement.offset + spanAt(statement.text, failed.failure.position).from);
+    },
+    [editor, state],
+  );
+
+  const runAtCursor = () => start(editor.current?.statementsAtCursor());
+  const runAll = () => start(editor.current?.allStatements());
+  return (
+    <main className="workspace">
+      <Toolbar
+        state={state}
+        hasSelection={hasSelection}
+        onRun={runAtCursor}
+        onRunAll={runAll}
+        onStop={stop}
+      />
+      <div className="editor-frame" style={{ height }}>
+        <EditorPane
+          editor={editor}
+          initialText={initialText.current}
+          names={names}
+          onRun={runAtCursor}
+          onRunAll={runAll}
+          onChange={(text) => sessionStorage.setItem(TEXT_KEY, text)}
+          onSelection={setHasSelection}
+        />
+      </div>
+      <Splitter
+        label="Height of the editor"
+        orientation="horizontal"
+        size={height}
+        min={96}
+        max={Math.max(160, window.innerHeight - 220)}
+        onResize={setHeight}
+      />
+      <Results state={state} onShowPosition={showPosition} />
+    </main>
+  );
+}

@@ -1,0 +1,194 @@
+/** The CodeMirror editor, behind the few things the page asks of it. */
+
+import {
+  autocompletion,
+  type Completion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+} from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { keywordCompletionSource, type SQLNamespace, schemaCompletionSource } from "@codemirror/lang-sql";
+import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
+import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
+import { Compartment, EditorState, type Extension, Prec } from "@codemirror/state";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
+import type { SqlFailure } from "../api/failures";
+import { activeStatement } from "./active-statement";
+import { headraceDialect } from "./dialect";
+import { editorTheme, highlighting } from "./editor-theme";
+import { spanAt } from "./position";
+import { type Statement, splitStatements, statementAt } from "./split";
+
+export interface EditorEvents {
+  readonly onRun: () => void;
+  readonly onRunAll: () => void;
+  readonly onChange: (text: string) => void;
+  readonly onSelection: (hasSelection: boolean) => void;
+}
+
+interface PlacedText {
+  readonly text: string;
+  readonly offset: number;
+}
+
+export class SqlEditor {
+  readonly #view: EditorView;
+  readonly #completion = new Compartment();
+
+  constructor(parent: HTMLElement, text: string, events: EditorEvents) {
+    this.#view = new EditorView({
+      parent,
+      state: EditorState.create({
+        doc: text,
+        extensions: [runKeys(events), baseExtensions(), this.#completion.of(completion({})), changes(events)],
+      }),
+    });
+  }
+
+  /** The selected statements, or the one under the cursor. */
+  statementsAtCursor(): readonly PlacedText[] {
+    const { main } = this.#view.state.selection;
+    const text = this.#view.state.doc.toString();
+    if (!main.empty) return placed(splitStatements(text.slice(main.from, main.to)), main.from);
+    const statement = statementAt(text, main.head);
+    return statement === null ? [] : placed([statement], 0);
+  }
+
+  allStatements(): readonly PlacedText[] {
+    return placed(splitStatements(this.#view.state.doc.toString()), 0);
+  }
+
+  /** Puts a statement behind the text and selects it, so that the next Run runs it. */
+  insertStatement(statement: string): void {
+    const { doc } = this.#view.state;
+    const end = doc.toString().trimEnd().length;
+    const lead = end === 0 ? "" : "\n\n";
+    const from = end + lead.length;
+    this.#view.dispatch({
+      changes: { from: end, to: doc.length, insert: `${lead}${statement}\n` },
+      selection: { anchor: from + statement.length },
+      effects: EditorView.scrollIntoView(from, { y: "center" }),
+    });
+    this.#view.focus();
+  }
+
+  /** Underlines where a statement failed, unless its text has been changed since it was run. */
+  showFailure(statement: PlacedText, failure: SqlFailure): void {
+    const { state } = this.#view;
+    const end = statement.offset + statement.text.length;
+    if (failure.position === null || state.sliceDoc(statement.offset, end) !== statement.text) return;
+    const span = spanAt(statement.text, failure.position);
+    const diagnostic: Diagnostic = {
+      from: statement.offset + span.from,
+      to: statement.offset + span.to,
+      severity: "error",
+      source: failure.sqlState,
+      message: failure.hint === "" ? failure.message : `${failure.message}\n${failure.hint}`,
+    };
+    this.#view.dispatch(setDiagnostics(state, [diagnostic]), {
+      effects: EditorView.scrollIntoView(diagnostic.from, { y: "nearest", yMargin: 40 }),
+    });
+  }
+
+  /** Moves the cursor to where a statement failed. */
+  goTo(offset: number): void {
+    this.#view.dispatch({
+      selection: { anchor: Math.min(offset, this.#view.state.doc.length) },
+      scrollIntoView: true,
+    });
+    this.#view.focus();
+  }
+
+  clearFailure(): void {
+    this.#view.dispatch(setDiagnostics(this.#view.state, []));
+  }
+
+  completeNames(names: SQLNamespace): void {
+    this.#view.dispatch({ effects: this.#completion.reconfigure(completion(names)) });
+  }
+
+  focus(): void {
+    this.#view.focus();
+  }
+
+  destroy(): void {
+    this.#view.destroy();
+  }
+}
+
+function placed(statements: readonly Statement[], start: number): readonly PlacedText[] {
+  return statements.map(({ text, from }) => ({ text, offset: start + from }));
+}
+
+function runKeys(events: EditorEvents): Extension {
+  const bind = (key: string, action: () => void) => ({
+    key,
+    run: () => {
+      action();
+      return true;
+    },
+  });
+  return Prec.highest(keymap.of([bind("Mod-Shift-Enter", events.onRunAll), bind("Mod-Enter", events.onRun)]));
+}
+
+function changes(events: EditorEvents): Extension {
+  return EditorView.updateListener.of((update) => {
+    if (update.docChanged) events.onChange(update.state.doc.toString());
+    if (update.selectionSet || update.docChanged) events.onSelection(!update.state.selection.main.empty);
+  });
+}
+
+function completion(names: SQLNamespace): Extension {
+  const data = headraceDialect.language.data;
+  return [
+    data.of({ autocomplete: keywordCompletionSource(headraceDialect, true, keyword) }),
+    data.of({ autocomplete: schemaCompletionSource({ dialect: headraceDialect, schema: names }) }),
+  ];
+}
+
+/** Below the names of relations, which are what a person looks for. */
+function keyword(label: string, type: string): Completion {
+  return { label, type, boost: -1 };
+}
+
+function baseExtensions(): Extension {
+  return [
+    lineNumbers(),
+    lintGutter(),
+    highlightActiveLineGutter(),
+    highlightActiveLine(),
+    highlightSpecialChars(),
+    highlightSelectionMatches(),
+    history(),
+    drawSelection(),
+    EditorState.allowMultipleSelections.of(true),
+    indentOnInput(),
+    indentUnit.of("  "),
+    bracketMatching(),
+    closeBrackets(),
+    autocompletion({ icons: false }),
+    headraceDialect.extension,
+    syntaxHighlighting(highlighting),
+    activeStatement,
+    editorTheme,
+    EditorView.lineWrapping,
+    EditorView.contentAttributes.of({ "aria-label": "SQL editor" }),
+    keymap.of([
+      ...closeBracketsKeymap,
+      ...defaultKeymap,
+      ...searchKeymap,
+      ...historyKeymap,
+      ...completionKeymap,
+    ]),
+  ];
+}

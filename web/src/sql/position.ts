@@ -1,0 +1,27 @@
+/** From the server's line and column inside a statement to offsets in the editor's text. */
+
+import type { TextPosition } from "../api/failures";
+
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+const NAME = /^[\p{L}\p{N}_$]+/u;
+const QUOTED = /^(?:"[^"\n]*"|'[^'\n]*'|`[^`\n]*`)/;
+
+/** The token at a position, as offsets into `statement`; the whole line's end when the position is beyond it. */
+export function spanAt(statement: string, position: TextPosition): Span {
+  const lines = statement.split("\n");
+  const line = lines[Math.min(position.line, lines.length) - 1] ?? "";
+  const lineStart = lines.slice(0, Math.min(position.line, lines.length) - 1).join("\n").length;
+  const start = lineStart + (position.line > 1 && lines.length > 1 ? 1 : 0);
+  const before = [...line].slice(0, position.column - 1).join("").length;
+  const rest = line.slice(before);
+  const length = (QUOTED.exec(rest) ?? NAME.exec(rest))?.[0].length ?? Math.min(rest.length, 1);
+  if (length > 0) return { from: start + before, to: start + before + length };
+  // At the end of the text: mark its last character, so that something is visible.
+  const end = Math.max(statement.trimEnd().length, 1);
+  const last = rest === "" && line.length > 0 ? start + line.length : end;
+  return { from: Math.max(0, last - 1), to: Math.max(1, last) };
+}
