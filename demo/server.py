@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -53,8 +54,10 @@ class Server:
     def kill_driver(self) -> None:
         """kill -9 of the Spark driver."""
         for child in psutil.Process(self._pid).children(recursive=True):
-            if "headrace.engine.driver" in child.cmdline():
-                child.kill()
+            # A child that ends between the listing and the look has no command line any more.
+            with suppress(psutil.NoSuchProcess):
+                if "headrace.engine.driver" in child.cmdline():
+                    child.kill()
 
     def kill(self) -> None:
         """kill -9 of the server; what it started goes with it."""

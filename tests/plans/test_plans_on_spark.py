@@ -5,17 +5,17 @@ Nothing is run: the inputs are empty. That what runs is right is for the drivers
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.functions.signature import Function
 from headrace.core.types import parse_type
 from headrace.planner import physical
 from headrace.planner.spark_sql import identifier, type_name
+from tests.harness.spark import spark_session
 from tests.plans.test_plans import CASES, NAMES
 from tests.plans.world import planned, sink_of
 
@@ -60,28 +60,12 @@ OWN_ARGUMENTS = {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """A small session with the settings of a driver that matter for analysis."""
-    from pyspark.sql import SparkSession
-
-    from headrace.runtime.java import java_home
-
-    os.environ["JAVA_HOME"] = str(java_home())
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    for name, value in {
-        "spark.driver.memory": "900m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.caseSensitive": "true",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
-def analysed(spark: Any, plan: physical.SparkPlan) -> None:
+def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
     """Every step's output as an empty view; the last one's columns must have the declared types."""
     for step in plan.steps:
         match step:
@@ -119,14 +103,14 @@ def _spark(kind: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_spark_accepts_a_plan(spark: Any, name: str) -> None:
+def test_spark_accepts_a_plan(spark: SparkSession, name: str) -> None:
     text = (CASES / f"{name}.sql").read_text()
     if not sink_of(text)[0].snapshot:
         analysed(spark, planned(text))
 
 
 @pytest.mark.parametrize("row", CATALOGUE.values(), ids=lambda row: row.name)
-def test_spark_gives_a_function_the_declared_type(spark: Any, row: Function) -> None:
+def test_spark_gives_a_function_the_declared_type(spark: SparkSession, row: Function) -> None:
     for call in OWN_ARGUMENTS.get(row.name) or _calls(row):
         analysed(spark, planned(f"SELECT {call} AS x FROM flights"))
 

@@ -1,4 +1,4 @@
-"""One Spark session in this process for the whole folder."""
+"""What every gate test gets: a session, a broker and a folder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.harness.kafka import KafkaClient
-from tests.watermarks.streams import Lab, start_spark
+from tests.harness.spark import spark_session
+from tests.watermarks.streams import Lab
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Ended with each module, so that the JVM of one does not take the memory of the next suite."""
-    session = start_spark(tmp_path_factory.mktemp("spark"))
-    yield session
-    for query in session.streams.active:
-        query.stop()
-    session.stop()
+    """A session of each module's own, so that none finds the queries or the tables of another."""
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.watermarks.streams import Watermarks, assign, read_topics, start_spark, windowed
+from tests.harness.spark import start_spark
+from tests.watermarks.streams import Watermarks, assign, read_topics, windowed
 
 
 def main(bootstrap: str, topic: str, partitions: str, folder: str) -> None:
@@ -16,7 +17,7 @@ def main(bootstrap: str, topic: str, partitions: str, folder: str) -> None:
     place = Path(folder)
     spark = start_spark(place / "local")
     checkpoint = str(place / "checkpoint")
-    spark._jvm.io.headrace.spark.PartitionWatermark.resumeFlush(spark._jsparkSession, checkpoint)
+    spark._jvm.io.headrace.spark.PartitionWatermark.resume(spark._jsparkSession, checkpoint)
     rows = read_topics(spark, bootstrap, [topic], per_batch=150)
     watermarked = assign(spark, rows, {topic: int(partitions)}, Watermarks(delay=10, all_idle="flush"))
     query = (

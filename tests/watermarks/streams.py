@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,41 +14,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.runtime.extension import extension_jar
-from headrace.runtime.jars import SPARK, jars
-from headrace.runtime.java import java_home
 from tests.harness.kafka import KafkaClient
 
 EPOCH = 1_700_000_040
 """A whole minute, in seconds."""
 WINDOW_S = 60
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _WAIT_S = 180.0
-
-
-def start_spark(local_dir: Path) -> SparkSession:
-    """A session with the extension, on the Java that Headrace uses."""
-    os.environ.update(JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1")
-    settings = {
-        "spark.jars": ",".join(str(jar) for jar in [*jars(SPARK), extension_jar()]),
-        "spark.sql.extensions": "io.headrace.spark.HeadraceExtensions",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": str(local_dir),
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 @dataclass(frozen=True)

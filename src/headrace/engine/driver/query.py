@@ -19,6 +19,7 @@ from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.progress import ProgressReader
 from headrace.engine.driver.sinks import SinkContext, sink
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, StartQuery
+from headrace.planner.physical import AssignWatermark
 
 logger = logging.getLogger(__name__)
 
@@ -130,10 +131,11 @@ class RunningQuery:
 
     def _triggered(self, writer: DataStreamWriter, session: SparkSession) -> DataStreamWriter:
         plan = self._start.plan
-        if plan.bounded:
-            # A run that was killed between its last row and its flush would end again without flushing.
+        if any(isinstance(step, AssignWatermark) for step in plan.steps):
+            # Spark would run no batch before a new row is there, though the watermark may have released something.
             watermark = jvm(session).io.headrace.spark.PartitionWatermark
-            watermark.resumeFlush(session._jsparkSession, self._sink.checkpoint)
+            watermark.resume(session._jsparkSession, self._sink.checkpoint)
+        if plan.bounded:
             return writer.trigger(availableNow=True)
         if plan.mode == "real_time":
             # Spark 4.1 has this trigger on the JVM only.

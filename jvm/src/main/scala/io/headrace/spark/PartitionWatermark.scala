@@ -69,12 +69,14 @@ object PartitionWatermark {
     */
   def flush(query: StreamingQuery): Boolean = QueryRun.byRunId(query.runId).exists(_.flush())
 
-  /** Prepares the checkpoint of a bounded query with `allIdle = flush` that was killed after it read its last row and
-    * before the flush came out: Spark runs no batch after a restart when there is nothing new to read. Call it before
-    * every start; returns whether there was anything to do.
+  /** Prepares the checkpoint of a query for a start; call it before each. Returns whether there was anything to do.
+    *
+    * After a restart Spark runs no batch until there is a new row to read, whatever the watermark says. What the last
+    * batch made ready, or what an idle partition would release, would wait for that: for ever, where a source has no
+    * more, or in a bounded run that was killed between its last row and its flush.
     */
-  def resumeFlush(spark: SparkSession, checkpoint: String): Boolean =
-    SparkInternals.resumeAtWatermark(spark, checkpoint, QueryWatermark.EndOfTime)
+  def resume(spark: SparkSession, checkpoint: String): Boolean =
+    SparkInternals.logBatchWithoutRows(spark, checkpoint, QueryWatermark.EndOfTime)
 
   /** The state of the watermark of a run as JSON; `{"active": false}` with nothing else once the run has ended, or before
     * its first batch.

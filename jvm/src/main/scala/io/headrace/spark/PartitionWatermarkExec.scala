@@ -154,9 +154,11 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
     case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
   }
 
-  /** What Spark's tracker takes for the statistics of the batch; a count of 0 says that nothing is known yet. */
+  /** What Spark's tracker takes for the statistics of the batch; a count of 0 says that nothing is known yet.
+    * It asks when the batch has run and before it is committed.
+    */
   override def value: EventTimeStats =
-    Option(followed).flatMap(of => of.run.watermark.combined().map(_ + of.delayMs)) match {
+    Option(followed).flatMap(of => of.run.ran().map(_ + of.delayMs)) match {
       case Some(ms) => new EventTimeStats(ms, ms, ms.toDouble, 1L)
       case None     => new EventTimeStats(Long.MinValue, Long.MaxValue, 0d, 0L)
     }

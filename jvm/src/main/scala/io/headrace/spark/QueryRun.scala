@@ -22,6 +22,7 @@ import org.apache.spark.sql.headrace.SparkInternals
 private[spark] final class QueryRun private (
     val execution: MicroBatchExecution,
     val watermark: QueryWatermark,
+    checkpoint: WatermarkCheckpoint,
     streams: Map[UUID, (SourceSettings, Seq[SparkDataStream])]
 ) {
   private val flushes = streams.values.exists { case (settings, _) => settings.allIdle == AllIdle.Flush }
@@ -31,6 +32,12 @@ private[spark] final class QueryRun private (
     look()
     if (flushes && SparkInternals.readsLastRows(execution)) watermark.end()
     SparkInternals.batchWatermarkMs(execution)
+  }
+
+  /** Called when a batch has run and is not committed yet. Returns the watermark that follows from it. */
+  def ran(): Option[Long] = {
+    checkpoint.write(watermark.maxima())
+    watermark.combined()
   }
 
   /** Called by the clock: lets partitions become idle while the query waits for data. */
@@ -91,7 +98,10 @@ private[spark] object QueryRun {
       )
     val boundaryMs = if (SparkInternals.comparesEventTimes(execution)) 1L else 0L
     val settings = sources.map { case (id, (found, _)) => id -> found }
-    new QueryRun(execution, new QueryWatermark(settings, boundaryMs, System.currentTimeMillis()), sources)
+    val watermark = new QueryWatermark(settings, boundaryMs, System.currentTimeMillis())
+    val checkpoint = new WatermarkCheckpoint(execution)
+    watermark.restore(checkpoint.read())
+    new QueryRun(execution, watermark, checkpoint, sources)
   }
 }
 

@@ -4,6 +4,8 @@ import java.util.UUID
 
 import scala.collection.mutable
 
+import io.headrace.spark.WatermarkCheckpoint.Place
+
 /** The watermark of one run of a query: the minimum over the active partitions of all its sources.
   *
   * A partition is idle only when its source was ''seen'' to have no rows of it for the idle timeout: neither a backlog
@@ -32,6 +34,25 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     val state = states(node)
     maxima.foreach { case (code, ms) => state.saw(code, ms) }
     state.rowsBehind += behind
+  }
+
+  /** How far every partition has come. Of a source that the query reads twice, the reading that is behind. */
+  def maxima(): Map[Place, Long] = synchronized {
+    val readings = for {
+      source <- states.values.toSeq
+      partition <- source.partitions
+      (topic, number) = source.settings.layout.decode(partition.code)
+    } yield Place(source.settings.name, topic, number) -> partition.maxMs
+    readings.groupMapReduce(_._1)(_._2)(math.min).filter(_._2 != Unheard)
+  }
+
+  /** Goes on from the [[maxima]] of an earlier run. */
+  def restore(maxima: Map[Place, Long]): Unit = synchronized {
+    for {
+      source <- states.values
+      (place, ms) <- maxima
+      if place.source == source.settings.name && source.settings.layout.base(place.topic).isDefined
+    } source.saw(source.settings.layout.code(place.topic, place.partition), ms)
   }
 
   /** Says that no row will follow: the watermark goes to the end of time. */

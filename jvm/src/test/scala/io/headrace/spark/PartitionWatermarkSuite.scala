@@ -21,10 +21,18 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     val df: DataFrame = PartitionWatermark.assign(
       raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, idleMs, allIdle)
 
+    /** The counts of the same stream, as if its partitions could fall idle. */
+    def withIdleTimeout(ms: Long, allIdle: String): DataFrame = counted(
+      PartitionWatermark.assign(
+        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle))
+
     def add(partition: Int, seconds: Double*): Unit =
       stream.addData(seconds.map(second => ("t", partition, at(second), s"p$partition")))
 
-    def counts: DataFrame = df.groupBy(window(col("ts"), "10 seconds")).count().select("window.start", "count")
+    def counts: DataFrame = counted(df)
+
+    private def counted(rows: DataFrame): DataFrame =
+      rows.groupBy(window(col("ts"), "10 seconds")).count().select("window.start", "count")
   }
 
   private def counted(query: Running): Map[Double, Long] =
@@ -112,7 +120,7 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     }
   }
 
-  test("after a restart the watermark is where it was, and waits for every partition") {
+  test("after a restart every partition is as far as it was") {
     val source = new Source()
     val checkpoint = newCheckpoint()
     running(source.counts, checkpoint) { query =>
@@ -121,12 +129,25 @@ class PartitionWatermarkSuite extends munit.FunSuite {
       assertEquals(query.watermark(), 25.0)
     }
     running(source.counts, checkpoint) { query =>
-      source.add(0, 90)
-      assertEquals(query.watermark(), 25.0)
       source.add(1, 80)
+      assertEquals(query.watermark(), 40.0)
+      source.add(0, 90)
       assertEquals(query.watermark(), 80.0)
       assertEquals(counted(query), Map(20.0 -> 1L, 40.0 -> 1L))
     }
+  }
+
+  test("after a restart a partition can fall idle without a new row of any") {
+    val checkpoint = newCheckpoint()
+    val source = new Source()
+    running(source.counts, checkpoint) { query =>
+      source.add(0, 1, 40)
+      source.add(1, 15)
+      assertEquals(query.watermark(), 15.0)
+    }
+    val patient = source.withIdleTimeout(500, "advance")
+    assert(PartitionWatermark.resume(spark, checkpoint.toString))
+    running(patient, checkpoint) { query => assert(query.eventually(counted(query) == Map(10.0 -> 1L))) }
   }
 
   test("a bounded run with flush lets everything out at its end") {
@@ -148,15 +169,15 @@ class PartitionWatermarkSuite extends munit.FunSuite {
       query.query.awaitTermination()
       counted(query)
     }
-    assert(!PartitionWatermark.resumeFlush(spark, checkpoint.toString))
+    assert(!PartitionWatermark.resume(spark, checkpoint.toString))
     assertEquals(run().size, 3)
     // Batch 0 read everything and batch 1 flushed: without the logs of batch 1 it has not begun.
     for (log <- Seq("offsets", "commits"); file <- Seq("1", ".1.crc"))
       Files.deleteIfExists(checkpoint.resolve(log).resolve(file))
     assertEquals(run(), Map.empty[Double, Long])
-    assert(PartitionWatermark.resumeFlush(spark, checkpoint.toString))
+    assert(PartitionWatermark.resume(spark, checkpoint.toString))
     assertEquals(run(), Map(0.0 -> 1L, 20.0 -> 1L, 40.0 -> 1L))
-    assert(!PartitionWatermark.resumeFlush(spark, checkpoint.toString))
+    assert(!PartitionWatermark.resume(spark, checkpoint.toString))
   }
 
   test("a bounded run without flush leaves the open windows for the next run") {

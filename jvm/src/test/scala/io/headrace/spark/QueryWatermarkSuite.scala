@@ -126,6 +126,27 @@ class QueryWatermarkSuite extends munit.FunSuite {
     assertEquals(watermark.combined(), Some(500L))
   }
 
+  test("a run goes on from the maxima of the one before, and a source read twice from the reading that was behind") {
+    val twice = Map(orders -> settings(2), customers -> settings(2))
+    val before = new QueryWatermark(twice, 0, Started)
+    before.saw(orders, Seq(0 -> 500L, 1 -> 300L), behind = 0)
+    before.saw(customers, Seq(0 -> 450L), behind = 0)
+    assertEquals(before.maxima(), Map(WatermarkCheckpoint.Place("s", "t", 0) -> 450L))
+    val after = new QueryWatermark(twice, 0, Started)
+    after.restore(before.maxima())
+    assertEquals(after.combined(), None)
+    after.saw(orders, Seq(1 -> 600L), behind = 0)
+    after.saw(customers, Seq(1 -> 700L), behind = 0)
+    assertEquals(after.combined(), Some(450L))
+  }
+
+  test("maxima of a topic that is no longer read are left aside") {
+    val watermark = one(settings(1))
+    watermark.restore(Map(WatermarkCheckpoint.Place("s", "gone", 0) -> 1L, WatermarkCheckpoint.Place("u", "t", 0) -> 2L))
+    assertEquals(watermark.combined(), None)
+    assertEquals(watermark.maxima(), Map.empty[WatermarkCheckpoint.Place, Long])
+  }
+
   test("the end of a bounded run is the end of time") {
     val watermark = one(settings(2))
     watermark.saw(orders, Seq(0 -> 500L), behind = 0)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit, SparkDataStream, SupportsAdmissionControl}
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -136,10 +136,11 @@ object SparkInternals {
     }
   }
 
-  /** Logs one more batch without new rows in the checkpoint of a query that does not run, when its last batch left the
-    * watermark at `watermarkMs` and ended before a batch could run with it. The next start runs the logged batch.
+  /** Logs one more batch without new rows in the checkpoint of a query that does not run, with the watermark that its
+    * last batch left. The next start runs the logged batch. Returns whether that was done: not where there is no
+    * checkpoint, its last batch is to be run again in any case, or that had the watermark `endMs` already.
     */
-  def resumeAtWatermark(session: SparkSession, checkpoint: String, watermarkMs: Long): Boolean = {
+  def logBatchWithoutRows(session: SparkSession, checkpoint: String, endMs: Long): Boolean = {
     val classicSession = session.asInstanceOf[classic.SparkSession]
     val commits = new Path(checkpoint, "commits")
     val exists = commits.getFileSystem(classicSession.sessionState.newHadoopConf()).exists(commits)
@@ -149,10 +150,41 @@ object SparkInternals {
         (batch, offsets) <- offsetLog.getLatest()
         (committed, commit) <- new CommitLog(classicSession, commits.toString).getLatest()
         metadata <- offsets.metadata
-        if batch == committed && commit.nextBatchWatermarkMs == watermarkMs && metadata.batchWatermarkMs < watermarkMs
+        if batch == committed && metadata.batchWatermarkMs < endMs
+        watermarkMs = math.max(metadata.batchWatermarkMs, commit.nextBatchWatermarkMs)
       } yield offsetLog.add(batch + 1, offsets.copy(metadata = Some(metadata.copy(batchWatermarkMs = watermarkMs))))
       last.getOrElse(false)
     }
+  }
+
+  /** A file in the checkpoint of a query; None when it is not there. */
+  def readCheckpointFile(execution: MicroBatchExecution, name: String): Option[Array[Byte]] = {
+    val (files, path) = checkpointFile(execution, name)
+    Option.when(files.exists(path)) {
+      val in = files.open(path)
+      try in.readAllBytes()
+      finally in.close()
+    }
+  }
+
+  /** Replaces a file in the checkpoint of a query; a reader sees the old one or the new one. */
+  def writeCheckpointFile(execution: MicroBatchExecution, name: String, content: Array[Byte]): Unit = {
+    val (files, path) = checkpointFile(execution, name)
+    val out = files.createAtomic(path, overwriteIfPossible = true)
+    try {
+      out.write(content)
+      out.close()
+    } catch {
+      case error: Throwable =>
+        out.cancel()
+        throw error
+    }
+  }
+
+  private def checkpointFile(execution: MicroBatchExecution, name: String): (CheckpointFileManager, Path) = {
+    val root = new Path(execution.resolvedCheckpointRoot)
+    val files = CheckpointFileManager.create(root, execution.sparkSession.sessionState.newHadoopConf())
+    (files, new Path(root, name))
   }
 
   /** Makes `node` report through `statistics`. In the parent's field, since generated code serialises the plan, and a

@@ -1,0 +1,58 @@
+"""A Spark session inside the tests' own process.
+
+pyspark starts one JVM per process and keeps it after a session's end, with the class path and the memory of the
+first session. So every session of the suite starts here, whichever suite comes first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.runtime.extension import extension_jar
+from headrace.runtime.jars import SPARK, jars
+from headrace.runtime.java import java_home
+
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def start_spark(local_dir: Path) -> SparkSession:
+    """A session with the extension, on the Java that Headrace uses."""
+    os.environ.update(JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1")
+    settings = {
+        "spark.jars": ",".join(str(jar) for jar in [*jars(SPARK), extension_jar()]),
+        "spark.sql.extensions": "io.headrace.spark.HeadraceExtensions",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(local_dir),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextmanager
+def spark_session(local_dir: Path) -> Iterator[SparkSession]:
+    """`start_spark`, with an end: its queries are stopped first."""
+    session = start_spark(local_dir)
+    try:
+        yield session
+        for query in session.streams.active:
+            query.stop()
+    finally:
+        session.stop()
