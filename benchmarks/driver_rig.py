@@ -1,4 +1,4 @@
-"""A driver without a server, for what no statement can ask for: another batch size, and micro-batches where real-time is possible.
+"""A driver without a server, for what no statement can ask for: another batch size.
 
 It runs the plan that the server made for a query, so that two runs differ in nothing but what is compared.
 """

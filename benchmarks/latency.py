@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.driver_rig import DriverRig, plan_of
 from benchmarks.records import Receiver, SteadyProducer
 from benchmarks.rig import PARTITIONS, Rig
 from benchmarks.throughput import Figures
@@ -26,34 +25,26 @@ def latency(rig: Rig) -> Figures:
         f"CREATE STREAM live (sent BIGINT, id BIGINT, note VARCHAR) WITH ('topic' = '{topic}', 'value.format' = JSON);",
     )
     figures: Figures = {}
-    with _query(rig, "at_least_once") as sink:
-        figures |= _figures("real_time", _measured(rig, topic, sink))
-    with _query(rig, "exactly_once") as sink:
-        figures |= _figures("exactly_once", _measured(rig, topic, sink))
-    plan = plan_of(rig, _statement(rig.name("echo"), "at_least_once"))
-    driver = DriverRig(rig)
-    try:
-        sink = rig.name("bench_echo")
-        with driver.running(plan, sink, "at_least_once"):
-            figures |= _figures("micro_batch", _measured(rig, topic, sink))
-    finally:
-        driver.close()
+    for name, mode, guarantee in (
+        ("real_time", "real_time", "at_least_once"),
+        ("micro_batch", "micro_batch", "at_least_once"),
+        ("exactly_once", "micro_batch", "exactly_once"),
+    ):
+        with _query(rig, mode, guarantee) as sink:
+            figures |= _figures(name, _measured(rig, topic, sink))
     return figures
 
 
 @contextmanager
-def _query(rig: Rig, guarantee: str) -> Iterator[str]:
+def _query(rig: Rig, mode: str, guarantee: str) -> Iterator[str]:
     sink = rig.name("echo")
-    query = rig.running(_statement(sink, guarantee))
+    query = rig.running(
+        f"CREATE STREAM {sink} WITH ('delivery.guarantee' = {guarantee}) AS "
+        "SELECT sent, id, upper(note) AS note FROM live WHERE id >= 0",
+        execution_mode=mode,
+    )
     yield sink
     rig.terminate(query)
-
-
-def _statement(sink: str, guarantee: str) -> str:
-    return (
-        f"CREATE STREAM {sink} WITH ('delivery.guarantee' = {guarantee}) AS "
-        "SELECT sent, id, upper(note) AS note FROM live WHERE id >= 0"
-    )
 
 
 def _measured(rig: Rig, topic: str, sink: str) -> list[float]:

@@ -151,16 +151,18 @@ class Rig:
         """Where a continuous query keeps its progress."""
         return self.folder / "data" / "checkpoints" / query
 
-    def running(self, sql: str) -> str:
+    def running(self, sql: str, **properties: str) -> str:
         """Creates a continuous query, waits until it runs, and gives its id."""
-        query = self.start(sql)
+        query = self.start(sql, **properties)
         self.until(lambda: self._runs(query))
         return query
 
-    def start(self, sql: str) -> str:
-        """Creates a continuous query and gives its id; `sql` has no properties of the query yet."""
+    def start(self, sql: str, **properties: str) -> str:
+        """Creates a continuous query and gives its id. `properties` are the query's, with _ for each dot."""
         name = self.name("query")
-        self.execute(f"{sql} QUERY WITH ('query.name' = {name});")
+        pairs = {"query_name": name, **properties}.items()
+        written = ", ".join(f"'{key.replace('_', '.')}' = {value}" for key, value in pairs)
+        self.execute(f"{sql} QUERY WITH ({written});")
         return str(self.facts(name)["id"])
 
     def output(self, topic: str, count: int, *, query: str) -> Output:

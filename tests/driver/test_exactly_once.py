@@ -100,7 +100,7 @@ def test_what_a_transaction_aborted_is_never_read(
     assert driver.stop(query).error is None
 
 
-def test_a_marker_is_the_number_of_the_next_batch_and_the_rows_of_this_one(
+def test_a_marker_is_the_number_of_the_next_batch(
     driver: DriverControl,
     kafka: KafkaClient,
     topic: Callable[..., str],
@@ -119,7 +119,7 @@ def test_a_marker_is_the_number_of_the_next_batch_and_the_rows_of_this_one(
     assert len(consumed(target, 2)) == 2
     driver.until(lambda: (checkpoint / "commits" / "0").exists())
     driver.stop(query)
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"headrace-{query}-{source}-0"})
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"headrace-{query}"})
     (marker,) = consumer.committed([TopicPartition(target, 0)], timeout=10)
     consumer.close()
-    assert (marker.offset, marker.metadata) == (1, "2")
+    assert marker.offset == 1

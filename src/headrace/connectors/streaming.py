@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -30,7 +31,10 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class SinkRequest:
-    """Where and how to write. `query_id` and `checkpoint` name what an exactly-once sink must recognise after a restart."""
+    """Where and how to write. `query_id` and `checkpoint` name what an exactly-once sink must recognise after a restart.
+
+    `resources` are closed when the query has ended, however it ended.
+    """
 
     query_id: str
     entity: str
@@ -38,3 +42,4 @@ class SinkRequest:
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     options: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str = ""
+    resources: ExitStack = field(default_factory=ExitStack)

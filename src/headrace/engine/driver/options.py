@@ -24,5 +24,8 @@ class DriverOptions(BaseModel):
     interactive_records_per_batch: int = Field(
         10_000, description="The same for a query whose rows go to a person."
     )
-    java_options: str = Field("", description="Further options of the JVM.")
+    java_options: str = Field(
+        "-XX:+UseParallelGC",
+        description="Options of the JVM: its garbage collector, and what else is wanted.",
+    )
     spark_options: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")

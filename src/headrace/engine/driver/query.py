@@ -44,7 +44,6 @@ class RunningQuery:
         self._ended = ended
         self._query: StreamingQuery | None = None
         self._progress: ProgressReader | None = None
-        self._failure: BaseException | None = None
         checkpoint = start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
         self._sink = SinkContext(channel, start.query_id, checkpoint, finish=self._finish)
         self._thread = threading.Thread(target=self._run, name=f"query-{start.query_id}", daemon=True)
@@ -91,8 +90,12 @@ class RunningQuery:
             return
         except BaseException as error:  # noqa: BLE001 - whatever ends a query is classified and reported
             if not self._sink.stopping.is_set():
-                failure = classify(self._failure or error, self._start)
+                failure = classify(error, self._start)
                 logger.error("query %s failed\n%s", self.id, failure.trace)
+        try:
+            self._sink.resources.close()
+        except Exception:
+            logger.warning("the sink of query %s was not closed in order", self.id, exc_info=True)
         # Forgotten first: the server may answer the end with a new start of the same query at once.
         self._ended(self)
         try:

@@ -29,6 +29,7 @@ _CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_LOCAL_FILES = "io.headrace.spark.NioLocalFileSystem"
 _EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
 _KAFKA_CLASSES = (
     "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -167,6 +168,8 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.lightweightPlanChangeValidation": "false",
+        "spark.hadoop.fs.file.impl": _LOCAL_FILES,
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +36,8 @@ class QueryStoppedError(Exception):
 class SinkContext:
     """What a sink needs of its query: the way to the server, and the events of its end.
 
-    `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows.
+    `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows. `resources` are
+    closed when the query has ended.
     """
 
     channel: Channel
@@ -43,6 +45,7 @@ class SinkContext:
     checkpoint: str
     stopping: threading.Event = field(default_factory=threading.Event)
     finish: Callable[[], None] = lambda: None
+    resources: ExitStack = field(default_factory=ExitStack)
 
 
 def sink(work: Build, step: Any, context: SinkContext) -> DataStreamWriter:
@@ -59,6 +62,7 @@ def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext)
         guarantee=step.guarantee,
         options=step.options,
         checkpoint=context.checkpoint,
+        resources=context.resources,
     )
     writer: DataStreamWriter = connector_module(step.connector).sink(work.frames[step.input], request)
     return writer

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -15,19 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.kafka.client import client_options, secrets, spark_options
-from headrace.connectors.kafka.transactions import Marker, OutputTask, WrittenBatch, write_partition
+from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
-
-if TYPE_CHECKING:
-    import pyarrow
 
 __all__ = ["classify", "partition_counts", "secrets", "sink", "source"]
 
 _TIMEOUT_S = 10.0
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_WRITTEN_SCHEMA = "task INT, rows BIGINT, skipped BOOLEAN"
 
 
 def partition_counts(request: SourceRequest) -> dict[str, int]:
@@ -60,12 +54,20 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
     """Records (key, value) into a topic: Spark's own sink, or our transactions for exactly-once."""
     _partitions(_admin(request.properties), request.entity)
+    options = spark_options(request.properties) | {
+        f"kafka.{name}": value for name, value in request.options.items()
+    }
     if request.guarantee == "exactly_once":
-        return records.writeStream.foreachBatch(_transactional(request))
-    writer = records.writeStream.format("kafka").options(**spark_options(request.properties))
-    for name, value in request.options.items():
-        writer = writer.option(f"kafka.{name}", value)
-    return writer.option("topic", request.entity)
+        output = TransactionalOutput(
+            records.sparkSession,
+            query_id=request.query_id,
+            topic=request.entity,
+            options={name.removeprefix("kafka."): value for name, value in options.items()},
+            checkpoint=request.checkpoint,
+        )
+        request.resources.callback(output.close)
+        return records.writeStream.foreachBatch(output.write)
+    return records.writeStream.format("kafka").options(**options).option("topic", request.entity)
 
 
 def classify(text: str) -> HeadraceError | None:
@@ -130,74 +132,6 @@ def _client_error(error: KafkaException, topic: str | None = None) -> HeadraceEr
         SqlState.REMOTE_UNAVAILABLE,
         f"Kafka reported {reason.name()}",
         hint="Check that the broker is up and that the store's properties are right.",
-    )
-
-
-def _transactional(request: SinkRequest) -> Callable[[DataFrame, int], None]:
-    task = OutputTask(
-        query_id=request.query_id,
-        topic=request.entity,
-        client={**client_options(request.properties), **request.options},
-    )
-
-    def write(records: DataFrame, epoch: int) -> None:
-        marker = Marker.before(request.checkpoint, epoch)
-        names = _task_names(records._jdf.queryExecution().toRdd())
-        write_one = partial(_write_task, task=task, names=names, epoch=epoch, marker=marker)
-        # One row a task: how many records it wrote, or that an earlier attempt already had.
-        records.select("key", "value").mapInArrow(write_one, _WRITTEN_SCHEMA).collect()
-
-    return write
-
-
-def _task_names(rdd: Any) -> list[str]:
-    """For each task of a batch a name that means the same rows in every attempt at the batch.
-
-    A task's number does not: Spark numbers the tasks of a Kafka source in the order in which it happens to hold the topic's
-    partitions, which after a restart is another one. They are named by their partition; after a shuffle the number will do.
-    """
-    if rdd.getClass().getSimpleName() == "DataSourceRDD":
-        return [_range_name(partition) for partition in rdd.partitions()]
-    found = rdd.dependencies()
-    dependencies = [found.apply(number) for number in range(found.size())]
-    kinds = {dependency.getClass().getSimpleName() for dependency in dependencies}
-    if kinds == {"OneToOneDependency"} and len(dependencies) == 1:
-        return _task_names(dependencies[0].rdd())
-    if kinds == {"RangeDependency"}:  # a union: the tasks of each branch, one branch after the other
-        return [
-            f"{branch}-{name}"
-            for branch, dependency in enumerate(dependencies)
-            for name in _task_names(dependency.rdd())
-        ]
-    return [str(number) for number in range(rdd.getNumPartitions())]
-
-
-def _range_name(partition: Any) -> str:
-    read = partition.inputPartitions().head()
-    if read.getClass().getSimpleName() != "KafkaBatchInputPartition":
-        return str(partition.index())
-    place: str = read.offsetRange().topicPartition().toString()
-    return place
-
-
-def _write_task(
-    batches: Iterator[pyarrow.RecordBatch], *, task: OutputTask, names: list[str], epoch: int, marker: Marker
-) -> Iterator[pyarrow.RecordBatch]:
-    """Runs in a Python worker, once for each partition of the batch."""
-    import pyarrow
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        raise InternalError("expected to run inside a Spark task")
-    number = context.partitionId()
-    written: WrittenBatch = write_partition(task, names[number], batches, epoch=epoch, marker=marker)
-    yield pyarrow.RecordBatch.from_pydict(
-        {
-            "task": pyarrow.array([number], pyarrow.int32()),
-            "rows": [written.rows],
-            "skipped": [written.skipped],
-        }
     )
 
 
