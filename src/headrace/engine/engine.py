@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import RelationKind
+from headrace.catalog.objects import DesiredState, RelationKind
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
@@ -106,10 +106,17 @@ class Engine:
                 on_message=self._handle,
                 on_death=self._driver_ended,
                 command=self._driver_command,
+                warm_up=lambda: not self._has_queries(name),
             )
             self._drivers[name] = driver
             driver.start()
         return driver
+
+    def _has_queries(self, pool: str) -> bool:
+        return any(
+            query.compute_pool == pool and query.desired_state is DesiredState.RUNNING
+            for query in self._catalog.unfinished_queries()
+        )
 
     def _handle(self, connection: Connection, message: Message, payload: bytes) -> None:
         try:

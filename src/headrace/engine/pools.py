@@ -79,6 +79,7 @@ class DriverProcess:
 
     `on_message` gets every message and its payload in order, `Ready` included; `on_death` gets the reason when the process has ended
     though `stop` was not called, after which it is started again with back-off. `command` is what to run in place of the real driver.
+    `warm_up` says of each new process whether it should be warm before it takes queries.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class DriverProcess:
         on_message: Callable[[Connection, Message, bytes], None],
         on_death: Callable[[DriverProcess, str], None],
         command: Sequence[str] = DRIVER_COMMAND,
+        warm_up: Callable[[], bool] = lambda: True,
     ) -> None:
         self.pool = pool
         self._folder = settings.data_dir.resolve()
@@ -99,6 +101,7 @@ class DriverProcess:
         self._on_message = on_message
         self._on_death = on_death
         self._command = tuple(command)
+        self._warm_up = warm_up
         self._life: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._ready_at = 0.0
@@ -211,6 +214,7 @@ class DriverProcess:
             "spark_master": settings.spark_master,
             "driver_memory_mb": settings.driver_memory_mb,
             "shuffle_partitions": settings.shuffle_partitions,
+            "warm_up": self._warm_up(),
         }
         command = [*self._command, "--socket", str(path), "--options", json.dumps(options)]
         with self._log_file().open("ab") as out:

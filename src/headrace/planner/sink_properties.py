@@ -67,26 +67,32 @@ def creation_options(
     properties: Properties, existing: EntityDescription | None, source: EntityDescription | None, entity: str
 ) -> dict[str, str] | None:
     """The options with which a missing entity is made; None when it exists. Raises UserError 3D008 if the layout is contradicted."""
+    if existing is not None:
+        check_layout(properties, existing, entity)
+        return None
     partitions = _count(properties, PARTITION_PROPERTIES)
     replicas = _count(properties, REPLICA_PROPERTIES)
-    if existing is not None:
-        for given, actual, what in (
-            (partitions, existing.partitions, "partitions"),
-            (replicas, existing.replicas, "replicas"),
-        ):
-            if given is not None and given[1] != actual:
-                raise UserError(
-                    SqlState.INVALID_PARAMETER,
-                    f"the topic {entity!r} exists with {actual} {what}, not {given[1]}",
-                    hint=f"Leave '{given[0]}' out, or say {actual}.",
-                    span=properties.span(given[0]),
-                )
-        return None
     options = {key: value for key, value in texts(properties).items() if key.startswith(ENTITY_PREFIX)}
     options["topic.partitions"] = str(partitions[1] if partitions else source.partitions if source else 1)
     if replicas is not None or source is not None:
         options["topic.replicas"] = str(replicas[1] if replicas else source.replicas if source else 1)
     return options
+
+
+def check_layout(properties: Properties, existing: EntityDescription, entity: str) -> None:
+    """Raises UserError 3D008 if the properties say another number of partitions or replicas than there are."""
+    for names, actual, what in (
+        (PARTITION_PROPERTIES, existing.partitions, "partitions"),
+        (REPLICA_PROPERTIES, existing.replicas, "replicas"),
+    ):
+        given = _count(properties, names)
+        if given is not None and given[1] != actual:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"the topic {entity!r} exists with {actual} {what}, not {given[1]}",
+                hint=f"Leave '{given[0]}' out, or say {actual}.",
+                span=properties.span(given[0]),
+            )
 
 
 def _count(properties: Properties, names: tuple[str, ...]) -> tuple[str, int] | None:

@@ -10,14 +10,19 @@ from collections.abc import Mapping
 from headrace.analyzer.properties import source_properties
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import QueryState, Relation, RelationKind, Store
-from headrace.connectors.base import Connector, EntityDescription
+from headrace.connectors.base import Connector
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier
 from headrace.core.resultset import result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.planner.sink_properties import guarantee
+from headrace.planner.sink_properties import (
+    PARTITION_PROPERTIES,
+    REPLICA_PROPERTIES,
+    check_layout,
+    guarantee,
+)
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
 from headrace.statements.base import Execution, Outcome, ddl, handles, now
@@ -29,7 +34,6 @@ _KINDS = {
     "TABLE": RelationKind.TABLE,
     "MATERIALIZED VIEW": RelationKind.MATERIALIZED_VIEW,
 }
-_LAYOUT = ("topic.partitions", "kafka.partitions", "topic.replicas", "kafka.replicas")
 
 
 @handles(CreateRelation, requires=None)
@@ -241,14 +245,14 @@ def _ensure_entity(properties: Properties, kind: Connector, store: Store, relati
     options: Mapping[str, str] = {
         key: value or ""
         for key, value in properties.items()
-        if key in _LAYOUT or key.startswith(f"{kind.type}.topic.")
+        if key in (*PARTITION_PROPERTIES, *REPLICA_PROPERTIES) or key.startswith(f"{kind.type}.topic.")
     }
     try:
         found = kind.describe_entity(store.properties, entity)
     except UserError as error:
         if error.state is not SqlState.ENTITY_NOT_FOUND:
             raise
-        if not any(key in options for key in _LAYOUT[:2]):
+        if not any(key in options for key in PARTITION_PROPERTIES):
             raise UserError(
                 SqlState.ENTITY_NOT_FOUND,
                 f"the topic {entity!r} does not exist in the store {store.name}",
@@ -257,17 +261,4 @@ def _ensure_entity(properties: Properties, kind: Connector, store: Store, relati
             ) from None
         kind.create_entity(store.properties, entity, options=options)
         return
-    _check_layout(options, found, properties)
-
-
-def _check_layout(options: Mapping[str, str], found: EntityDescription, properties: Properties) -> None:
-    for key in _LAYOUT:
-        actual = found.partitions if key.endswith("partitions") else found.replicas
-        if key in options and options[key] != str(actual):
-            what = key.rpartition(".")[2]
-            raise UserError(
-                SqlState.INVALID_PARAMETER,
-                f"the topic {found.name!r} exists with {actual} {what}, not {options[key]}",
-                hint=f"Leave {key!r} out, or say {actual}.",
-                span=properties.span(key),
-            )
+    check_layout(properties, found, entity)

@@ -57,7 +57,8 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
     try:
         session = start_session(options)
         jvm = jvm_pid(session)
-        warm_up(session, options.work_dir)
+        if options.warm_up:
+            warm_up(session, options.work_dir)
         service = DriverService(session, channel, options)
         took = int((time.monotonic() - started) * 1000)
         channel.send(Ready(pid=os.getpid(), spark_version=session.version, start_ms=took))

@@ -14,6 +14,9 @@ class DriverOptions(BaseModel):
 
     pool: str = Field("default_pool", description="The compute pool's name, for people.")
     work_dir: Path = Field(description="A folder for scratch files; nothing in it outlives the process.")
+    warm_up: bool = Field(
+        True, description="Whether to be warm before the first query; not for one that has waited already."
+    )
     spark_master: str = "local[32]"
     driver_memory_mb: int = 2048
     shuffle_partitions: int = 2

@@ -159,8 +159,9 @@ def _refused(_text: str) -> ExternalError:
     )
 
 
-def _lost(_text: str) -> ExternalError:
-    return ExternalError(
+def _lost(_text: str) -> UserError:
+    # Not the store's fault, which would be tried again: they do not come back.
+    return UserError(
         SqlState.DATA_EXCEPTION,
         "records that the query had not read yet are gone from the topic",
         hint="They expired, or the topic was made anew. Terminate the query and create it again to go on from what is there.",
