@@ -58,12 +58,15 @@ def main() -> int:
 def _measured(name: str, rig: Rig, runs: int) -> dict[str, Any]:
     """One measurement, `runs` times; an error ends it and is in the report, and the others go on."""
     figures: list[Figures] = []
+    stolen: list[float] = []
     before, began = os.getloadavg(), time.monotonic()
     error: str | None = None
     for number in range(runs):
         console.print(f"[bold]{name}[/] {number + 1}/{runs}  (load {os.getloadavg()[0]:.1f})")
+        cpu = psutil.cpu_times()
         try:
             figures.append(MEASUREMENTS[name](rig))
+            stolen.append(_stolen_percent(cpu))
         except Exception as raised:  # noqa: BLE001 - one failed measurement must not cost the others
             traceback.print_exc(file=sys.stderr)
             error = f"{type(raised).__name__}: {raised}"
@@ -79,11 +82,19 @@ def _measured(name: str, rig: Rig, runs: int) -> dict[str, Any]:
             }
             for key in (figures[0] if figures else {})
         },
+        "stolen_percent": stolen,
         "load_before": before,
         "load_after": os.getloadavg(),
         "seconds": round(time.monotonic() - began, 1),
         **({"error": error} if error else {}),
     }
+
+
+def _stolen_percent(since: Any) -> float:
+    """Processor time that the host gave to other machines, of all there was; 0 where the system does not say."""
+    now = psutil.cpu_times()
+    stolen = getattr(now, "steal", 0.0) - getattr(since, "steal", 0.0)
+    return round(100 * stolen / max(sum(now) - sum(since), 1e-9), 1)
 
 
 def _report(found: list[dict[str, Any]], options: argparse.Namespace, sizes: Sizes) -> dict[str, Any]:
