@@ -15,11 +15,12 @@ import org.apache.spark.sql.headrace.SparkInternals
 private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
   import WatermarkCheckpoint._
 
+  private val file = new SparkInternals.CheckpointFile(execution, FileName)
   private var written = Map.empty[Place, Long]
 
   /** What was written last, in milliseconds since 1970; empty for a query that has not run. */
   def read(): Map[Place, Long] =
-    SparkInternals.readCheckpointFile(execution, FileName).fold(Map.empty[Place, Long]) { bytes =>
+    file.read().fold(Map.empty[Place, Long]) { bytes =>
       val root = mapper.readTree(bytes)
       val version = root.path("version").asInt()
       if (version != Version)
@@ -46,7 +47,7 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
           .put("partition", place.partition)
           .put("maxEventTimeMs", ms)
       }
-      SparkInternals.writeCheckpointFile(execution, FileName, mapper.writeValueAsBytes(root))
+      file.write(mapper.writeValueAsBytes(root))
       written = maxima
     }
   }

@@ -157,34 +157,31 @@ object SparkInternals {
     }
   }
 
-  /** A file in the checkpoint of a query; None when it is not there. */
-  def readCheckpointFile(execution: MicroBatchExecution, name: String): Option[Array[Byte]] = {
-    val (files, path) = checkpointFile(execution, name)
-    Option.when(files.exists(path)) {
+  /** A file in the checkpoint of a query. Made once for a run: the settings that it takes are copied whole. */
+  final class CheckpointFile(execution: MicroBatchExecution, name: String) {
+    private val root = new Path(execution.resolvedCheckpointRoot)
+    private val path = new Path(root, name)
+    private val files = CheckpointFileManager.create(root, execution.sparkSession.sessionState.newHadoopConf())
+
+    /** What is in it; None when it is not there. */
+    def read(): Option[Array[Byte]] = Option.when(files.exists(path)) {
       val in = files.open(path)
       try in.readAllBytes()
       finally in.close()
     }
-  }
 
-  /** Replaces a file in the checkpoint of a query; a reader sees the old one or the new one. */
-  def writeCheckpointFile(execution: MicroBatchExecution, name: String, content: Array[Byte]): Unit = {
-    val (files, path) = checkpointFile(execution, name)
-    val out = files.createAtomic(path, overwriteIfPossible = true)
-    try {
-      out.write(content)
-      out.close()
-    } catch {
-      case error: Throwable =>
-        out.cancel()
-        throw error
+    /** Replaces it; a reader sees the old one or the new one. */
+    def write(content: Array[Byte]): Unit = {
+      val out = files.createAtomic(path, overwriteIfPossible = true)
+      try {
+        out.write(content)
+        out.close()
+      } catch {
+        case error: Throwable =>
+          out.cancel()
+          throw error
+      }
     }
-  }
-
-  private def checkpointFile(execution: MicroBatchExecution, name: String): (CheckpointFileManager, Path) = {
-    val root = new Path(execution.resolvedCheckpointRoot)
-    val files = CheckpointFileManager.create(root, execution.sparkSession.sessionState.newHadoopConf())
-    (files, new Path(root, name))
   }
 
   /** Makes `node` report through `statistics`. In the parent's field, since generated code serialises the plan, and a
