@@ -13,11 +13,10 @@ from deltastream.api.conn import APIConnection
 from deltastream.api.error import AuthenticationError, SQLError, SqlState
 
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
-
-ROWS_WITHIN_S = 90.0
 
 
 def connect(
@@ -122,7 +121,7 @@ async def test_it_launches_a_query_and_reads_its_result_as_a_stream(
     try:
         assert [column.name for column in stream.columns()] == ["page"]
         rows = aiter(stream)
-        seen = [await asyncio.wait_for(anext(rows), ROWS_WITHIN_S) for _ in range(2)]
+        seen = [await asyncio.wait_for(anext(rows), PATIENCE_S) for _ in range(2)]
     finally:
         await stream.close()
     assert sorted(seen) == [["a"], ["c"]]

@@ -15,6 +15,8 @@ import httpx
 import psutil
 import pytest
 
+from tests.harness.patience import PATIENCE_S
+
 pytestmark = pytest.mark.spark
 
 UP = (sys.executable, "-m", "headrace.cli", "up", "--port", "0", "--data-dir")
@@ -36,7 +38,7 @@ def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def sqlstate(url: str, token: str, statement: str) -> str:
@@ -60,10 +62,10 @@ def test_a_first_start_makes_a_token_and_the_next_one_resumes(tmp_path: Path) ->
         assert sqlstate(url, token, "CREATE DATABASE d;") == "00000"
         started = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert out == ""
     assert process.returncode == 0
-    _, alive = psutil.wait_procs(started, timeout=20)
+    _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
     assert not alive
     with server(folder) as (_, url):
         assert (folder / "token").read_text().strip() == token
@@ -88,7 +90,9 @@ def test_nothing_in_the_data_directory_is_for_others_and_logs_are_json_without_s
 def test_a_second_server_over_the_same_data_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with server(folder):
-        second = subprocess.run([*UP, str(folder)], capture_output=True, text=True, timeout=60, check=False)
+        second = subprocess.run(
+            [*UP, str(folder)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
     assert second.returncode == 1
     assert second.stdout == ""
     assert "another server is running" in second.stderr
@@ -98,14 +102,14 @@ def test_a_second_server_over_the_same_data_is_refused(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_and_a_wrong_setting_are_said_plainly(tmp_path: Path) -> None:
     with server(tmp_path / "one") as (_, url):
         command = [*UP, str(tmp_path / "two"), "--port", url.rsplit(":", 1)[1]]
-        taken = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        taken = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert taken.returncode == 1
     assert "cannot listen" in taken.stderr
     wrong = subprocess.run(
         [*UP, str(tmp_path / "three")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "HEADRACE_DRIVER_MEMORY_MB": "much"},
     )

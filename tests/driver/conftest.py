@@ -13,6 +13,7 @@ import pytest
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE
 from tests.harness.kafka import KafkaClient, Pair
+from tests.harness.patience import PATIENCE_S
 
 Stores = dict[str, dict[str, str]]
 
@@ -24,7 +25,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverControl]:
     yield control
     processes = control.processes()
     control.close()
-    _, alive = psutil.wait_procs(processes, timeout=20)
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
     assert not alive, "a driver whose server is gone must leave no process"
 
 
@@ -56,8 +57,8 @@ def checkpoint(tmp_path: Path) -> Path:
 def consumed(kafka: KafkaClient) -> Callable[..., list[Pair]]:
     """Reads a topic until it has `count` committed records."""
 
-    def consume(name: str, count: int, *, within: float = 60) -> list[Pair]:
-        deadline = time.monotonic() + within
+    def consume(name: str, count: int) -> list[Pair]:
+        deadline = time.monotonic() + PATIENCE_S
         while len(found := kafka.consume(name)) < count and time.monotonic() < deadline:
             time.sleep(0.2)
         return found

@@ -35,6 +35,7 @@ from headrace.engine.protocol import (
     encode_frame,
 )
 from headrace.planner.physical import SparkPlan
+from tests.harness.patience import PATIENCE_S
 
 Kind = TypeVar("Kind", bound=Message)
 
@@ -70,11 +71,11 @@ class DriverControl:
             env={**os.environ, **(environment or {})},
             start_new_session=True,
         )
-        self._listener.settimeout(60)
+        self._listener.settimeout(PATIENCE_S)
         self._connection, _ = self._listener.accept()
         path.unlink()
         threading.Thread(target=self._read, daemon=True).start()
-        self.ready = self.wait(Ready, timeout=120)
+        self.ready = self.wait(Ready)
 
     def start(
         self,
@@ -98,24 +99,22 @@ class DriverControl:
         self.send(message)
         return query_id
 
-    def stop(self, query_id: str, *, timeout: float = 30) -> QueryEnded:
+    def stop(self, query_id: str) -> QueryEnded:
         """Send StopQuery and wait for the end."""
         self.send(StopQuery(query_id=query_id))
-        return self.wait(QueryEnded, query_id, timeout=timeout)
+        return self.wait(QueryEnded, query_id)
 
-    def started(self, query_id: str, *, timeout: float = 60) -> QueryStarted:
+    def started(self, query_id: str) -> QueryStarted:
         """Wait until the query runs; fails with its error if it ends instead."""
-        return self.wait(QueryStarted, query_id, timeout=timeout)
+        return self.wait(QueryStarted, query_id)
 
-    def ended(self, query_id: str, *, timeout: float = 90) -> QueryEnded:
+    def ended(self, query_id: str) -> QueryEnded:
         """Wait for the query's end."""
-        return self.wait(QueryEnded, query_id, timeout=timeout)
+        return self.wait(QueryEnded, query_id)
 
-    def rows(self, query_id: str, count: int, *, timeout: float = 60) -> list[list[str | None]]:
+    def rows(self, query_id: str, count: int) -> list[list[str | None]]:
         """Wait for that many rows of an interactive query."""
-        self._until(
-            lambda: len(self._rows(query_id)) >= count or bool(self.of(QueryEnded, query_id)), timeout
-        )
+        self._until(lambda: len(self._rows(query_id)) >= count or bool(self.of(QueryEnded, query_id)))
         return self._rows(query_id)
 
     def progress(self, query_id: str) -> list[QueryProgress]:
@@ -131,25 +130,24 @@ class DriverControl:
                 if isinstance(message, kind) and query_id in (None, getattr(message, "query_id", None))
             ]
 
-    def wait(self, kind: type[Kind], query_id: str | None = None, *, timeout: float) -> Kind:
+    def wait(self, kind: type[Kind], query_id: str | None = None) -> Kind:
         """The latest message of a kind, once there is one."""
         failed = kind is not QueryEnded
         self._until(
             lambda: (
                 bool(self.of(kind, query_id))
                 or (failed and query_id is not None and bool(self.of(QueryEnded, query_id)))
-            ),
-            timeout,
+            )
         )
         found = self.of(kind, query_id)
         assert found, f"no {kind.__name__}; the query ended: {self.of(QueryEnded, query_id)}\n{self.log()}"
         return found[-1]
 
-    def until(self, condition: Callable[[], bool], *, timeout: float = 60) -> None:
+    def until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds, looking now and then."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert time.monotonic() < deadline, f"waited {timeout} s\n{self.log()}"
+            assert time.monotonic() < deadline, f"waited {PATIENCE_S:.0f} s\n{self.log()}"
             time.sleep(0.1)
 
     def send(self, message: Message) -> None:
@@ -168,7 +166,7 @@ class DriverControl:
     def shutdown(self) -> int:
         """Ask the driver to end; returns its exit code."""
         self.send(Shutdown())
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE_S)
 
     def close(self) -> None:
         """End the connection as a dead server does, and wait until the driver has gone."""
@@ -177,7 +175,7 @@ class DriverControl:
         self._connection.close()
         self._listener.close()
         try:
-            self.process.wait(20)
+            self.process.wait(PATIENCE_S)
         finally:
             self.process.kill()
             self._log.close()
@@ -191,15 +189,15 @@ class DriverControl:
             ]
         return [row for payload in payloads for row in json.loads(payload)]
 
-    def _until(self, condition: Callable[[], bool], timeout: float) -> None:
-        deadline = time.monotonic() + timeout
+    def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
         with self._arrived:
             while not condition():
                 left = deadline - time.monotonic()
                 gone = self.process.poll() is not None
                 if left <= 0 or gone:
                     raise AssertionError(
-                        f"waited {timeout} s, driver {'gone' if gone else 'alive'}\n{self.log()}"
+                        f"waited {PATIENCE_S:.0f} s, driver {'gone' if gone else 'alive'}\n{self.log()}"
                     )
                 self._arrived.wait(min(left, 0.5))
 

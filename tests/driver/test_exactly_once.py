@@ -13,11 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, write
 from tests.harness.kafka import KafkaClient, Pair
+from tests.harness.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
@@ -25,8 +27,8 @@ ROWS = 20_000
 PER_BATCH = 4_000
 
 
-def _gone(processes: list[psutil.Process], within: float = 20) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=within)
+def _gone(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
     return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
@@ -54,7 +56,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
 
     killed = run("killed", {"HEADRACE_FAIL_POINT": place})
     processes = killed.processes()
-    assert killed.process.wait(60) == -signal.SIGKILL
+    assert killed.process.wait(PATIENCE_S) == -signal.SIGKILL
     assert _gone(processes)
     killed.close()
     before = _values(kafka.consume(target))
@@ -62,7 +64,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
 
     survivor = run("survivor", {})
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while sum((found := _values(kafka.consume(target))).values()) < ROWS and time.monotonic() < deadline:
             time.sleep(0.2)
         time.sleep(1)
@@ -72,7 +74,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
         processes = survivor.processes()
         assert any("java" in process.name() for process in processes)
         os.kill(survivor.process.pid, last)
-        survivor.process.wait(20)
+        survivor.process.wait(PATIENCE_S)
         assert _gone(processes)
     finally:
         survivor.close()
@@ -85,12 +87,12 @@ def test_what_a_transaction_aborted_is_never_read(
 
     source = topic()
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": source})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_S)
     for value, keep in ((1, True), (2, False), (3, True)):
         producer.begin_transaction()
         producer.produce(source, json.dumps({"v": value}))
-        producer.flush(10)
-        producer.commit_transaction(10) if keep else producer.abort_transaction(10)
+        producer.flush(PATIENCE_S)
+        producer.commit_transaction(PATIENCE_S) if keep else producer.abort_transaction(PATIENCE_S)
     query = driver.start(
         plan(*read(source, "v BIGINT"), results("a", "v BIGINT")),
         checkpoint=checkpoint,
@@ -120,6 +122,74 @@ def test_a_marker_is_the_number_of_the_next_batch(
     driver.until(lambda: (checkpoint / "commits" / "0").exists())
     driver.stop(query)
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"headrace-{query}"})
-    (marker,) = consumer.committed([TopicPartition(target, 0)], timeout=10)
+    (marker,) = consumer.committed([TopicPartition(target, 0)], timeout=PATIENCE_S)
     consumer.close()
     assert marker.offset == 1
+
+
+@pytest.fixture
+def written(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    topic: Callable[..., str],
+    checkpoint: Path,
+    stores: dict[str, dict[str, str]],
+    consumed: Callable[..., list[Pair]],
+) -> tuple[Callable[[], str], str]:
+    """A query that has written three batches and stopped: how to start it again, and its topic."""
+    source, target = topic(), topic()
+    steps = plan(*read(source, "v BIGINT"), *write(target, "a", "v BIGINT", guarantee="exactly_once"))
+
+    def start() -> str:
+        return driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=f"eo-{target}")
+
+    query = start()
+    for batch in range(3):
+        kafka.produce(source, [(None, f'{{"v":{batch}}}')])
+        assert len(consumed(target, batch + 1)) == batch + 1
+        driver.until((checkpoint / "commits" / str(batch)).exists)
+    driver.stop(query)
+    driver.messages.clear()
+    return start, target
+
+
+def test_a_checkpoint_that_is_older_than_the_output_is_refused(
+    driver: DriverControl, kafka: KafkaClient, checkpoint: Path, written: tuple[Callable[[], str], str]
+) -> None:
+    """As after a restore of yesterday's files: what was written since would be written twice."""
+    start, target = written
+    for batch in (1, 2):
+        (checkpoint / "offsets" / str(batch)).unlink()
+        (checkpoint / "commits" / str(batch)).unlink()
+    ended = driver.ended(start())
+    assert "the checkpoint is older than the output" in (ended.error or "")
+    assert "RESTART does not help" in (ended.hint or "")
+    assert len(kafka.consume(target)) == 3
+
+
+@pytest.mark.parametrize("days", [1, 8])
+def test_a_batch_whose_marker_may_have_expired_is_not_written(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    checkpoint: Path,
+    written: tuple[Callable[[], str], str],
+    consumed: Callable[..., list[Pair]],
+    days: int,
+) -> None:
+    """A query died in a batch and comes back after that many days; the broker has no marker of it."""
+    start, target = written
+    (checkpoint / "commits" / "2").unlink()
+    planned = checkpoint / "offsets" / "2"
+    then = time.time() - days * 24 * 3600
+    os.utime(planned, (then, then))
+    group = f"headrace-eo-{target}"
+    AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_consumer_groups([group])[group].result()
+    query = start()
+    if days < 7:  # no marker after a day: that attempt was not committed
+        assert len(consumed(target, 4)) == 4
+        driver.stop(query)
+    else:
+        ended = driver.ended(query)
+        assert "its marker may have expired" in (ended.error or "")
+        assert "RESTART does not help" in (ended.hint or "")
+        assert len(kafka.consume(target)) == 3

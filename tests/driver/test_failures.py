@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.engine.protocol import QueryEnded
 from headrace.planner.physical import SparkPlan
@@ -123,6 +125,26 @@ def test_a_missing_topic_is_named(failure: Callable[[SparkPlan], QueryEnded], to
     assert "'nowhere'" in (ended.error or "")
     ended = failure(plan(*read(topic(), "v BIGINT"), *write("nowhere-else", "a", "v BIGINT")))
     assert ended.sqlstate == "3D007"
+
+
+def test_records_that_expired_before_they_were_read_end_the_query(
+    driver: DriverControl, stores: Stores, kafka: KafkaClient, topic: Topic, checkpoint: Path
+) -> None:
+    """To go on would be to lose them silently."""
+    source = topic()
+    steps = plan(*read(source, "v BIGINT"), results("a", "v BIGINT"))
+    kafka.produce(source, [(None, '{"v":1}')])
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores)
+    assert driver.rows(query, 1) == [["1"]]
+    driver.until((checkpoint / "commits" / "0").exists)
+    driver.stop(query)
+    driver.messages.clear()
+    kafka.produce(source, [(None, '{"v":2}'), (None, '{"v":3}')])
+    expired = TopicPartition(source, 0, 2)
+    AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_records([expired])[expired].result()
+    ended = driver.ended(driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=query))
+    assert (ended.sqlstate, ended.domain) == ("22000", "user")
+    assert "had not read yet are gone" in (ended.error or "")
 
 
 def test_a_broker_that_does_not_answer_is_an_external_failure_without_the_password(

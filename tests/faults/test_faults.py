@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from headrace.connectors.kafka.connection import REFUSED_TIMEOUT_S
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.faults.workload import Workload, until
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
@@ -161,6 +164,27 @@ def test_nothing_is_lost_or_doubled_when_the_driver_dies_inside_a_batch(place: s
     scene.workload.until_exact()
 
 
+def test_a_statement_waits_for_a_broker_that_is_busy(scene: Scene, seed: str) -> None:
+    """It must wait longer than for a broker that is not there: a topic may take seconds to create."""
+    (broker,) = (
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if str(scene.broker.log.parent / "server.properties") in (process.info["cmdline"] or [])
+        and process.name() == "java"
+    )
+    broker.suspend()
+    resume = threading.Timer(REFUSED_TIMEOUT_S + 3, broker.resume)
+    resume.start()
+    try:
+        scene.door.execute(
+            f"CREATE STREAM late_{seed} (id BIGINT) WITH ('topic' = 'late_{seed}', 'topic.partitions' = 1, "
+            "'topic.replicas' = 1, 'value.format' = JSON);"
+        )
+    finally:
+        resume.join()
+    scene.door.execute(f"DESCRIBE ENTITY late_{seed}; DROP STREAM late_{seed};")
+
+
 def test_a_record_that_cannot_be_read_stops_its_query_each_time_and_no_other(
     scene: Scene, kafka: KafkaClient, seed: str
 ) -> None:
@@ -233,7 +257,7 @@ def test_a_token_that_is_not_valid_and_a_request_too_large_are_refused(server: H
     body = b'{"statement": "' + b"x" * limit + b'"}'
     headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     for content in (body, iter([body[: limit // 2], body[limit // 2 :]])):
-        refused = httpx.post(address, content=content, headers=headers, timeout=30)
+        refused = httpx.post(address, content=content, headers=headers, timeout=PATIENCE_S)
         assert refused.status_code == 400
         assert str(limit) in refused.json()["message"]
     assert httpx.post(address, json={"statement": "LIST QUERIES;"}, headers=headers).status_code == 200

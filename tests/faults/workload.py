@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 
-WITHIN_SECONDS = 150.0
 PARTITIONS = 2
 GROUPS = 20
 START_MS = 1_700_000_000_000
@@ -25,10 +25,10 @@ STEP_MS = 10
 
 def until(condition: Callable[[], object], what: Callable[[], object] | str) -> None:
     """Waits for `condition`; fails when the time is up, saying `what` was expected or found."""
-    deadline = time.monotonic() + WITHIN_SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         found = what if isinstance(what, str) else what()
-        assert time.monotonic() < deadline, f"not within {WITHIN_SECONDS:.0f} s: {found}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {found}"
         time.sleep(0.3)
 
 

@@ -14,6 +14,7 @@ from headrace.core.errors import HeadraceError
 from headrace.core.resultset import ResultSet
 from headrace.core.settings import Settings
 from headrace.session import Executed
+from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
 from tests.harness.slt import Rows, StatementError
 
@@ -39,11 +40,11 @@ class Loop:
         self._loop.close()
 
 
-async def first_rows(rows: AsyncIterator[list[str | None]], *, count: int, within: float) -> Rows:
+async def first_rows(rows: AsyncIterator[list[str | None]], *, count: int) -> Rows:
     """The first `count` rows, fewer when the time is up."""
     found: Rows = []
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(PATIENCE_S):
             async for row in rows:
                 found.append(row)
                 if len(found) >= count:
@@ -64,8 +65,8 @@ class RestDoor:
     def execute(self, sql: str) -> Rows:
         return self._loop.run(self._execute(sql))
 
-    def stream(self, sql: str, *, count: int, within: float, when_live: Callable[[], None]) -> Rows:
-        return self._loop.run(self._stream(sql, count, within, when_live))
+    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> Rows:
+        return self._loop.run(self._stream(sql, count, when_live))
 
     def fault(self, words: list[str]) -> None:
         if words == ["kill", "driver"]:
@@ -90,7 +91,7 @@ class RestDoor:
             self._context = answer.context
             return [list(row) for row in answer.rows]
 
-    async def _stream(self, sql: str, count: int, within: float, when_live: Callable[[], None]) -> Rows:
+    async def _stream(self, sql: str, count: int, when_live: Callable[[], None]) -> Rows:
         async with Client(self._server.url, self._server.token, context=self._context) as client:
             try:
                 answer = await client.execute(sql)
@@ -98,7 +99,7 @@ class RestDoor:
                 acting: list[asyncio.Future[None]] = []
                 rows = answer.stream(on_started=lambda: acting.append(loop.run_in_executor(None, when_live)))
                 try:
-                    return await first_rows((list(row) async for row in rows), count=count, within=within)
+                    return await first_rows((list(row) async for row in rows), count=count)
                 finally:
                     await rows.aclose()
                     await asyncio.gather(*acting)
@@ -120,8 +121,8 @@ class InProcessDoor:
         assert isinstance(executed.outcome, ResultSet), "this statement has a live result"
         return [list(row) for row in executed.outcome.rows]
 
-    def stream(self, sql: str, *, count: int, within: float, when_live: Callable[[], None]) -> Rows:
-        return self._loop.run(self._stream(sql, count, within, when_live))
+    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> Rows:
+        return self._loop.run(self._stream(sql, count, when_live))
 
     def fault(self, words: list[str]) -> None:
         if words == ["restart", "server"]:
@@ -162,17 +163,15 @@ class InProcessDoor:
         self._context = executed.context
         return executed
 
-    async def _stream(self, sql: str, count: int, within: float, when_live: Callable[[], None]) -> Rows:
+    async def _stream(self, sql: str, count: int, when_live: Callable[[], None]) -> Rows:
         executed = await self._run(sql)
         channel = executed.outcome
         assert not isinstance(channel, ResultSet), "this statement has no live result"
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(PATIENCE_S):
                 await channel.started()
             acting = asyncio.get_running_loop().run_in_executor(None, when_live)
-            rows = await first_rows(
-                (row async for batch in channel for row in batch), count=count, within=within
-            )
+            rows = await first_rows((row async for batch in channel for row in batch), count=count)
             await acting
             return rows
         except HeadraceError as error:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.harness.patience import PATIENCE_S
+
 Pair = tuple[str | None, str | None]
 
 
@@ -24,8 +26,8 @@ class KafkaClient:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1"})
         admin.create_topics([new])[topic].result()
-        deadline = time.monotonic() + 10
-        while topic not in admin.list_topics(timeout=5).topics and time.monotonic() < deadline:
+        deadline = time.monotonic() + PATIENCE_S
+        while topic not in admin.list_topics(timeout=PATIENCE_S).topics and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def produce(
@@ -56,7 +58,7 @@ class KafkaClient:
                 except BufferError:
                     producer.poll(0.1)
             producer.poll(0)
-        producer.flush(30)
+        producer.flush(PATIENCE_S)
         assert not failures, failures
 
     def consume(self, topic: str, *, isolation: str = "read_committed") -> list[Pair]:
@@ -71,11 +73,11 @@ class KafkaClient:
             }
         )
         try:
-            metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+            metadata = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic]
             open_partitions = set(metadata.partitions)
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in open_partitions])
             records: list[Pair] = []
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_S
             while open_partitions and time.monotonic() < deadline:
                 for message in consumer.consume(5000, 0.5):
                     if message.error() is not None:

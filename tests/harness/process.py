@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-READY_SECONDS = 60.0
+from tests.harness.patience import PATIENCE_S
 
 
 class HeadraceProcess:
@@ -98,20 +98,20 @@ class HeadraceProcess:
             return
         started = self.descendants()
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(30)
+        self._process.wait(PATIENCE_S)
         self._gone(started)
 
     def _gone(self, processes: list[psutil.Process]) -> None:
         assert self._process is not None
         if self._process.stdout:
             self._process.stdout.close()
-        _, alive = psutil.wait_procs(processes, timeout=20)
+        _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
         assert not alive, f"still running after the server ended: {alive}"
 
     def _line(self) -> str:
         assert self._process is not None
         assert self._process.stdout is not None
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and self._process.poll() is None:
             if select.select([self._process.stdout], [], [], 0.2)[0]:
                 return self._process.stdout.readline()

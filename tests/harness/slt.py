@@ -5,16 +5,16 @@ broker's address.
 
     statement ok                        the statements that follow succeed
     statement error 3D020 /regex/       the statement that follows fails so
-    query [rowsort] [within 30s]        its rows are those after `----`, at once or within the time (tab-separated,
+    query [rowsort] [eventually]        its rows are those after `----`, at once or in the end (tab-separated,
                                         NULL for a null, <any> for any cell)
-    stream [rowsort] [within 30s]       a live SELECT or PRINT; its first rows are those after `----`, in any order if
+    stream [rowsort]                    a live SELECT or PRINT; its first rows are those after `----`, in any order if
                                         `rowsort`. `$ produce` records between its SQL and `----` run once it is live
     $ entity NAME [partitions=N]        make a topic
     $ produce NAME [partition=N] [timestamp=MS]
                                         one record a line: JSON, or KEY|JSON; an empty JSON is a tombstone
-    $ consume NAME [rowsort] [bykey] [keys] [within 60s]
+    $ consume NAME [rowsort] [bykey] [keys]
                                         committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
-    $ wait NAME STATE [within 60s]      the query that writes the relation NAME is in that state
+    $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
     $ restart server | $ kill server | $ kill driver
 """
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-WITHIN_SECONDS = 60.0
+from tests.harness.patience import PATIENCE_S
 
 
 class StatementError(Exception):
@@ -49,7 +49,7 @@ class Door(Protocol):
 
     def execute(self, sql: str) -> Rows: ...
 
-    def stream(self, sql: str, *, count: int, within: float, when_live: Callable[[], None]) -> Rows: ...
+    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> Rows: ...
 
     def fault(self, words: list[str]) -> None: ...
 
@@ -82,12 +82,6 @@ class Record:
     body: list[str]
     expected: list[str] | None
     actions: list[Record] = field(default_factory=list)
-
-    def within(self) -> float | None:
-        """The seconds of `within`, or None."""
-        if "within" not in self.words:
-            return None
-        return float(self.words[self.words.index("within") + 1].removesuffix("s"))
 
     def option(self, name: str) -> str | None:
         """The value of `name=value`, or None."""
@@ -183,7 +177,14 @@ class Runner:
 
     def _query(self, record: Record) -> None:
         sql = "\n".join(record.body)
-        self._eventually(record, lambda: [_line(row) for row in self._door.execute(sql)])
+
+        def rows() -> list[str]:
+            return [_line(row) for row in self._door.execute(sql)]
+
+        if "eventually" in record.words:
+            self._eventually(record, rows)
+        else:
+            _compare(record, rows())
 
     def _stream(self, record: Record) -> None:
         def act() -> None:
@@ -194,7 +195,6 @@ class Runner:
         rows = self._door.stream(
             "\n".join(record.body),
             count=len(expected),
-            within=record.within() or WITHIN_SECONDS,
             when_live=act,
         )
         _compare(record, [_line(row) for row in rows])
@@ -227,12 +227,12 @@ class Runner:
                 for key, value in found
             ]
 
-        self._eventually(record, lines, default=WITHIN_SECONDS)
+        self._eventually(record, lines)
 
     def _wait(self, record: Record) -> None:
         relation, state = record.words[1:3]
         record.expected = [state]
-        self._eventually(record, lambda: [str(self._query_of(relation)[4])], default=WITHIN_SECONDS)
+        self._eventually(record, lambda: [str(self._query_of(relation)[4])])
 
     def _message(self, record: Record) -> None:
         pattern = " ".join(record.words[2:]).strip("/")
@@ -246,8 +246,8 @@ class Runner:
         assert rows, f"no query creates {relation}"
         return max(rows, key=lambda row: str(row[7]))
 
-    def _eventually(self, record: Record, found: Callable[[], list[str]], default: float = 0.0) -> None:
-        deadline = time.monotonic() + (record.within() or default)
+    def _eventually(self, record: Record, found: Callable[[], list[str]]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 _compare(record, found())

@@ -17,6 +17,7 @@ import pytest
 
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
 from tests.properties.batch import difference, expected_rows, result_rows
 from tests.properties.templates import (
@@ -33,7 +34,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 SPAN_MS = 80_000
 COUNTS = {"s": 800, "r": 300, "c": 160}
-WITHIN_SECONDS = 150.0
 PIECES = 6
 
 
@@ -133,11 +133,11 @@ class Run:
             self.kafka.produce(self.topic(relation), records, partition=partition)
 
 
-def until(condition: Callable[[], object], what: str, *, within: float = WITHIN_SECONDS) -> None:
+def until(condition: Callable[[], object], what: str) -> None:
     """Waits for `condition`; fails when the time is up."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, f"not within {within:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}"
         time.sleep(0.3)
 
 
@@ -199,7 +199,7 @@ def run(request: pytest.FixtureRequest, kafka: KafkaClient, tmp_path: Path, seed
 def test_a_streaming_result_is_the_batch_result(schedule: str, run: Run) -> None:
     run.declare()
     SCHEDULES[schedule](run)
-    deadline = time.monotonic() + WITHIN_SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while (found := run.differences()) and time.monotonic() < deadline:
         time.sleep(0.5)
     assert not found, found

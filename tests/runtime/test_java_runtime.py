@@ -11,6 +11,7 @@ import pytest
 
 from headrace.runtime.jars import jars
 from headrace.runtime.java import java_home
+from tests.harness.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ def test_spark_runs_on_the_java_and_with_the_jars_of_the_runtime(tmp_path: Path)
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-3000:]

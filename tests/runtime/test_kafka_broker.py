@@ -17,18 +17,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.core.errors import ExternalError
 from headrace.runtime.kafka_broker import KafkaBroker
+from tests.harness.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
 
 def _topics(bootstrap: str) -> set[str]:
     client = AdminClient({"bootstrap.servers": bootstrap})
-    return set(client.list_topics(timeout=10).topics)
+    return set(client.list_topics(timeout=PATIENCE_S).topics)
 
 
 def _create_topic(bootstrap: str, name: str) -> None:
     client = AdminClient({"bootstrap.servers": bootstrap})
-    client.create_topics([NewTopic(name, 2, 1)])[name].result(20)
+    client.create_topics([NewTopic(name, 2, 1)])[name].result(PATIENCE_S)
 
 
 def _brokers_of(folder: Path) -> list[psutil.Process]:
@@ -40,9 +41,11 @@ def _brokers_of(folder: Path) -> list[psutil.Process]:
 
 
 def _wait_until_gone(folder: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while _brokers_of(folder):
-        assert time.monotonic() < deadline, "the broker still runs 30 s after its parent was killed"
+        assert time.monotonic() < deadline, (
+            f"the broker still runs {PATIENCE_S:.0f} s after its parent was killed"
+        )
         time.sleep(0.1)
 
 
@@ -102,7 +105,7 @@ def test_a_broker_ends_when_its_guard_is_killed(tmp_path: Path) -> None:
         (java,) = _brokers_of(tmp_path)
         os.kill(java.ppid(), signal.SIGKILL)
         _wait_until_gone(tmp_path)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_S
         while broker.running:
             assert time.monotonic() < deadline
             time.sleep(0.05)

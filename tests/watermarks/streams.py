@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 
 EPOCH = 1_700_000_040
 """A whole minute, in seconds."""
 WINDOW_S = 60
-_WAIT_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Lab:
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap})
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
         wait_for(
-            lambda: len(admin.list_topics(topic, timeout=5).topics[topic].partitions) == partitions,
+            lambda: len(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions) == partitions,
             "the new partitions",
         )
 
@@ -151,7 +151,7 @@ def dropped(query: StreamingQuery) -> int:
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     """Until `condition` holds; fails after three minutes."""
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for: {what}"
         time.sleep(0.1)

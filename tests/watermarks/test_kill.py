@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 from tests.watermarks.streams import EPOCH, counted, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -79,7 +80,7 @@ def test_after_a_kill_inside_a_batch_every_window_is_there_once_and_right(
     kill_in_batch(start(kafka, topic, tmp_path), tmp_path / "checkpoint", 3)
     last = start(kafka, topic, tmp_path)
     try:
-        assert last.wait(300) == 0, (tmp_path / "log").read_text()[-3000:]
+        assert last.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()[-3000:]
     finally:
         if last.poll() is None:
             os.killpg(last.pid, signal.SIGKILL)

@@ -6,13 +6,12 @@ import asyncio
 import base64
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types name them elsewhere
-    AdminClient,
     ConfigResource,
     ConfigSource,
     NewTopic,
@@ -22,16 +21,18 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
 from headrace.connectors.base import Capabilities, EntityDescription, PrintedRecord
 from headrace.connectors.kafka import options as kafka_options
 from headrace.connectors.kafka.client import client_options
+from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
 
-TIMEOUT_SECONDS = 5.0
 _UNREACHABLE = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._RESOLVE,
+    KafkaError._SSL,
+    KafkaError._BAD_MSG,
     KafkaError._MSG_TIMED_OUT,
 }
 _REFUSED = {
@@ -70,33 +71,25 @@ class KafkaConnector:
         return kafka_options.allowed(properties, "kafka.producer.", kafka_options.PRODUCER_PROPERTIES)
 
     def test(self, properties: Mapping[str, str]) -> None:
-        reasons: list[str] = []
-        admin = self._admin(properties, on_error=lambda error: reasons.append(error.str()))
-        try:
-            with self._classified():
-                admin.list_topics(timeout=TIMEOUT_SECONDS)
-        except ExternalError as error:
-            # Time-outs say nothing; why each connection failed is told to the callback, which runs in `poll`.
-            admin.poll(0)
-            if not reasons:
-                raise
-            raise ExternalError(
-                error.state, f"{error.message}: {_reason(reasons[0])}", hint=error.hint
-            ) from None
+        with self._classified():
+            connect(properties)
 
     def list_entities(self, properties: Mapping[str, str]) -> list[str]:
         with self._classified():
-            topics = self._admin(properties).list_topics(timeout=TIMEOUT_SECONDS).topics
-        return sorted(name for name in topics if not name.startswith("__"))
+            _admin, cluster = connect(properties)
+        return sorted(name for name in cluster.topics if not name.startswith("__"))
 
     def describe_entity(self, properties: Mapping[str, str], entity: str) -> EntityDescription:
         with self._classified():
-            admin = self._admin(properties)
-            topic = admin.list_topics(entity, timeout=TIMEOUT_SECONDS).topics[entity]
+            admin, cluster = connect(properties)
+            if entity not in cluster.topics:
+                raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+            topic = cluster.topics[entity]
             if topic.error is not None:
                 raise KafkaException(topic.error)
             resource = ConfigResource(ResourceType.TOPIC, entity)
-            configs = admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)[resource].result()
+            described = admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+            configs = described[resource].result()
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         changed = {name: str(entry.value) for name, entry in configs.items() if entry.source == own}
         replicas = len(next(iter(topic.partitions.values())).replicas) if topic.partitions else 0
@@ -113,14 +106,14 @@ class KafkaConnector:
             config=configs,
         )
         with self._classified():
-            admin = self._admin(properties)
-            admin.create_topics([topic], request_timeout=TIMEOUT_SECONDS)[entity].result()
+            admin, _cluster = connect(properties)
+            admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
         return self._created(properties, entity)
 
     def drop_entity(self, properties: Mapping[str, str], entity: str) -> None:
         with self._classified():
-            admin = self._admin(properties)
-            admin.delete_topics([entity], request_timeout=TIMEOUT_SECONDS)[entity].result()
+            admin, _cluster = connect(properties)
+            admin.delete_topics([entity], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
 
     def insert(self, properties: Mapping[str, str], entity: str, *, key: bytes | None, value: bytes) -> None:
         self.describe_entity(properties, entity)
@@ -132,10 +125,10 @@ class KafkaConnector:
 
         with self._classified():
             producer = Producer(
-                {**client_options(properties), "message.timeout.ms": int(TIMEOUT_SECONDS * 1000)}
+                {**client_options(properties), "message.timeout.ms": int(REQUEST_TIMEOUT_S * 1000)}
             )
             producer.produce(entity, key=key, value=value, on_delivery=delivered)
-            producer.flush(TIMEOUT_SECONDS + 1)
+            producer.flush(REQUEST_TIMEOUT_S + 1)
             if failures:
                 raise KafkaException(failures[0])
 
@@ -176,7 +169,7 @@ class KafkaConnector:
         if code in _UNREACHABLE:
             return ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"no Kafka broker answered within {TIMEOUT_SECONDS:g} seconds",
+                f"no Kafka broker answered: {_reason(kafka_error.str())}",
                 hint="Check 'uris', and that 'tls.disabled' and 'kafka.sasl.hash_function' are what the listener expects.",
             )
         if code in _REFUSED:
@@ -215,26 +208,12 @@ class KafkaConnector:
             SqlState.REMOTE_UNAVAILABLE, f"Kafka reported {kafka_error.name()}: {kafka_error.str()}"
         )
 
-    def _admin(
-        self,
-        properties: Mapping[str, str],
-        *,
-        on_error: Callable[[KafkaError], None] = lambda _error: None,
-    ) -> AdminClient:
-        """Callers keep it in a variable: a client that is collected cancels what it was asked."""
-        settings: dict[str, Any] = {
-            **client_options(properties),
-            "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
-            "error_cb": on_error,
-        }
-        return AdminClient(settings)
-
     def _assign(self, consumer: Consumer, description: EntityDescription, from_beginning: bool) -> None:
         partitions = []
         for number in range(description.partitions):
             partition = TopicPartition(description.name, number)
             with self._classified():
-                low, high = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_SECONDS)
+                low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_S)
             partition.offset = low if from_beginning else high
             partitions.append(partition)
         consumer.assign(partitions)

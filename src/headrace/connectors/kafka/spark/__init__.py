@@ -12,7 +12,8 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.connectors.kafka.client import client_options, secrets, spark_options
+from headrace.connectors.kafka.client import secrets, spark_options
+from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -20,13 +21,13 @@ from headrace.core.sqlstate import SqlState
 
 __all__ = ["classify", "partition_counts", "secrets", "sink", "source"]
 
-_TIMEOUT_S = 10.0
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 def partition_counts(request: SourceRequest) -> dict[str, int]:
     """Raises UserError 3D007 for a missing topic, ExternalError 57015 for a broker that does not answer."""
-    return {request.entity: len(_partitions(_admin(request.properties), request.entity))}
+    _admin, numbers = _connect(request.properties, request.entity)
+    return {request.entity: len(numbers)}
 
 
 def source(session: SparkSession, request: SourceRequest) -> DataFrame:
@@ -42,6 +43,8 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     )
     # A store's transactions are respected: what was aborted is never read.
     reader = reader.option("kafka.isolation.level", "read_committed")
+    # A topic that is dropped must not come back, empty, because its reader asked for it.
+    reader = reader.option("kafka.allow.auto.create.topics", "false")
     for name, value in request.options.items():
         reader = reader.option(f"kafka.{name}", value)
     # Spark ignores it where the checkpoint has offsets.
@@ -53,7 +56,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
 
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
     """Records (key, value) into a topic: Spark's own sink, or our transactions for exactly-once."""
-    _partitions(_admin(request.properties), request.entity)
+    _connect(request.properties, request.entity)
     options = spark_options(request.properties) | {
         f"kafka.{name}": value for name, value in request.options.items()
     }
@@ -80,8 +83,7 @@ def _starting_offsets(request: SourceRequest) -> str:
 
     The broker is asked in any case: Spark would look for it, or for the topic, for minutes.
     """
-    admin = _admin(request.properties)
-    numbers = _partitions(admin, request.entity)
+    admin, numbers = _connect(request.properties, request.entity)
     if request.starting_position == "earliest":
         return "earliest"
     spec = _END
@@ -102,7 +104,7 @@ def _offsets(
     futures = admin.list_offsets(
         dict.fromkeys(partitions, spec),
         isolation_level=IsolationLevel.READ_COMMITTED,
-        request_timeout=_TIMEOUT_S,
+        request_timeout=REQUEST_TIMEOUT_S,
     )
     try:
         return {place: future.result().offset for place, future in futures.items()}
@@ -110,18 +112,16 @@ def _offsets(
         raise _client_error(error) from None
 
 
-def _admin(properties: Mapping[str, str]) -> AdminClient:
-    return AdminClient({**client_options(properties), "socket.timeout.ms": int(_TIMEOUT_S * 1000)})
-
-
-def _partitions(admin: AdminClient, topic: str) -> list[int]:
+def _connect(properties: Mapping[str, str], topic: str) -> tuple[AdminClient, list[int]]:
+    """A client, and the numbers of the topic's partitions."""
     try:
-        found = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
+        admin, cluster = connect(properties)
     except KafkaException as error:
         raise _client_error(error, topic) from None
-    if found.error is not None or not found.partitions:
+    found = cluster.topics.get(topic)
+    if found is None or found.error is not None or not found.partitions:
         raise _missing_topic(topic)
-    return sorted(found.partitions)
+    return admin, sorted(found.partitions)
 
 
 def _client_error(error: KafkaException, topic: str | None = None) -> HeadraceError:

@@ -1,0 +1,51 @@
+"""How long librdkafka's admin client waits: not long for a broker that is not there, long for one that is busy.
+
+librdkafka waits for the whole time-out where every connection is refused. So a broker is asked for little first, again and
+again, and what the connections reported is looked at in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from headrace.connectors.kafka.client import client_options
+
+# What Java's clients wait for an answer. A broker that is there may need seconds to create a topic: it waits for its disk.
+REQUEST_TIMEOUT_S = 30.0
+# A broker that is just being started again refuses connections for a few seconds.
+REFUSED_TIMEOUT_S = 5.0
+_PROBE_S = 1.0
+
+
+def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata]:
+    """An admin client of a store that a broker has answered, and the answer: brokers and topics.
+
+    Callers keep the client in a variable: one that is collected cancels what it was asked.
+
+    Raises `KafkaException`: with the first connection's failure after `REFUSED_TIMEOUT_S` when no broker can be connected to,
+    with `_TIMED_OUT` after `REQUEST_TIMEOUT_S` when none says anything.
+    """
+    failures: list[KafkaError] = []
+    admin = AdminClient(
+        {
+            **client_options(properties),
+            "socket.timeout.ms": int(REQUEST_TIMEOUT_S * 1000),
+            "error_cb": failures.append,
+        }
+    )
+    start = time.monotonic()
+    while True:
+        try:
+            return admin, admin.list_topics(timeout=_PROBE_S)
+        except KafkaException as error:
+            waited = time.monotonic() - start
+            admin.poll(0)  # the callback runs in here
+            all_down = any(failure.code() == KafkaError._ALL_BROKERS_DOWN for failure in failures)
+            if all_down and waited >= REFUSED_TIMEOUT_S:
+                raise KafkaException(failures[0]) from None
+            if waited >= REQUEST_TIMEOUT_S:
+                raise KafkaException(failures[0] if failures else error.args[0]) from None
