@@ -2,7 +2,8 @@
 
     partition_counts(request: SourceRequest) -> dict[str, int]     partitions of each topic, as they are now
     source(session, request: SourceRequest) -> DataFrame           raw records, as planner.physical.ReadEntity describes them
-    sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter   a writer without trigger, name and checkpoint
+    sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
+                                                                   function (batch: DataFrame, epoch: int) -> None
     classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
     secrets(properties) -> tuple[str, ...]                         what no text may contain
 

@@ -93,8 +93,6 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
 def _found(text: str, start: StartQuery) -> HeadraceError:
     if BAD_RECORD + "{" in text:
         return _bad_record(text, start)
-    if "headrace.core.errors.InternalError: " in text:
-        return InternalError(text.split("headrace.core.errors.InternalError: ", 1)[1].splitlines()[0])
     for name in {
         step.connector
         for step in start.plan.steps

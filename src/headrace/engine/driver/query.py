@@ -90,7 +90,7 @@ class RunningQuery:
             return
         except BaseException as error:  # noqa: BLE001 - whatever ends a query is classified and reported
             if not self._sink.stopping.is_set():
-                failure = classify(error, self._start)
+                failure = classify(self._sink.error or error, self._start)
                 logger.error("query %s failed\n%s", self.id, failure.trace)
         try:
             self._sink.resources.close()

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.streaming import SinkRequest
-from headrace.core.errors import InternalError
+from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.resultset import encoder
 from headrace.core.types import Timestamp, parse_type
 from headrace.engine.driver.builder import Build, connector_module
@@ -26,6 +26,7 @@ from headrace.planner import physical
 from headrace.runtime.fail_points import fail_point
 
 ROWS_PER_MESSAGE = 1000
+Batch = Callable[[DataFrame, int], None]
 
 
 class QueryStoppedError(Exception):
@@ -37,7 +38,7 @@ class SinkContext:
     """What a sink needs of its query: the way to the server, and the events of its end.
 
     `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows. `resources` are
-    closed when the query has ended.
+    closed when the query has ended. `error` is the one that `batches` raised.
     """
 
     channel: Channel
@@ -46,6 +47,19 @@ class SinkContext:
     stopping: threading.Event = field(default_factory=threading.Event)
     finish: Callable[[], None] = lambda: None
     resources: ExitStack = field(default_factory=ExitStack)
+    error: HeadraceError | None = None
+
+    def batches(self, records: DataFrame, write: Batch) -> DataStreamWriter:
+        """A writer that gives each batch to `write`. What that raises is kept: Spark would keep no more than its text."""
+
+        def attempt(batch: DataFrame, epoch: int) -> None:
+            try:
+                write(batch, epoch)
+            except HeadraceError as error:
+                self.error = error
+                raise
+
+        return records.writeStream.foreachBatch(attempt)
 
 
 def sink(work: Build, step: Any, context: SinkContext) -> DataStreamWriter:
@@ -64,8 +78,9 @@ def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext)
         checkpoint=context.checkpoint,
         resources=context.resources,
     )
-    writer: DataStreamWriter = connector_module(step.connector).sink(work.frames[step.input], request)
-    return writer
+    records = work.frames[step.input]
+    made: DataStreamWriter | Batch = connector_module(step.connector).sink(records, request)
+    return made if isinstance(made, DataStreamWriter) else context.batches(records, made)
 
 
 def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> DataStreamWriter:
@@ -93,7 +108,7 @@ def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> 
         _check(ack)
         fail_point("after_sink_before_commit")
 
-    return work.frames[step.input].selectExpr(*map(name_sql, selected)).writeStream.foreachBatch(apply)
+    return context.batches(work.frames[step.input].selectExpr(*map(name_sql, selected)), apply)
 
 
 def _write_results(work: Build, step: physical.WriteResults, context: SinkContext) -> DataStreamWriter:
@@ -123,7 +138,7 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
                 context.finish()
 
     names = [name_sql(column.name) for column in step.columns]
-    return work.frames[step.input].selectExpr(*names).writeStream.foreachBatch(deliver)
+    return context.batches(work.frames[step.input].selectExpr(*names), deliver)
 
 
 def _check(ack: Ack) -> None:

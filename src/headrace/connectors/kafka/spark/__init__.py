@@ -54,7 +54,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     return reader.load()
 
 
-def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
+def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callable[[DataFrame, int], None]:
     """Records (key, value) into a topic: Spark's own sink, or our transactions for exactly-once."""
     _connect(request.properties, request.entity)
     options = spark_options(request.properties) | {
@@ -69,7 +69,7 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
             checkpoint=request.checkpoint,
         )
         request.resources.callback(output.close)
-        return records.writeStream.foreachBatch(output.write)
+        return output.write
     return records.writeStream.format("kafka").options(**options).option("topic", request.entity)
 
 

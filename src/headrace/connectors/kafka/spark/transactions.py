@@ -16,7 +16,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.core.errors import InternalError
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
 from headrace.runtime.fail_points import fail_point
 
 _TRANSACTION_TIMEOUT_MS = 60_000
@@ -31,7 +32,7 @@ class TransactionalOutput:
     """What one start of a query writes to one topic; `close` it when the query has ended.
 
     `options` are those of Java's Kafka clients, secrets included. Raises Java's exceptions, as py4j wraps them, and
-    InternalError where it cannot be told whether an epoch was written.
+    UserError where it cannot be told whether an epoch was written: to try again would not help.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class TransactionalOutput:
         # Only now is the marker final.
         self._next_epoch = self._committed()
         if self._next_epoch is None and not _marker_is_conclusive(self._checkpoint, epoch):
-            raise InternalError(
+            raise UserError(
+                SqlState.DATA_EXCEPTION,
                 f"cannot tell whether batch {epoch} was written before the query stopped: its marker may have expired",
                 hint="RESTART does not help. Create the query again, from the position where its output ends.",
             )
         if self._next_epoch is not None and self._next_epoch > epoch + 1:
-            raise InternalError(
+            raise UserError(
+                SqlState.DATA_EXCEPTION,
                 f"expected the output of batch {epoch} to be the last, found that of batch {self._next_epoch - 1}: "
                 "the checkpoint is older than the output",
                 hint="RESTART does not help. Create the query again, from the position where its output ends.",
