@@ -12,14 +12,14 @@ NICE   := nice -n 5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup environment jars extension web web-check check lint types unit test demo bench browser jvm-test lock clean
+.PHONY: help setup environment jars extension archive web web-check check lint types unit test demo bench browser jvm-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ## -- set-up: each step costs nothing when it is already done ------------------------------------------------------
 
-setup: environment jars extension web ## Install everything Headrace needs: Python packages, jars, JVM extension, web page
+setup: environment jars extension archive web ## Install everything Headrace needs: Python packages, jars, JVM extension, web page
 
 environment: $(VENV)/.headrace
 
@@ -44,6 +44,9 @@ jars: environment
 
 extension: jars
 	@if test -d jvm/src/main/scala; then $(RUN) -m headrace.runtime.extension; fi
+
+archive: extension
+	@$(RUN) -m headrace.engine.driver.archive
 
 web: environment
 	@if test -f web/package.json; then $(RUN) -m headrace.runtime.webpage; fi

@@ -183,7 +183,8 @@ def test_a_batch_whose_marker_may_have_expired_is_not_written(
     then = time.time() - days * 24 * 3600
     os.utime(planned, (then, then))
     group = f"headrace-eo-{target}"
-    AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_consumer_groups([group])[group].result()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
     query = start()
     if days < 7:  # no marker after a day: that attempt was not committed
         assert len(consumed(target, 4)) == 4

@@ -15,6 +15,7 @@ from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -141,7 +142,8 @@ def test_records_that_expired_before_they_were_read_end_the_query(
     driver.messages.clear()
     kafka.produce(source, [(None, '{"v":2}'), (None, '{"v":3}')])
     expired = TopicPartition(source, 0, 2)
-    AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_records([expired])[expired].result()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_records([expired])[expired].result(PATIENCE_S)
     ended = driver.ended(driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=query))
     assert (ended.sqlstate, ended.domain) == ("22000", "user")
     assert "had not read yet are gone" in (ended.error or "")

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headrace.runtime.extension import extension_jar
-from headrace.runtime.jars import SPARK, jars
-from headrace.runtime.java import java_home
+from headrace.runtime.spark_jvm import spark_jvm
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def start_spark(local_dir: Path) -> SparkSession:
     """A session with the extension, on the Java that Headrace uses."""
-    os.environ.update(JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1")
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
-        "spark.jars": ",".join(str(jar) for jar in [*jars(SPARK), extension_jar()]),
         "spark.sql.extensions": "io.headrace.spark.HeadraceExtensions",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
@@ -34,14 +32,14 @@ def start_spark(local_dir: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(local_dir),
-        "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    builder = SparkSession.builder.master("local[2]")
+    builder = SparkSession.builder.appName("headrace tests").master("local[2]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with nullcontext() if SparkContext._gateway else spark_jvm(memory_mb=1024):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 

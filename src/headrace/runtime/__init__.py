@@ -1,6 +1,6 @@
 """What must be on the machine before anything streams: Java, jars, the JVM extension, the web page, Kafka.
 
-Entry points: :func:`headrace.runtime.java.java_home`, :func:`headrace.runtime.jars.jars`,
+Entry points: :func:`headrace.runtime.spark_jvm.spark_jvm`, :func:`headrace.runtime.jars.jars`,
 :func:`headrace.runtime.extension.extension_jar`, :class:`headrace.runtime.kafka_broker.KafkaBroker`,
 :func:`headrace.runtime.webpage.web_page`, and :func:`headrace.runtime.doctor.checks`, which says what is
 missing.

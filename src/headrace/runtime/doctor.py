@@ -14,6 +14,7 @@ from headrace.runtime import extension
 from headrace.runtime.jars import KAFKA_BROKER, SPARK, coordinates, missing
 from headrace.runtime.java import java_runtime
 from headrace.runtime.paths import cache_dir, source_tree
+from headrace.runtime.spark_jvm import class_archive
 from headrace.runtime.webpage import web_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -45,6 +46,7 @@ def checks() -> list[Check]:
         _java,
         lambda: _jar_group("Spark connector jars", SPARK, optional=False),
         _extension,
+        _archive,
         _web_page,
         lambda: _jar_group("Kafka broker jars", KAFKA_BROKER, optional=True),
         _browser,
@@ -99,6 +101,13 @@ def _extension() -> Check:
     except HeadraceError as error:
         return Check("JVM extension", ok=False, found=error.message, fix=error.hint or fix)
     return Check("JVM extension", ok=compiled, found="compiled" if compiled else "not compiled yet", fix=fix)
+
+
+def _archive() -> Check:
+    fix = "Drivers start some seconds later without; now: python -m headrace.engine.driver.archive"
+    # Its name comes from the jars: they must be there to tell.
+    made = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()
+    return Check("Class archive", ok=made, found="made" if made else "not made yet", fix=fix, optional=True)
 
 
 def _web_page() -> Check:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.runtime.jars import JVM_TEST, SPARK, coordinates, jars
-from headrace.runtime.java import java_command, java_home
+from headrace.runtime.java import java_command, spark_java
 from headrace.runtime.paths import cache_dir, package_folder, shipped, source_tree
 
 _COMPILER_OPTIONS = ("-deprecation", "-feature", "-unchecked", "-Wunused", "-Werror", "-encoding", "UTF-8")
@@ -69,21 +69,13 @@ def run_tests() -> int:
     tests = cache_dir() / "extension" / f"tests-{key}" / "headrace-spark-tests.jar"
     if not tests.is_file():
         _compile(sources, tests, classpath=classpath, resources=folder / "resources")
-    home = _pyspark_folder()
-    # Through spark-submit, since that knows the JVM options that Spark needs on this Java.
+    settings = {"master": "local[2]", "ui.enabled": "false", "log.level": "WARN"}
     command = [
-        str(home / "bin" / "spark-submit"),
-        *("--master", "local[2]", "--driver-memory", "1g"),
-        *("--driver-class-path", _joined([tests, extension, *libraries, *jars(SPARK)])),
-        *("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"),
-        *("--class", "org.junit.runner.JUnitCore", str(tests), *suites),
+        *spark_java(1024),
+        *(f"-Dspark.{name}={value}" for name, value in settings.items()),
+        *("-cp", _joined([tests, *classpath]), "org.junit.runner.JUnitCore", *suites),
     ]
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(java_home()),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.run(command, env=environment, timeout=_TEST_TIMEOUT_S, check=False).returncode
 
 

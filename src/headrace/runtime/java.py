@@ -6,34 +6,43 @@ names another. ``JAVA_HOME`` is not looked at: what it points to was chosen for 
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from headrace.runtime.paths import cache_dir, package_folder
+from headrace.runtime.paths import package_folder
 
 SUPPORTED_MAJORS = (17, 21)
 """Java versions that Spark 4.1 runs on; from 24 on its Hadoop libraries fail."""
 
-_VECTOR_MODULE = "jdk.incubator.vector"
-
-# spark-submit passes this option always, and a JVM without the module refuses to start.
-_SHIM = """#!/bin/sh
-# Runs {java} without asking for the module {module}, which that runtime does not have.
-for argument do
-  shift
-  case $argument in
-    --add-modules={module}) ;;
-    *) set -- "$@" "$argument" ;;
-  esac
-done
-exec '{java}' "$@"
-"""
+_VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+SPARK_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    _VECTOR_MODULE,
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.invoke=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent.atomic=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.cs=ALL-UNNAMED",
+    "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
+    "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED",
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--enable-native-access=ALL-UNNAMED",
+)
+"""What Spark needs of a Java of today: `JavaModuleOptions` of Spark's launcher, with which a test compares them."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,15 @@ def java_command() -> Path:
     return java_runtime().home / "bin" / "java"
 
 
-def java_home() -> Path:
-    """What Spark is to find in ``JAVA_HOME``: the Java in use, or a stand-in if it lacks a module.
+def spark_java(memory_mb: int) -> list[str]:
+    """The command that runs a class of Spark's, but for the class path: `java`, what Spark needs of it, a heap of so many MiB.
 
     Raises `UserError` as `java_runtime` does.
     """
     runtime = java_runtime()
-    return runtime.home if _VECTOR_MODULE in runtime.modules else _stand_in(runtime.home)
+    has_vectors = _VECTOR_MODULE.partition("=")[2] in runtime.modules
+    options = [option for option in SPARK_OPTIONS if has_vectors or option != _VECTOR_MODULE]
+    return [str(runtime.home / "bin" / "java"), *options, f"-Xmx{memory_mb}m", "-XX:-UsePerfData"]
 
 
 def _majors() -> str:
@@ -109,31 +120,3 @@ def _described(home: Path) -> JavaRuntime:
         version=facts.get("JAVA_VERSION", "").strip('"'),
         modules=frozenset(facts.get("MODULES", "").strip('"').split()),
     )
-
-
-def _stand_in(home: Path) -> Path:
-    """A folder like `home` whose ``bin/java`` drops the option that `home` cannot take; made once."""
-    script = _SHIM.format(java=home / "bin" / "java", module=_VECTOR_MODULE)
-    key = hashlib.sha256(script.encode()).hexdigest()[:12]
-    target = cache_dir() / "java-home" / key
-    if (target / "bin" / "java").is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=target.parent))
-    made.chmod(0o755)
-    (made / "bin").mkdir()
-    java = made / "bin" / "java"
-    java.write_text(script, encoding="utf-8")
-    java.chmod(0o755)
-    for part in home.iterdir():
-        if part.name != "bin":
-            (made / part.name).symlink_to(part)
-    for program in (home / "bin").iterdir():
-        if program.name != "java":
-            (made / "bin" / program.name).symlink_to(program)
-    try:
-        made.rename(target)
-    except OSError:
-        # Another process made the same one at the same time: use that.
-        shutil.rmtree(made)
-    return target

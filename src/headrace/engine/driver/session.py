@@ -23,7 +23,7 @@ from headrace.formats.base import DecodeSpec, EncodeSpec
 from headrace.formats.spark import decode, encode
 from headrace.runtime.extension import extension_jar
 from headrace.runtime.jars import SPARK, jars
-from headrace.runtime.java import java_home
+from headrace.runtime.spark_jvm import spark_jvm
 
 _CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -61,7 +61,6 @@ def start_session(options: DriverOptions) -> SparkSession:
     for folder in ("local", "warehouse", "tmp"):
         (work_dir / folder).mkdir(parents=True, exist_ok=True)
     os.environ.update(
-        JAVA_HOME=str(java_home()),
         PYSPARK_PYTHON=sys.executable,
         PYSPARK_DRIVER_PYTHON=sys.executable,
         SPARK_LOCAL_IP="127.0.0.1",
@@ -76,7 +75,10 @@ def start_session(options: DriverOptions) -> SparkSession:
     for name, value in {**_settings(options, work_dir), **options.spark_options}.items():
         builder = builder.config(name, value)
     os.chdir(work_dir)
-    session = builder.getOrCreate()
+    temporary = work_dir / "tmp"
+    folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
+    with spark_jvm(memory_mb=options.driver_memory_mb, options=[*folders, *options.java_options.split()]):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     _quiet(session)
     return session
@@ -142,17 +144,13 @@ def _quiet(session: SparkSession) -> None:
 
 
 def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
-    all_jars = [*jars(SPARK), extension_jar()]
-    temporary = work_dir / "tmp"
+    # Local executors live in the driver's JVM, which has these jars: others must be sent them.
+    sent = [] if options.spark_master.startswith("local") else [*jars(SPARK), extension_jar()]
     return {
-        "spark.jars": ",".join(str(jar) for jar in all_jars),
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in all_jars),
+        "spark.jars": ",".join(map(str, sent)),
         "spark.sql.extensions": _EXTENSIONS,
-        "spark.driver.memory": f"{options.driver_memory_mb}m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temporary} -Dderby.system.home={temporary} "
-        f"-XX:-UsePerfData {options.java_options}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(work_dir / "local"),

@@ -1,0 +1,127 @@
+"""The JVM that Spark runs in: its command line, its start, and the archive of classes that makes that start short.
+
+pyspark would run spark-submit, which starts one JVM to find out how to start another, and lists a jar twice, with which a
+JVM reads no archive of classes. ADR 12 has the reasons and the figures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.core.errors import InternalError
+from headrace.runtime.extension import extension_jar
+from headrace.runtime.jars import SPARK, jars
+from headrace.runtime.java import java_runtime, spark_java
+from headrace.runtime.paths import cache_dir, package_folder
+
+_GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
+_START_TIMEOUT_S = 120.0
+_ARCHIVE_TIMEOUT_S = 600
+_ARCHIVES_KEPT = 3
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""Kept, since a JVM ends when the pipe to its standard input does."""
+
+
+@contextmanager
+def spark_jvm(*, memory_mb: int, options: Sequence[str] = ()) -> Iterator[None]:
+    """A JVM for the Spark session that is made in this block; it ends with this process.
+
+    `memory_mb` is its heap in MiB. Raises InternalError when it does not come up, and what `jars`, `extension_jar` and
+    `java_runtime` raise.
+    """
+    archive = class_archive()
+    shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+    with tempfile.TemporaryDirectory(prefix="headrace-jvm-") as folder:
+        told = Path(folder, "connection")
+        paths = {"SPARK_HOME": str(_pyspark_folder()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        command = _command(memory_mb, [*shared, *options], _GATEWAY)
+        process = subprocess.Popen(command, env={**os.environ, **paths}, stdin=subprocess.PIPE)
+        _STARTED.append(process)
+        port, secret = _connection(process, told)
+    # Where pyspark looks before it starts a JVM of its own; other processes that this one starts are not to know it.
+    os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:
+    """The port and the secret that the JVM writes into the file `told` when it is up."""
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while not told.is_file():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise InternalError(
+                f"the JVM of Spark ended with exit code {process.wait()} before it was up",
+                hint="Its own words are above this in the log.",
+            )
+        time.sleep(0.02)
+    written = told.read_bytes()
+    port, length = struct.unpack_from("!ii", written)
+    return port, written[8 : 8 + length].decode()
+
+
+def class_archive() -> Path:
+    """Where the archive of classes for this Java and these jars is, or is to be."""
+    runtime = java_runtime()
+    digest = hashlib.sha256(f"{runtime.home} {runtime.version}".encode())
+    for jar in _class_path():
+        # What the JVM compares too: it refuses an archive of other jars.
+        facts = jar.stat()
+        digest.update(f"\0{jar} {facts.st_size} {facts.st_mtime_ns}".encode())
+    return cache_dir() / "classes" / f"{digest.hexdigest()[:16]}.jsa"
+
+
+@contextmanager
+def recorded_classes() -> Iterator[list[str]]:
+    """JVM options to run Spark with once; at the end, the classes loaded are put into the archive.
+
+    Raises InternalError with the JVM's words when it does not make one.
+    """
+    archive = class_archive()
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".making-") as folder:
+        names, made = Path(folder, "names"), Path(folder, "classes.jsa")
+        yield [f"-XX:DumpLoadedClassList={names}"]
+        options = ["-Xshare:dump", f"-XX:SharedClassListFile={names}", f"-XX:SharedArchiveFile={made}"]
+        result = subprocess.run(
+            _command(1024, options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_ARCHIVE_TIMEOUT_S,
+            check=False,
+        )
+        if result.returncode or not made.is_file():
+            raise InternalError(f"the JVM made no archive of classes:\n{result.stdout[-2000:].strip()}")
+        shutil.move(made, archive)
+    # Each is large, and each change of the extension makes another.
+    by_age = sorted(archive.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
+    for old in by_age[:-_ARCHIVES_KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def _command(memory_mb: int, options: Sequence[str], *main: str) -> list[str]:
+    class_path = os.pathsep.join(map(str, _class_path()))
+    return [*spark_java(memory_mb), *options, "-cp", class_path, *main]
+
+
+def _class_path() -> list[Path]:
+    return [*jars(SPARK), extension_jar(), *sorted((_pyspark_folder() / "jars").glob("*.jar"))]
+
+
+def _pyspark_folder() -> Path:
+    folder = package_folder("pyspark", "pyspark")
+    if folder is None:
+        raise InternalError("the Python package pyspark is not installed", hint="Install headrace again.")
+    return folder
