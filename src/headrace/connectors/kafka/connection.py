@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types name them elsewhere
+    AdminClient,
+    ClusterMetadata,
+)
 
 from headrace.connectors.kafka.client import client_options
 
@@ -30,13 +34,12 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
     with `_TIMED_OUT` after `REQUEST_TIMEOUT_S` when none says anything.
     """
     failures: list[KafkaError] = []
-    admin = AdminClient(
-        {
-            **client_options(properties),
-            "socket.timeout.ms": int(REQUEST_TIMEOUT_S * 1000),
-            "error_cb": failures.append,
-        }
-    )
+    settings: dict[str, Any] = {
+        **client_options(properties),
+        "socket.timeout.ms": int(REQUEST_TIMEOUT_S * 1000),
+        "error_cb": failures.append,
+    }
+    admin = AdminClient(settings)
     start = time.monotonic()
     while True:
         try:
