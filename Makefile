@@ -74,7 +74,7 @@ unit: environment
 
 test: setup browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
 	@if test -d jvm/src/test/scala; then $(MAKE) --no-print-directory jvm-test; fi
-	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/test_tidy.py
+	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=20
 
 jvm-test: jars ## Compile and run the tests of the JVM extension
 	$(NICE) $(RUN) -m headrace.runtime.extension --test
