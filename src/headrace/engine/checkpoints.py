@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
-
-_TEMPORARY = "interactive-"
 
 
 class Checkpoints:
@@ -22,7 +21,7 @@ class Checkpoints:
 
     def temporary_path(self, query_id: str) -> Path:
         """The folder of an interactive query, worth nothing after its end."""
-        return self._folder / f"{_TEMPORARY}{query_id}"
+        return self._folder / f"interactive-{query_id}"
 
     def remove(self, query_id: str) -> None:
         """Delete the folder of a continuous query that is never to run again, if there is one."""
@@ -32,7 +31,8 @@ class Checkpoints:
         """Delete the folder of an interactive query, if there is one."""
         shutil.rmtree(self.temporary_path(query_id), ignore_errors=True)
 
-    def remove_all_temporary(self) -> None:
-        """Delete what the interactive queries of an earlier server left."""
-        for path in self._folder.glob(f"{_TEMPORARY}*"):
-            shutil.rmtree(path, ignore_errors=True)
+    def retain(self, query_ids: Collection[str]) -> None:
+        """Delete every folder but those of these continuous queries: what an earlier server that was killed has left."""
+        for path in self._folder.glob("*"):
+            if path.name not in query_ids:
+                shutil.rmtree(path, ignore_errors=True)

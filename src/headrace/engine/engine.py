@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import DesiredState, RelationKind
+from headrace.catalog.objects import DesiredState, QueryState, RelationKind
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
@@ -169,10 +169,18 @@ class Engine:
 
     def _clean_up(self) -> None:
         """Remove what a server that was killed has left."""
-        self._checkpoints.remove_all_temporary()
+        relations = self._catalog.relations()
+        created = {relation.name: relation.created_at for relation in relations}
+        self._checkpoints.retain(
+            {
+                query.id
+                for query in self._catalog.queries()
+                if query.actual_state is not QueryState.TERMINATED
+                or (query.sink in created and created[query.sink] <= query.created_at)
+            }
+        )
         for name in ("run", "work"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
-        relations = self._catalog.relations()
         self.views.retain(
             {relation.id for relation in relations if relation.kind is RelationKind.MATERIALIZED_VIEW}
         )

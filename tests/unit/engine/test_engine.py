@@ -195,6 +195,18 @@ async def test_the_checkpoint_of_a_query_is_kept_until_the_query_is_forgotten(be
     assert kept.exists()
 
 
+async def test_a_start_removes_the_checkpoints_that_a_killed_server_has_left(bench: Bench) -> None:
+    """Of a query that cannot be restarted, since its sink was dropped, and of an interactive one."""
+    goes_on, dropped = bench.query("runs"), bench.query("runs")
+    bench.catalog.set_desired_state(dropped, DesiredState.TERMINATED)
+    bench.catalog.record_query_state(dropped, S.TERMINATED)
+    folders = {name: bench.folder / "checkpoints" / name for name in (goes_on, dropped, "interactive-1")}
+    for folder in folders.values():
+        (folder / "offsets").mkdir(parents=True)
+    await bench.engine.start()
+    assert [name for name, folder in folders.items() if folder.exists()] == [goes_on]
+
+
 async def test_a_query_terminated_while_no_server_ran_is_terminated_at_the_next_start(bench: Bench) -> None:
     query = bench.query("runs")
     bench.catalog.record_query_state(query, S.RUNNING)
