@@ -105,8 +105,11 @@ def _extension() -> Check:
 
 def _archive() -> Check:
     fix = "Drivers start some seconds later without; now: python -m headrace.engine.driver.archive"
-    # Its name comes from the jars: they must be there to tell.
-    made = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()
+    try:
+        # Its name comes from the jars: they must be there to tell.
+        made = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()
+    except HeadraceError as error:
+        return Check("Class archive", ok=False, found=error.message, fix=error.hint or fix, optional=True)
     return Check("Class archive", ok=made, found="made" if made else "not made yet", fix=fix, optional=True)
 
 

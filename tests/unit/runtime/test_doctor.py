@@ -20,6 +20,15 @@ def test_a_machine_with_nothing_in_its_cache_is_told_how_to_fill_it(
     assert not (tmp_path / "not").exists()
 
 
+def test_a_java_that_cannot_be_used_is_no_end_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_JAVA_HOME", str(tmp_path))
+    report = {check.name: check for check in checks()}
+    assert "no bin/java" in report["Java"].found
+    assert not report["Class archive"].ok
+
+
 def test_what_is_not_well_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("HEADRACE_JAVA_HOME", str(tmp_path))
