@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.planner import plan_query
-from headrace.planner.explain import explain
+from headrace.planner.explain import explain, explain_running
 from headrace.planner.physical import SparkPlan
 from tests.plans.world import sink_of
 
@@ -29,7 +29,10 @@ def test_a_plan_is_what_it_was(name: str) -> None:
     plan = plan_query(logical, sink)
     _compare(CASES / f"{name}.txt", explain(logical, plan, sink))
     _compare(CASES / f"{name}.json", plan.model_dump_json(indent=1, exclude_defaults=True))
-    assert SparkPlan.from_json(plan.to_json()) == plan
+    stored = SparkPlan.from_json(plan.to_json())
+    assert stored == plan
+    said = explain(logical, plan, sink).splitlines()
+    assert all(line in said for line in explain_running(stored).splitlines())
 
 
 def test_every_expected_file_has_its_case() -> None:

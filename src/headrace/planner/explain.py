@@ -1,4 +1,4 @@
-"""A plan in words: EXPLAIN's text, and the JSON of DESCRIBE <statement>."""
+"""A plan in words: the text of EXPLAIN and DESCRIBE QUERY, and the JSON of DESCRIBE <statement>."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
     if logical.snapshot:
         lines += ["Mode: snapshot", "  because every source is a materialized view"]
     if plan is not None:
-        lines += _running(plan, sink)
+        lines += _mode(plan)
+        lines += _delivery(sink)
         lines += _sources(logical)
         lines += _state(logical)
     lines += ["", "Logical plan:", *_tree(logical.root, 1, changes=not logical.snapshot)]
@@ -52,6 +53,11 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
     elif logical.snapshot:
         lines += ["", "View query:", *_indented(compile_snapshot(logical).sql)]
     return "\n".join(lines)
+
+
+def explain_running(plan: physical.SparkPlan) -> str:
+    """What DESCRIBE QUERY answers of a plan that was made before: its mode and its steps, in EXPLAIN's words."""
+    return "\n".join([*_mode(plan), "Spark plan:", *_steps(plan)])
 
 
 # --- what comes out
@@ -101,11 +107,14 @@ def _key(sink: EntitySink) -> str:
     return f"{sink.format.key_format.upper()} ({what})"
 
 
-def _running(plan: physical.SparkPlan, sink: Sink | None) -> Iterator[str]:
+def _mode(plan: physical.SparkPlan) -> Iterator[str]:
     mode = plan.mode.replace("_", "-")
     yield f"Mode: {mode}"
     for reason in plan.reasons:
         yield f"  because {reason.removeprefix(f'{mode}: ')}"
+
+
+def _delivery(sink: Sink | None) -> Iterator[str]:
     match sink:
         case EntitySink():
             yield f"Delivery: {sink.guarantee.replace('_', '-')}"

@@ -10,6 +10,8 @@ from headrace.core.errors import UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
+from headrace.planner.explain import explain_running
+from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, ListQueries, RestartQuery, TerminateQuery
 from headrace.statements.base import Execution, Outcome, ddl, handles
 
@@ -126,9 +128,16 @@ def _facts(query: Query, run: Execution) -> ResultSet:
         ("created_at", query.created_at.isoformat(sep=" ", timespec="milliseconds")),
         ("updated_at", query.updated_at.isoformat(sep=" ", timespec="milliseconds")),
         ("metrics", progress.model_dump_json() if progress else None),
-        ("plan", query.plan),
+        ("plan", _plan(query)),
     ]
     return result([("Property", VARCHAR), ("Value", VARCHAR)], facts)
+
+
+def _plan(query: Query) -> str:
+    try:
+        return explain_running(SparkPlan.from_json(query.plan))
+    except ValueError:
+        return "made by another version of Headrace, which this one cannot read"
 
 
 def _history(query: Query, _run: Execution) -> ResultSet:
