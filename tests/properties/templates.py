@@ -1,4 +1,4 @@
-"""Ten queries whose streaming result must equal their batch result, and rows for them.
+"""Eleven queries whose streaming result must equal their batch result, and rows for them.
 
 Each template is the statement that a user types and the same question in DuckDB's SQL over tables `s` and `r` (streams) and `c` (all
 versions of the changelog), which hold the very rows that were produced, end rows excepted. Rows are out of order by less than the
@@ -62,6 +62,13 @@ TEMPLATES = (
         "expressions",
         f"SELECT {_LABEL}, {_SIZE}, COALESCE(v, 0) * 2 AS twice, t FROM s {_SOURCE} WHERE k <> '{END_KEY}'",
         f"SELECT {_LABEL}, {_SIZE}, COALESCE(v, 0) * 2 AS twice, t FROM s",
+    ),
+    Template(
+        "union",
+        f"SELECT k, v, t FROM s {_SOURCE} WHERE k <> '{END_KEY}' "
+        f"UNION ALL SELECT k, v, t FROM r {_SOURCE} WHERE k <> '{END_KEY}'",
+        "SELECT k, v, t FROM s UNION ALL SELECT k, v, t FROM r",
+        exactly_once=True,
     ),
     Template(
         "tumble",

@@ -1,4 +1,4 @@
-"""Ten templates under three schedules: however rows arrive and whatever dies, a query gives what the same SQL gives over tables.
+"""Eleven templates under three schedules: however rows arrive and whatever dies, a query gives what the same SQL gives over tables.
 
 The seed is printed; `HEADRACE_SEED` runs with that one.
 """
@@ -77,7 +77,7 @@ class Run:
             )
 
     def start_queries(self) -> None:
-        """All ten, at once; their results' topics exist when this returns."""
+        """All, at once; their results' topics exist when this returns."""
         for template in TEMPLATES:
             self.door.execute(template.create(topic=self.topic(template.name)))
 
