@@ -31,10 +31,12 @@ _UNREACHABLE = {
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._RESOLVE,
-    KafkaError._SSL,
     KafkaError._BAD_MSG,
     KafkaError._MSG_TIMED_OUT,
 }
+_FOR_ITS_AUTHORS = re.compile(
+    r"/(bootstrap|\d+): |ipv[46]#| \(after \d+ms in state \w+\)|error:[0-9A-F]+:SSL routines::|, verify that ssl\..*"
+)
 _REFUSED = {
     KafkaError._AUTHENTICATION,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -166,16 +168,23 @@ class KafkaConnector:
             )
         kafka_error: KafkaError = error.args[0]
         code = kafka_error.code()
+        reason = _reason(kafka_error)
+        if code == KafkaError._SSL:
+            return ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                f"there is no safe connection to the Kafka broker: {reason}",
+                hint="Check 'tls.ca_cert_file', which says whose certificates to trust, and the host names in 'uris'.",
+            )
         if code in _UNREACHABLE:
             return ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"no Kafka broker answered: {_reason(kafka_error.str())}",
+                f"no Kafka broker answered: {reason}",
                 hint="Check 'uris', and that 'tls.disabled' and 'kafka.sasl.hash_function' are what the listener expects.",
             )
         if code in _REFUSED:
             return ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"the Kafka broker refused: {kafka_error.name()}",
+                f"the Kafka broker refused: {reason}",
                 hint="Check 'kafka.sasl.username', 'kafka.sasl.password' and the rights that they give.",
             )
         if code in (
@@ -236,9 +245,11 @@ class KafkaConnector:
             raise self.classify(error) from None
 
 
-def _reason(text: str) -> str:
-    """librdkafka's words without what only its authors read."""
-    return re.sub(r"/(bootstrap|\d+): |ipv[46]#| \(after \d+ms in state \w+\)", _shortened, text)
+def _reason(error: KafkaError) -> str:
+    """librdkafka's words without what only its authors read, and without the names of its own options."""
+    if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        return "every connection was closed"
+    return _FOR_ITS_AUTHORS.sub(_shortened, error.str())
 
 
 def _shortened(match: re.Match[str]) -> str:

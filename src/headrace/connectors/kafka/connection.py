@@ -23,6 +23,7 @@ REQUEST_TIMEOUT_S = 30.0
 # A broker that is just being started again refuses connections for a few seconds.
 REFUSED_TIMEOUT_S = 5.0
 _PROBE_S = 1.0
+_FINAL = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
 def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata]:
@@ -30,8 +31,8 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
 
     Callers keep the client in a variable: one that is collected cancels what it was asked.
 
-    Raises `KafkaException`: with the first connection's failure after `REFUSED_TIMEOUT_S` when no broker can be connected to,
-    with `_TIMED_OUT` after `REQUEST_TIMEOUT_S` when none says anything.
+    Raises `KafkaException`: at once with a refusal that asking again does not change, with the first connection's failure
+    after `REFUSED_TIMEOUT_S` when no broker can be connected to, with `_TIMED_OUT` after `REQUEST_TIMEOUT_S` when none says anything.
     """
     failures: list[KafkaError] = []
     settings: dict[str, Any] = {
@@ -47,8 +48,10 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
         except KafkaException as error:
             waited = time.monotonic() - start
             admin.poll(0)  # the callback runs in here
-            all_down = any(failure.code() == KafkaError._ALL_BROKERS_DOWN for failure in failures)
-            if all_down and waited >= REFUSED_TIMEOUT_S:
+            # Reasons first: that all brokers are down follows from them.
+            failures.sort(key=lambda failure: failure.code() == KafkaError._ALL_BROKERS_DOWN)
+            all_down = bool(failures) and failures[-1].code() == KafkaError._ALL_BROKERS_DOWN
+            if all_down and (waited >= REFUSED_TIMEOUT_S or failures[0].code() in _FINAL):
                 raise KafkaException(failures[0]) from None
             if waited >= REQUEST_TIMEOUT_S:
                 raise KafkaException(failures[0] if failures else error.args[0]) from None

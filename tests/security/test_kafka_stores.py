@@ -1,0 +1,113 @@
+"""A store over TLS with a user, which is what a store is by default: through librdkafka, and through Java's clients in Spark."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.doors import RestDoor
+from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
+from tests.harness.process import HeadraceProcess
+from tests.harness.secured_kafka import PASSWORD, USER, Authority, SecuredBroker
+from tests.harness.slt import StatementError
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+
+MECHANISMS = ("PLAIN", "SHA256", "SHA512")
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    broker = SecuredBroker(tmp_path_factory.mktemp("secured"), authority).start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def door(headrace_server: HeadraceProcess) -> Iterator[RestDoor]:
+    door = RestDoor(headrace_server)
+    yield door
+    door.close()
+
+
+def store(
+    name: str, broker: SecuredBroker, ca: str, mechanism: str = "SHA512", password: str = PASSWORD
+) -> str:
+    """CREATE STORE."""
+    return (
+        f"CREATE STORE {name} WITH ('type' = KAFKA, 'uris' = '{broker.secured}', 'tls.ca_cert_file' = '{ca}', "
+        f"'kafka.sasl.hash_function' = {mechanism}, 'kafka.sasl.username' = '{USER}', "
+        f"'kafka.sasl.password' = '{password}');"
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_records_go_through_a_secured_store(
+    mechanism: str, broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
+) -> None:
+    door.execute(
+        f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {store(f's{seed}', broker, authority.pem, mechanism)}"
+        f"USE STORE s{seed}; CREATE STREAM a (x BIGINT) WITH ('topic' = 'a_{seed}', 'topic.partitions' = 1, "
+        "'topic.replicas' = 1, 'value.format' = JSON);"
+        + "".join(
+            f"CREATE STREAM {guarantee} WITH ('topic' = '{guarantee}_{seed}', 'delivery.guarantee' = '{guarantee}') "
+            "AS SELECT x + 1 AS y FROM a WITH ('starting.position' = 'earliest');"
+            for guarantee in ("at_least_once", "exactly_once")
+        )
+        + f"INSERT INTO ENTITY a_{seed} VALUE('{{\"x\": 1}}');"
+    )
+    topics = {f"at_least_once_{seed}", f"exactly_once_{seed}"}
+    deadline = time.monotonic() + PATIENCE_S
+    kafka = KafkaClient(broker.bootstrap)
+    while any(kafka.consume(topic) != [(None, '{"y":2}')] for topic in topics):
+        assert time.monotonic() < deadline, door.execute("LIST QUERIES;")
+        time.sleep(0.3)
+    printed = door.stream(f"PRINT ENTITY a_{seed} WITH ('from_beginning');", count=1, when_live=lambda: None)
+    assert [row[1] for row in printed] == ['{"x": 1}']
+    for row in door.execute("LIST QUERIES;"):
+        if row[3] == "running":
+            door.execute(f"TERMINATE QUERY {row[0]};")
+
+
+def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
+    broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
+) -> None:
+    stranger = Authority().pem
+    plaintext = (
+        f"CREATE STORE s{seed} WITH ('type' = KAFKA, 'uris' = '{broker.secured}', 'tls.disabled' = TRUE);"
+    )
+    for statement, reason in (
+        (store(f"s{seed}", broker, authority.pem, password="hunter2"), "refused: .*invalid credentials"),
+        (store(f"s{seed}", broker, stranger), "certificate could not be verified\n.*'tls.ca_cert_file'"),
+        (plaintext, "every connection was closed\n.*'tls.disabled'"),
+    ):
+        with pytest.raises(StatementError) as caught:
+            door.execute(statement)
+        assert caught.value.sqlstate == "57015"
+        assert re.search(reason, caught.value.message), caught.value.message
+        assert "hunter2" not in caught.value.message
+
+
+def test_a_broker_of_another_name_is_refused_unless_names_are_not_checked(
+    authority: Authority, door: RestDoor, seed: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("misnamed")
+    broker = SecuredBroker(folder, authority, host="elsewhere.example")
+    broker.start()
+    try:
+        with pytest.raises(StatementError) as caught:
+            door.execute(store(f"s{seed}", broker, authority.pem))
+        assert caught.value.sqlstate == "57015"
+        unchecked = store(f"s{seed}", broker, authority.pem)
+        door.execute(unchecked.replace(");", ", 'tls.verify_server_hostname' = FALSE);"))
+    finally:
+        broker.stop()
