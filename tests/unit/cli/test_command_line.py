@@ -21,6 +21,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import ScriptedStatements, ScriptedStream
 
 GOOD = "good-token"
@@ -53,7 +54,7 @@ async def start(address: str, *arguments: str, token: str | None = GOOD) -> asyn
 
 
 async def ended(process: asyncio.subprocess.Process, stdin: str = "") -> Ended:
-    out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
+    out, err = await asyncio.wait_for(process.communicate(stdin.encode()), PATIENCE_S)
     return Ended(process.returncode, out.decode(), err.decode())
 
 
@@ -143,12 +144,12 @@ async def test_a_live_result_is_written_as_it_comes_until_ctrl_c(
     assert process.stdout
     for number in range(3):
         await stream.put([str(number), None])
-        line = await asyncio.wait_for(process.stdout.readline(), 20)
+        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
         assert json.loads(line) == {"id": number, "name": None}
     process.send_signal(signal.SIGINT)
     done = await ended(process)
     assert (done.code, done.out, done.err) == (130, "", "")
-    await asyncio.wait_for(stream.closed.wait(), 5)
+    await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
 
 
 async def test_a_live_result_ends_after_the_rows_or_seconds_asked_for(
@@ -179,7 +180,7 @@ async def test_a_reader_that_leaves_is_no_error(address: str, statements: Script
     await process.stdout.readline()
     process.stdout._transport.close()  # type: ignore[attr-defined]
     err = await process.stderr.read()
-    await asyncio.wait_for(process.wait(), 10)
+    await asyncio.wait_for(process.wait(), PATIENCE_S)
     assert err == b""
 
 
@@ -220,7 +221,7 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
     loop.add_reader(leader, lambda: shown.extend(os.read(leader, 4096)))
 
     async def until(text: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while text.encode() not in shown:
                 await asyncio.sleep(0.02)
 
@@ -231,7 +232,7 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         os.write(leader, b"CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2');\r")
         await until("hunter2")
         os.write(leader, b"\\q\r")
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
     finally:
         loop.remove_reader(leader)
         os.close(leader)

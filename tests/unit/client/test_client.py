@@ -19,6 +19,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT
+from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import ORGANIZATION, ScriptedStatements, ScriptedStream
 
 NUMBERS = result([("n", BIGINT)], [(n,) for n in range(8)])
@@ -79,7 +80,7 @@ async def test_a_live_result_is_iterated_and_leaving_it_ends_the_query(
         await stream.put(["1", "a"], ["2", None])
         async with aclosing(answer.stream()) as rows:
             seen = [await anext(rows), await anext(rows)]
-        await asyncio.wait_for(stream.closed.wait(), 5)
+        await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
     assert seen == [("1", "a"), ("2", None)]
 
 

@@ -20,6 +20,7 @@ from headrace.core.names import RelationName
 from headrace.core.settings import Settings
 from headrace.engine.engine import Engine
 from headrace.planner.physical import Column, ReadEntity, SparkPlan, WriteEntity, WriteResults, WriteView
+from tests.harness.patience import PATIENCE_S
 
 FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -104,9 +105,9 @@ class Bench:
         lines = [json.loads(line) for line in self.journal_file.read_text().splitlines()]
         return [line for line in lines if line["type"] == kind and query_id in (None, line.get("id"))]
 
-    async def until(self, condition: Callable[[], object], *, seconds: float = 20) -> None:
+    async def until(self, condition: Callable[[], object]) -> None:
         """Wait until `condition` holds."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 await asyncio.sleep(0.02)
 

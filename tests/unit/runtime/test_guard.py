@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from headrace.runtime.guard import guarded
+from tests.harness.patience import PATIENCE_S
 
 SAYS_ITS_PID = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SAYS_ITS_PID
@@ -26,7 +27,7 @@ def _running(program: str, *, grace_s: float = 5) -> Iterator[tuple[subprocess.P
 
 
 def _wait_until_gone(process: psutil.Process) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, "the guarded command still runs"
         time.sleep(0.02)

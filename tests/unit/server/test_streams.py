@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.frames import PYTHON_FRAME_BYTES_MAX
+from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import ScriptedStatements, ScriptedStream, serving
 
 GO, PYTHON, OWN = "Go-http-client/1.1", "Python/3.11 websockets/14.0", "headrace/0.1.0"
@@ -46,7 +47,7 @@ async def opened(
 
 
 async def frame(socket: ClientConnection) -> dict[str, object]:
-    body: dict[str, object] = json.loads(await asyncio.wait_for(socket.recv(), 5))
+    body: dict[str, object] = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
     return body
 
 
@@ -75,7 +76,7 @@ async def test_closing_the_socket_ends_the_query(address: str, statements: Scrip
     stream = ScriptedStream()
     async with opened(address, statements, stream):
         pass
-    await asyncio.wait_for(stream.closed.wait(), 5)
+    await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
 
 
 async def test_a_lost_connection_ends_the_query(address: str, statements: ScriptedStatements) -> None:
@@ -84,7 +85,7 @@ async def test_a_lost_connection_ends_the_query(address: str, statements: Script
     async with opened(address, statements, stream) as socket:
         await frame(socket)
         socket.transport.abort()
-        await asyncio.wait_for(stream.closed.wait(), 5)
+        await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
 
 
 @pytest.mark.parametrize("before_metadata", [True, False])
@@ -194,7 +195,7 @@ async def test_a_query_whose_reader_never_comes_is_ended(
 ) -> None:
     stream = ScriptedStream()
     request = await offer(address, statements, stream)
-    await asyncio.wait_for(stream.closed.wait(), 5)
+    await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
     async with connect(request["uri"].replace("http:", "ws:"), proxy=None, user_agent_header=GO) as socket:
         await socket.send(json.dumps({"type": "auth", "accessToken": request["token"]}))
         assert (await frame(socket))["type"] == "error"
@@ -242,5 +243,5 @@ async def test_shutting_down_ends_streams_and_their_queries(
         if error:
             await read.finish(error)
             assert (await frame(socket))["sqlCode"] == "57000"
-    await asyncio.wait_for(read.closed.wait(), 5)
-    await asyncio.wait_for(unread.closed.wait(), 5)
+    await asyncio.wait_for(read.closed.wait(), PATIENCE_S)
+    await asyncio.wait_for(unread.closed.wait(), PATIENCE_S)
