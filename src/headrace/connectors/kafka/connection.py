@@ -41,17 +41,20 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
         "error_cb": failures.append,
     }
     admin = AdminClient(settings)
-    start = time.monotonic()
+    started = time.monotonic()
+    waited = 0.0
     while True:
+        # Once it is clear that nothing refuses, in one piece: a far broker with many topics may need long for one answer.
+        timeout = _PROBE_S if waited < REFUSED_TIMEOUT_S else REQUEST_TIMEOUT_S - waited
         try:
-            return admin, admin.list_topics(timeout=_PROBE_S)
+            return admin, admin.list_topics(timeout=timeout)
         except KafkaException as error:
-            waited = time.monotonic() - start
+            waited = time.monotonic() - started
             admin.poll(0)  # the callback runs in here
             # Reasons first: that all brokers are down follows from them.
             failures.sort(key=lambda failure: failure.code() == KafkaError._ALL_BROKERS_DOWN)
+            reason = failures[0] if failures else error.args[0]
             all_down = bool(failures) and failures[-1].code() == KafkaError._ALL_BROKERS_DOWN
-            if all_down and (waited >= REFUSED_TIMEOUT_S or failures[0].code() in _FINAL):
-                raise KafkaException(failures[0]) from None
-            if waited >= REQUEST_TIMEOUT_S:
-                raise KafkaException(failures[0] if failures else error.args[0]) from None
+            refused = all_down and (waited >= REFUSED_TIMEOUT_S or reason.code() in _FINAL)
+            if refused or waited >= REQUEST_TIMEOUT_S:
+                raise KafkaException(reason) from None
