@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runtime.spark_jvm import class_archive
+from headrace.core.errors import InternalError
+from headrace.runtime.spark_jvm import class_archive, spark_jvm
 from tests.harness.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
@@ -61,3 +62,13 @@ def test_spark_runs_on_the_java_and_with_the_jars_of_the_runtime(tmp_path: Path)
     assert "options differ by set()" in result.stdout
     assert "inherited []" in result.stdout
     assert "kafka ['key', 'value', 'topic', 'partition', 'offset'" in result.stdout
+
+
+def test_a_jvm_that_does_not_come_up_is_an_error_and_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        pytest.raises(InternalError, match="exit code 1 before it was up"),
+        spark_jvm(memory_mb=64, options=["-Xms1g"]),
+    ):
+        pass
+    assert "heap" in capfd.readouterr().out
+    assert "PYSPARK_GATEWAY_PORT" not in os.environ
