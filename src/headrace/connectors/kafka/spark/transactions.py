@@ -21,6 +21,8 @@ from headrace.core.sqlstate import SqlState
 from headrace.runtime.fail_points import fail_point
 
 _TRANSACTION_TIMEOUT_MS = 60_000
+# Of each step of a transaction, its abortion too: where a topic is gone, that is how long it takes to find out, twice.
+_STEP_TIMEOUT_MS = 30_000
 _CLOSE_TIMEOUT_S = 2
 _BYTES_OUT = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _BYTES_IN = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
@@ -81,6 +83,7 @@ class TransactionalOutput:
                     **self._options,
                     "transactional.id": self._name,
                     "transaction.timeout.ms": str(_TRANSACTION_TIMEOUT_MS),
+                    "max.block.ms": str(_STEP_TIMEOUT_MS),
                     "enable.idempotence": "true",
                     "acks": "all",
                     "key.serializer": _BYTES_OUT,
