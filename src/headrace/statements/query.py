@@ -121,13 +121,13 @@ def _facts(query: Query, run: Execution) -> ResultSet:
         ("restarts", query.restarts),
         ("kind", query.kind.value),
         ("query", query.sql),
-        ("sink", query.sink.fqn),
-        ("sources", json.dumps([source.fqn for source in query.sources])),
+        ("sink", str(query.sink)),
+        ("sources", ", ".join(map(str, query.sources))),
         ("compute_pool", query.compute_pool),
         ("owner", query.owner),
         ("created_at", query.created_at.isoformat(sep=" ", timespec="milliseconds")),
         ("updated_at", query.updated_at.isoformat(sep=" ", timespec="milliseconds")),
-        ("metrics", progress.model_dump_json() if progress else None),
+        ("metrics", progress.model_dump_json(exclude={"type", "query_id", "detail"}) if progress else None),
         ("plan", _plan(query)),
     ]
     return result([("Property", VARCHAR), ("Value", VARCHAR)], facts)
