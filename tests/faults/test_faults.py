@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.connectors.kafka.connection import REFUSED_TIMEOUT_S
 from headrace.runtime.kafka_broker import KafkaBroker
-from tests.faults.workload import Workload, until
+from tests.faults.workload import Workload
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
+from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
+from tests.harness.patience import until
 
 PARTITIONS = 2
 GROUPS = 20
@@ -21,15 +21,6 @@ START_MS = 1_700_000_000_000
 WINDOW_MS = 5_000
 RECORDS_PER_SECOND = 400
 STEP_MS = 10
-
-
-def until(condition: Callable[[], object], what: Callable[[], object] | str) -> None:
-    """Waits for `condition`; fails when the time is up, saying `what` was expected or found."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        found = what if isinstance(what, str) else what()
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {found}"
-        time.sleep(0.3)
 
 
 def record(number: int) -> dict[str, int]:

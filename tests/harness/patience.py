@@ -1,4 +1,18 @@
 """How long a test waits for what must come."""
 
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
 PATIENCE_S = 180.0
 """Long enough for a machine whose disk or processors others use: a wait that is granted ends when the thing comes."""
+
+
+def until(condition: Callable[[], object], what: Callable[[], object] | str) -> None:
+    """Waits for `condition`; fails when the time is up, saying `what` was expected or found."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        found = what if isinstance(what, str) else what()
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {found}"
+        time.sleep(0.3)

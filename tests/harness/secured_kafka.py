@@ -67,7 +67,10 @@ class Authority:
 
 
 class SecuredBroker(KafkaBroker):
-    """`bootstrap` is open; `secured` asks for TLS and for `USER` with `PASSWORD`, by any mechanism. Its name is `host`."""
+    """`bootstrap` is open; `secured` asks for TLS and for `USER` with `PASSWORD`, by any mechanism. Its name is `host`.
+
+    As Kafka is when nobody changes that, it makes a topic that a client asks for.
+    """
 
     def __init__(self, data_dir: Path, authority: Authority, *, host: str = "localhost") -> None:
         super().__init__(data_dir)
@@ -96,6 +99,7 @@ class SecuredBroker(KafkaBroker):
         keys.write_bytes(self._authority.key_and_certificate(self._host))
         login = "org.apache.kafka.common.security"
         added = {
+            "auto.create.topics.enable": "true",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL",
             "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
             "listener.name.secured.ssl.keystore.type": "PEM",

@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
+from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
 from tests.properties.batch import difference, expected_rows, result_rows
 from tests.properties.templates import (
@@ -131,14 +131,6 @@ class Run:
         for partition in sorted({row.partition for row in rows}):
             records = [(None, row.json()) for row in rows if row.partition == partition]
             self.kafka.produce(self.topic(relation), records, partition=partition)
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Waits for `condition`; fails when the time is up."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}"
-        time.sleep(0.3)
 
 
 def _whole(run: Run) -> None:

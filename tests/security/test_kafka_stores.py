@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
+from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
 from tests.harness.secured_kafka import PASSWORD, USER, Authority, SecuredBroker
 from tests.harness.slt import StatementError
@@ -66,16 +66,45 @@ def test_records_go_through_a_secured_store(
         + f"INSERT INTO ENTITY a_{seed} VALUE('{{\"x\": 1}}');"
     )
     topics = {f"at_least_once_{seed}", f"exactly_once_{seed}"}
-    deadline = time.monotonic() + PATIENCE_S
     kafka = KafkaClient(broker.bootstrap)
-    while any(kafka.consume(topic) != [(None, '{"y":2}')] for topic in topics):
-        assert time.monotonic() < deadline, door.execute("LIST QUERIES;")
-        time.sleep(0.3)
+    until(lambda: all(kafka.consume(topic) == [(None, '{"y":2}')] for topic in topics), "both results")
     printed = door.stream(f"PRINT ENTITY a_{seed} WITH ('from_beginning');", count=1, when_live=lambda: None)
     assert [row[1] for row in printed] == ['{"x": 1}']
     for row in door.execute("LIST QUERIES;"):
         if row[3] == "running":
             door.execute(f"TERMINATE QUERY {row[0]};")
+
+
+def test_to_look_for_a_topic_does_not_make_it(
+    broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
+) -> None:
+    """Though this broker would: neither by a wrong name, nor by reading on from a topic that was deleted."""
+    topic = f"gone_{seed}"
+    door.execute(
+        f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {store(f's{seed}', broker, authority.pem)} USE STORE s{seed};"
+    )
+    for statement in (
+        f"CREATE STREAM a (x BIGINT) WITH ('topic' = '{topic}', 'value.format' = JSON);",
+        f"DESCRIBE ENTITY {topic};",
+        f"INSERT INTO ENTITY {topic} VALUE('{{}}');",
+        f"PRINT ENTITY {topic};",
+    ):
+        with pytest.raises(StatementError) as caught:
+            door.execute(statement)
+        assert caught.value.sqlstate in ("3D007", "3D021")
+    kafka = KafkaClient(broker.bootstrap)
+    kafka.create(topic)
+    door.execute(
+        f"CREATE STREAM a (x BIGINT) WITH ('topic' = '{topic}', 'value.format' = JSON); CREATE STREAM b AS "
+        f"SELECT x FROM a WITH ('starting.position' = 'earliest') QUERY WITH ('query.name' = 'b_{seed}');"
+    )
+    kafka.produce(topic, [(None, '{"x": 1}')])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    until(lambda: kafka.consume("b"), "the first record")
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    until(lambda: dict(door.execute(f"DESCRIBE QUERY b_{seed};"))["state"] == "errored", "the query ends")
+    assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
+    door.execute(f"TERMINATE QUERY b_{seed};")
 
 
 def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
