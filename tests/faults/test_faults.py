@@ -17,7 +17,7 @@ from headrace.connectors.kafka.connection import REFUSED_TIMEOUT_S
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.faults.workload import Workload
 from tests.harness.doors import RestDoor
-from tests.harness.kafka import KafkaClient
+from tests.harness.kafka import KafkaClient, brokers_of
 from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
 
@@ -166,12 +166,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_dies_inside_a_batch(place: s
 
 def test_a_statement_waits_for_a_broker_that_is_busy(scene: Scene, seed: str) -> None:
     """It must wait longer than for a broker that is not there: a topic may take seconds to create."""
-    (broker,) = (
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if str(scene.broker.log.parent / "server.properties") in (process.info["cmdline"] or [])
-        and process.name() == "java"
-    )
+    (broker,) = brokers_of(scene.broker.log.parent)
     broker.suspend()
     resume = threading.Timer(REFUSED_TIMEOUT_S + 3, broker.resume)
     resume.start()

@@ -6,11 +6,13 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.harness.patience import PATIENCE_S
+from tests.harness.patience import PATIENCE_S, until
 
 Pair = tuple[str | None, str | None]
 
@@ -26,9 +28,7 @@ class KafkaClient:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1"})
         admin.create_topics([new])[topic].result()
-        deadline = time.monotonic() + PATIENCE_S
-        while topic not in admin.list_topics(timeout=PATIENCE_S).topics and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: topic in admin.list_topics(timeout=PATIENCE_S).topics, f"the topic {topic} is visible")
 
     def produce(
         self,
@@ -90,3 +90,12 @@ class KafkaClient:
             return records
         finally:
             consumer.close()
+
+
+def brokers_of(folder: Path) -> list[psutil.Process]:
+    """The processes of brokers that keep their data in `folder`."""
+    return [
+        process
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == "java" and str(folder) in " ".join(process.info["cmdline"] or [])
+    ]

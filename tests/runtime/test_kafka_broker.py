@@ -11,13 +11,13 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.core.errors import ExternalError
 from headrace.runtime.kafka_broker import KafkaBroker
-from tests.harness.patience import PATIENCE_S
+from tests.harness.kafka import brokers_of
+from tests.harness.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.kafka
 
@@ -32,28 +32,15 @@ def _create_topic(bootstrap: str, name: str) -> None:
     client.create_topics([NewTopic(name, 2, 1)])[name].result(PATIENCE_S)
 
 
-def _brokers_of(folder: Path) -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.process_iter(["name", "cmdline"])
-        if process.info["name"] == "java" and str(folder) in " ".join(process.info["cmdline"] or [])
-    ]
-
-
 def _wait_until_gone(folder: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while _brokers_of(folder):
-        assert time.monotonic() < deadline, (
-            f"the broker still runs {PATIENCE_S:.0f} s after its parent was killed"
-        )
-        time.sleep(0.1)
+    until(lambda: not brokers_of(folder), "the broker ends after its parent was killed")
 
 
 def test_a_broker_started_again_has_the_same_topics_at_the_same_address(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path) as broker:
         first = broker.bootstrap
         _create_topic(first, "orders")
-    assert not _brokers_of(tmp_path)
+    assert not brokers_of(tmp_path)
     with KafkaBroker(tmp_path) as broker:
         assert broker.bootstrap == first
         assert "orders" in _topics(broker.bootstrap)
@@ -94,7 +81,7 @@ def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline().strip() == "running"
-        assert len(_brokers_of(tmp_path)) == 1
+        assert len(brokers_of(tmp_path)) == 1
         parent.kill()
     _wait_until_gone(tmp_path)
 
@@ -102,7 +89,7 @@ def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death is Linux's own")
 def test_a_broker_ends_when_its_guard_is_killed(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path) as broker:
-        (java,) = _brokers_of(tmp_path)
+        (java,) = brokers_of(tmp_path)
         os.kill(java.ppid(), signal.SIGKILL)
         _wait_until_gone(tmp_path)
         deadline = time.monotonic() + PATIENCE_S
@@ -118,4 +105,4 @@ def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
         with pytest.raises(ExternalError) as caught:
             second.start()
         assert str(port) in caught.value.text()
-        assert not _brokers_of(tmp_path / "two")
+        assert not brokers_of(tmp_path / "two")

@@ -27,9 +27,8 @@ def authority() -> Authority:
 
 @pytest.fixture(scope="module")
 def broker(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    broker = SecuredBroker(tmp_path_factory.mktemp("secured"), authority).start()
-    yield broker
-    broker.stop()
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), authority) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -130,13 +129,9 @@ def test_a_broker_of_another_name_is_refused_unless_names_are_not_checked(
     authority: Authority, door: RestDoor, seed: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("misnamed")
-    broker = SecuredBroker(folder, authority, host="elsewhere.example")
-    broker.start()
-    try:
+    with SecuredBroker(folder, authority, host="elsewhere.example") as broker:
         with pytest.raises(StatementError) as caught:
             door.execute(store(f"s{seed}", broker, authority.pem))
         assert caught.value.sqlstate == "57015"
         unchecked = store(f"s{seed}", broker, authority.pem)
         door.execute(unchecked.replace(");", ", 'tls.verify_server_hostname' = FALSE);"))
-    finally:
-        broker.stop()

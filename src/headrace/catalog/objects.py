@@ -159,6 +159,13 @@ class Query:
     restarts: int = 0
     generation: int = 1
 
+    def was_made_with(self, relation: Relation | None) -> bool:
+        """Whether what has the name of a relation of the query now is that relation: neither dropped nor made again.
+
+        Else the query cannot be restarted: its checkpoint knows nothing of another one.
+        """
+        return relation is not None and relation.created_at <= self.created_at
+
 
 @dataclass(frozen=True)
 class ComputePool:

@@ -169,18 +169,21 @@ class Engine:
 
     def _clean_up(self) -> None:
         """Remove what a server that was killed has left."""
-        relations = self._catalog.relations()
-        created = {relation.name: relation.created_at for relation in relations}
+        relations = {relation.name: relation for relation in self._catalog.relations()}
         self._checkpoints.retain(
             {
                 query.id
                 for query in self._catalog.queries()
                 if query.actual_state is not QueryState.TERMINATED
-                or (query.sink in created and created[query.sink] <= query.created_at)
+                or query.was_made_with(relations.get(query.sink))
             }
         )
         for name in ("run", "work"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
         self.views.retain(
-            {relation.id for relation in relations if relation.kind is RelationKind.MATERIALIZED_VIEW}
+            {
+                relation.id
+                for relation in relations.values()
+                if relation.kind is RelationKind.MATERIALIZED_VIEW
+            }
         )

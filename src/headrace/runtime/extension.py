@@ -39,7 +39,7 @@ def extension_jar() -> Path:
         _compile(
             _sources(_main_folder()),
             jar,
-            classpath=_spark_classpath(),
+            classpath=spark_class_path(),
             resources=_main_folder() / "resources",
         )
     return jar
@@ -64,7 +64,7 @@ def run_tests() -> int:
             "expected jvm/src/test/scala with a …Suite.scala or …Test.scala in it, found none"
         )
     extension, libraries = extension_jar(), jars(JVM_TEST)
-    classpath = [extension, *libraries, *_spark_classpath()]
+    classpath = [extension, *libraries, *spark_class_path()]
     key = _digest([*sources, *_resources(folder), extension])
     tests = cache_dir() / "extension" / f"tests-{key}" / "headrace-spark-tests.jar"
     if not tests.is_file():
@@ -118,7 +118,8 @@ def _digest(made_from: Sequence[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _pyspark_folder() -> Path:
+def pyspark_folder() -> Path:
+    """Where pyspark is installed. Raises `InternalError` when it is not."""
     folder = package_folder("pyspark", "pyspark")
     if folder is None:
         raise InternalError("the Python package pyspark is not installed", hint="Install headrace again.")
@@ -127,11 +128,12 @@ def _pyspark_folder() -> Path:
 
 def _spark_core() -> Path:
     """Spark's core jar: its name carries the versions of Spark and Scala."""
-    return next((_pyspark_folder() / "jars").glob("spark-core_*.jar"))
+    return next((pyspark_folder() / "jars").glob("spark-core_*.jar"))
 
 
-def _spark_classpath() -> list[Path]:
-    return [*jars(SPARK), *sorted((_pyspark_folder() / "jars").glob("*.jar"))]
+def spark_class_path() -> list[Path]:
+    """Spark's jars and those of its connectors; raises what `jars` and `pyspark_folder` do."""
+    return [*jars(SPARK), *sorted((pyspark_folder() / "jars").glob("*.jar"))]
 
 
 def _joined(paths: Sequence[Path]) -> str:
@@ -149,7 +151,7 @@ def _compile(sources: Sequence[Path], jar: Path, *, classpath: Sequence[Path], r
         arguments.write_text("\n".join(f'"{path}"' for path in sources), encoding="utf-8")
         command = [
             *(str(java_command()), "-Xss8m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *("-cp", str(_pyspark_folder() / "jars" / "*"), "scala.tools.nsc.Main"),
+            *("-cp", str(pyspark_folder() / "jars" / "*"), "scala.tools.nsc.Main"),
             *(*_COMPILER_OPTIONS, "-cp", _joined(classpath), "-d", str(classes), f"@{arguments}"),
         ]
         result = subprocess.run(

@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.core.errors import InternalError
-from headrace.runtime.extension import extension_jar
-from headrace.runtime.jars import SPARK, jars
+from headrace.runtime.extension import extension_jar, pyspark_folder, spark_class_path
 from headrace.runtime.java import java_runtime, spark_java
-from headrace.runtime.paths import cache_dir, package_folder
+from headrace.runtime.paths import cache_dir
 
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _START_TIMEOUT_S = 120.0
@@ -42,7 +41,7 @@ def spark_jvm(*, memory_mb: int, options: Sequence[str] = ()) -> Iterator[None]:
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
     with tempfile.TemporaryDirectory(prefix="headrace-jvm-") as folder:
         told = Path(folder, "connection")
-        paths = {"SPARK_HOME": str(_pyspark_folder()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        paths = {"SPARK_HOME": str(pyspark_folder()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
         command = _command(memory_mb, [*shared, *options], _GATEWAY)
         process = subprocess.Popen(command, env={**os.environ, **paths}, stdin=subprocess.PIPE)
         _STARTED.append(process)
@@ -60,9 +59,12 @@ def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not told.is_file():
         if process.poll() is not None or time.monotonic() > deadline:
+            ended = process.poll()
             process.kill()
             raise InternalError(
-                f"the JVM of Spark ended with exit code {process.wait()} before it was up",
+                f"the JVM of Spark was not up within {_START_TIMEOUT_S:.0f} s"
+                if ended is None
+                else f"the JVM of Spark ended with exit code {ended} before it was up",
                 hint="Its own words are above this in the log.",
             )
         time.sleep(0.02)
@@ -117,11 +119,4 @@ def _command(memory_mb: int, options: Sequence[str], *main: str) -> list[str]:
 
 
 def _class_path() -> list[Path]:
-    return [*jars(SPARK), extension_jar(), *sorted((_pyspark_folder() / "jars").glob("*.jar"))]
-
-
-def _pyspark_folder() -> Path:
-    folder = package_folder("pyspark", "pyspark")
-    if folder is None:
-        raise InternalError("the Python package pyspark is not installed", hint="Install headrace again.")
-    return folder
+    return [extension_jar(), *spark_class_path()]

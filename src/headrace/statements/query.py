@@ -70,18 +70,11 @@ async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
 
 @handles(RestartQuery, requires=None)
 async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
-    """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped.
-
-    Another relation of the same name does not make it good: the checkpoint knows nothing of that one.
-    """
+    """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped."""
     query = _existing(statement.reference, run, statement)
     run.authorize(Privilege.OWNERSHIP, query)
-    relations = {name: run.catalog.relation(name) for name in (query.sink, *query.sources)}
-    missing = [
-        name
-        for name, relation in relations.items()
-        if relation is None or relation.created_at > query.created_at
-    ]
+    used = (query.sink, *query.sources)
+    missing = [name for name in used if not query.was_made_with(run.catalog.relation(name))]
     if missing:
         raise UserError(
             SqlState.RELATION_NOT_FOUND,

@@ -5,7 +5,6 @@ What a driver loads until it is warm goes into it. See `runtime.spark_jvm` and A
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -48,7 +47,6 @@ def _make() -> None:
 def _start_once(options: DriverOptions) -> int:
     from headrace.engine.driver.session import start_session, warm_up
 
-    os.makedirs(options.work_dir, exist_ok=True)
     session = start_session(options)
     warm_up(session, options.work_dir)
     session.stop()
