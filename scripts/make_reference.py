@@ -92,7 +92,7 @@ def settings() -> str:
     """The settings of the server as a table."""
     lines = ["| variable | default | |", "|---|---|---|"]
     for name, field in Settings.model_fields.items():
-        default = "" if field.default is None or field.default_factory else f"`{field.default}`"
+        default = "" if field.default in (None, ()) or field.default_factory else f"`{field.default}`"
         default = "the user's data folder" if name == "data_dir" else default
         lines.append(f"| `HEADRACE_{name.upper()}` | {default} | {_cell(field.description or '')} |")
     return "\n".join(lines)

@@ -26,7 +26,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from headrace.catalog import rows, tables, upgrade
 from headrace.catalog.access import BUILT_IN_ROLES
@@ -93,6 +93,14 @@ class Catalog:
         """Give the file back."""
         self._connection.close()
         self._engine.dispose()
+
+    def is_readable(self) -> bool:
+        """Whether the file can be read now."""
+        try:
+            self.organization()
+        except SQLAlchemyError:
+            return False
+        return True
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

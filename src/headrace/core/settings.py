@@ -5,11 +5,37 @@ Limits live here too, so that every queue, page and message has a named maximum.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
+
+
+def _hosts(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    names = [name.strip().lower() for name in value.split(",") if name.strip()]
+    for name in names:
+        if not _HOST.fullmatch(name):
+            raise ValueError(
+                f"expected names such as data.example.com or data.example.com:8443, found {name!r}"
+            )
+    return tuple(names)
+
+
+def _public_url(value: object) -> object:
+    if not isinstance(value, str) or not value:
+        return None
+    parts = urlsplit(value.lower())
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ValueError("expected a scheme and a host such as https://data.example.com")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 class Settings(BaseSettings):
@@ -23,6 +49,16 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to bind.")
     port: int = Field(8080, description="Port to bind; 0 takes a free one.")
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_hosts)] = Field(
+        (),
+        description="Names, with or without a port and separated by commas, that requests may be sent to, and whose pages "
+        "may send some, besides loopback and the server's own address.",
+    )
+    public_url: Annotated[str | None, BeforeValidator(_public_url)] = Field(
+        None,
+        description="Scheme and host that clients reach the server at, such as `https://data.example.com`: for streams "
+        "behind a proxy.",
+    )
     token: SecretStr | None = Field(
         None,
         description="The administrator's only token from this start on. Unset, the first start makes one and shows it once.",

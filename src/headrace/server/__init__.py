@@ -6,5 +6,5 @@ Entry points: `app.create_app` (the ASGI application over given parts), `wiring.
 `python -m headrace.server` (the process behind `headrace up`).
 May import: session and everything below it, FastAPI, Starlette, uvicorn.
 To add a route: a function in `rest.routes` or a router of its own that `create_app` includes. Every route needs a token
-without saying so: `auth.TokenGate` guards the whole application and only the static page is exempt.
+without saying so: `auth.TokenGate` guards the whole application and only `probes` and the static page are exempt.
 """

@@ -10,9 +10,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from headrace.server import failures
+from headrace.server import failures, probes
 from headrace.server.auth import Authenticator, TokenGate
 from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.hosts import HostGate, Hosts
 from headrace.server.metrics import Metrics
 from headrace.server.middleware import BodyLimit, CleanPaths, SecurityHeaders
 from headrace.server.ports import ServerParts
@@ -22,7 +23,8 @@ from headrace.server.web import PageMount, is_reserved
 
 
 def create_app(parts: ServerParts) -> FastAPI:
-    """The application. Every HTTP route added here is behind the token gate; only the static page, mounted last, is not."""
+    """The application. Every HTTP route added here is behind the token gate, except `probes` and the static page."""
+    hosts = Hosts(parts.settings)
     metrics = Metrics(parts.sample_queries)
     tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
     runs = StatementRuns(parts.statements, tickets, metrics)
@@ -42,7 +44,8 @@ def create_app(parts: ServerParts) -> FastAPI:
         lifespan=lifespan,
     )
     failures.register(app)
-    app.include_router(router(ControlPlane(parts.settings, runs, tickets, metrics)))
+    app.include_router(router(ControlPlane(parts.settings, hosts, runs, tickets, metrics)))
+    app.include_router(probes.router(parts.is_ready))
 
     @app.get("/metrics")
     async def metrics_page() -> Response:
@@ -58,14 +61,17 @@ def create_app(parts: ServerParts) -> FastAPI:
         on_refusal=metrics.refused,
     )
     app.add_middleware(CleanPaths)
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(HostGate, hosts=hosts)
+    app.add_middleware(SecurityHeaders, hosts=hosts)
     return app
 
 
 def _public(routes: list[BaseRoute]) -> Callable[[Scope], bool]:
-    """Whether only the static page can answer a request: no route does, and the path is not the API's."""
+    """Whether a request needs no token: it is a probe, or only the static page can answer it."""
 
     def is_public(scope: Scope) -> bool:
+        if scope["path"] in probes.PATHS:
+            return True
         if is_reserved(scope["path"]):
             return False
         return all(isinstance(route, PageMount) or route.matches(scope)[0] is Match.NONE for route in routes)

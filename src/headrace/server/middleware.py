@@ -8,17 +8,14 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.server.hosts import Hosts
+
 _SLASHES = re.compile("/{2,}")
 
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
 """How much of a too large body is read and thrown away, so that its sender sees the answer and not a reset."""
 
 _HEADERS = {
-    # Styles may be inline (the page sets sizes); scripts never.
-    "Content-Security-Policy": (
-        "default-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self' ws: wss:; "
-        "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
-    ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -44,8 +41,9 @@ class CleanPaths:
 class SecurityHeaders:
     """Adds the headers that keep a browser from running or framing what is not ours; API answers are not cached."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Hosts) -> None:
         self._app = app
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, with more headers on the answer."""
@@ -58,10 +56,20 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers[name] = value
+                headers["Content-Security-Policy"] = self._policy(scope)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+    def _policy(self, scope: Scope) -> str:
+        # 'self' covers websockets in some browsers only, so that their addresses are spelled out.
+        sources = " ".join(["'self'", *self._hosts.socket_addresses(scope)])
+        # Styles may be inline (the page sets sizes); scripts never.
+        return (
+            f"default-src 'self'; style-src 'self' 'unsafe-inline'; connect-src {sources}; "
+            "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+        )
 
 
 class BodyLimit:

@@ -87,10 +87,12 @@ class ServerParts:
     """What the application is made of.
 
     `authenticate` gives a token's principal or None (it may block: it is called in a thread).
-    `sample_queries` lists the continuous queries for the metrics page.
+    `sample_queries` lists the continuous queries for the metrics page; `is_ready` says whether statements can be answered (it
+    may block, too).
     """
 
     settings: Settings
     statements: StatementRunner
     authenticate: Callable[[str], Principal | None]
     sample_queries: Callable[[], Iterable[QuerySample]] = tuple
+    is_ready: Callable[[], bool] = lambda: True

@@ -80,6 +80,8 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                # Who sends X-Forwarded-… is not known; HEADRACE_PUBLIC_URL says what it would.
+                proxy_headers=False,
                 timeout_graceful_shutdown=SOCKETS_END_S,
             )
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match, Mount
@@ -31,16 +29,11 @@ def is_reserved(path: str) -> bool:
 
 
 class WebPage(StaticFiles):
-    """Static files; a path that names no file is the page's own business and gets `index.html`."""
+    """Static files. The page has one address, `/`: what names no file is not found."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file, with how long a browser may keep it."""
-        try:
-            answer = await super().get_response(path, scope)
-        except HTTPException as error:
-            if error.status_code != 404 or PurePosixPath(path).suffix:
-                raise
-            answer = await super().get_response("index.html", scope)
+        answer = await super().get_response(path, scope)
         # Built assets carry a digest in their names; everything else is asked for anew.
         answer.headers["Cache-Control"] = (
             "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
@@ -63,4 +56,6 @@ class PageMount(Mount):
 async def _not_built(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["method"] not in ("GET", "HEAD"):
         raise HTTPException(405)
+    if scope["path"] != "/":
+        raise HTTPException(404)
     await HTMLResponse(_NOT_BUILT, status_code=503)(scope, receive, send)

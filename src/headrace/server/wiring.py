@@ -36,6 +36,7 @@ def build(settings: Settings) -> Wired:
         statements,
         catalog.authenticate,
         lambda: _samples(catalog, engine),
+        catalog.is_readable,
     )
     return Wired(create_app(parts), catalog, engine)
 

@@ -258,3 +258,10 @@ def test_the_migrations_make_exactly_the_tables_that_the_code_uses(catalog: Cata
         for difference in differences
         if difference[0] in ("add_table", "add_column", "remove_column")
     ] == []
+
+
+def test_a_catalog_says_whether_it_can_be_read(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path)
+    assert catalog.is_readable()
+    catalog.close()
+    assert not catalog.is_readable()

@@ -101,6 +101,7 @@ async def serving(app: FastAPI, port: int) -> AsyncIterator[uvicorn.Server]:
             port=port,
             ws="websockets-sansio",
             ws_per_message_deflate=False,
+            proxy_headers=False,
             log_config=None,
             timeout_graceful_shutdown=1,
         )

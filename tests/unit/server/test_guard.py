@@ -8,8 +8,11 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import Mount
 
+from headrace.core.settings import Settings
+from headrace.server.app import create_app
 from headrace.server.auth import Authenticator
-from tests.unit.server.scripted import TOKENS
+from headrace.server.ports import ServerParts
+from tests.unit.server.scripted import TOKENS, ScriptedStatements
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -34,6 +37,8 @@ async def test_every_route_refuses_without_a_token(app: FastAPI, http: httpx.Asy
     paths = set()
     for route in routes:
         assert isinstance(route, APIRoute), f"a kind of route that this test does not know: {route!r}"
+        if route.path in ("/healthz", "/readyz"):
+            continue
         paths.add(route.path)
         for method in route.methods:
             path = route.path.replace("{statement_id}", UNKNOWN)
@@ -70,9 +75,28 @@ async def test_a_doubled_slash_is_one(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v2//version")).status_code == 200
 
 
+async def test_probes_need_no_token_and_tell_nothing(
+    http: httpx.AsyncClient, settings: Settings, statements: ScriptedStatements
+) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = await http.send(httpx.Request("GET", f"http://headrace{path}"))
+        assert (answer.status_code, answer.text) == (200, "ok\n")
+    app = create_app(ServerParts(settings, statements, TOKENS.get, is_ready=lambda: False))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://headrace") as unready:
+        assert (await unready.get("/healthz")).status_code == 200
+        answer = await unready.get("/readyz")
+    assert (answer.status_code, answer.text) == (503, "not ready\n")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/v2/nothing", 404), ("DELETE", "/v2/version", 405), ("PUT", "/", 405)],
+    [
+        ("GET", "/v2/nothing", 404),
+        ("GET", "/nothing", 404),
+        ("DELETE", "/v2/version", 405),
+        ("POST", "/readyz", 405),
+        ("PUT", "/", 405),
+    ],
 )
 async def test_http_failures_have_one_shape(
     http: httpx.AsyncClient, method: str, path: str, status: int

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from headrace.server.hosts import Hosts
+
 _PYTHON_CONNECTOR = "OpenAPI-Generator/"
 
 
-def stream_uri(request: Request, statement_id: str) -> str:
-    """The address of the statement's stream, at the host that the client itself used."""
-    host = request.headers.get("host") or request.url.netloc
+def stream_uri(request: Request, hosts: Hosts, statement_id: str) -> str:
+    """The address of the statement's stream, at the host that the client itself used, or the public one of the settings."""
+    scheme, authority = hosts.base(request.scope)
     agent = request.headers.get("user-agent", "")
-    scheme = request.url.scheme
     if scheme == "http" and agent.startswith(_PYTHON_CONNECTOR) and agent.endswith("/python"):
         scheme = "ws"
-    return f"{scheme}://{host}/v2/statements/{statement_id}"
+    return f"{scheme}://{authority}/v2/statements/{statement_id}"

@@ -2,6 +2,6 @@
 
 Role: the wire of the public clients (client-contract sections 1 and 2) around `runs.StatementRuns`.
 Entry points: `routes.router`; `submission` reads requests, `answers` writes answers, `runs` is what happens between.
-May import: core, `server.ports`, `server.dataplane`, FastAPI, pydantic.
+May import: core, `server.ports`, `server.hosts`, `server.dataplane`, FastAPI, pydantic.
 To add a field to requests: `submission.StatementRequest`; to answers: `answers`.
 """

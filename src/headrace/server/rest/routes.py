@@ -15,6 +15,7 @@ from headrace.server.auth import principal_of
 from headrace.server.dataplane.addresses import stream_uri
 from headrace.server.dataplane.sockets import serve_stream
 from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.hosts import Hosts
 from headrace.server.metrics import Metrics
 from headrace.server.rest.answers import Answer, finished, page_count, under_way
 from headrace.server.rest.runs import RUNNING_MAX, StatementRun, StatementRuns, TooManyStatementsError
@@ -29,6 +30,7 @@ class ControlPlane:
     """What the routes work with."""
 
     settings: Settings
+    hosts: Hosts
     runs: StatementRuns
     tickets: TicketOffice
     metrics: Metrics
@@ -83,5 +85,5 @@ def _response(
     pages = page_count(answer, rows_max)
     if partition >= pages:
         raise HTTPException(400, f"expected a partitionID below {pages}, found {partition}")
-    uri = stream_uri(request, run.envelope.statement_id)
+    uri = stream_uri(request, plane.hosts, run.envelope.statement_id)
     return finished(run.envelope, answer, partition=partition, rows_max=rows_max, stream_uri=uri)

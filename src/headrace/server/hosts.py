@@ -1,0 +1,135 @@
+"""Under which names the server may be asked for, and from which pages.
+
+A page that somebody else wrote can make its visitor's browser send requests here: by an address of its own that it lets
+resolve to this machine (DNS rebinding), which `Host` gives away, or straight across origins, which `Origin` does. Both are
+headers that a page cannot choose. Clients that are no browsers send no `Origin`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+import structlog
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headrace.core.settings import Settings
+from headrace.server.failures import refusal
+
+log = structlog.get_logger()
+
+_AUTHORITY = re.compile(
+    r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?)(?::(?P<port>\d{1,5}))?\Z"
+)
+_SHOWN_LENGTH = 100
+
+
+class Hosts:
+    """The names of this server: loopback, the address it is bound to or was reached at, and those of the settings.
+
+    Ports of the first three are not compared: a tunnel or a container's port mapping changes them, and no foreign page has
+    such a name.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._bound = settings.host.lower()
+        self._public = urlsplit(settings.public_url) if settings.public_url else None
+        public = {self._public.netloc} if self._public else set[str]()
+        self._allowed = frozenset({*settings.allowed_hosts, *public})
+
+    def authority(self, scope: Scope) -> str | None:
+        """`name[:port]` that the request was sent to, or None when that is not this server (or cannot be read)."""
+        found = _values(scope, b"host")
+        text = found[0].lower() if len(found) == 1 else ""
+        match = _AUTHORITY.match(text)
+        if match is None:
+            return None
+        name = match["name"]
+        own = _is_loopback(name) or name.strip("[]") == self._bound or _is_reached(name, scope)
+        return text if own or self._is_allowed(text) else None
+
+    def admits(self, origin: str, authority: str) -> bool:
+        """Whether a page of `origin` may ask `authority`: its own pages, and those of the settings' names."""
+        scheme, _, place = origin.lower().partition("://")
+        return scheme in ("http", "https") and (place == authority or self._is_allowed(place))
+
+    def base(self, scope: Scope) -> tuple[str, str]:
+        """Scheme and authority for addresses given to the sender of a request that `HostGate` let through.
+
+        A page says where it reached us; for others it is the public URL of the settings, or the host that they named.
+        """
+        for origin in _values(scope, b"origin"):
+            scheme, _, authority = origin.lower().partition("://")
+            return scheme, authority
+        if self._public is not None:
+            return self._public.scheme, self._public.netloc
+        return str(scope["scheme"]).replace("ws", "http"), self.authority(scope) or ""
+
+    def socket_addresses(self, scope: Scope) -> list[str]:
+        """Where the page that a request is for may open its streams; empty for a request to somebody else."""
+        authority = self.authority(scope)
+        own = {authority, self._public.netloc if self._public else authority}
+        return sorted(f"{scheme}://{name}" for scheme in ("ws", "wss") for name in own) if authority else []
+
+    def _is_allowed(self, authority: str) -> bool:
+        match = _AUTHORITY.match(authority)
+        return match is not None and not self._allowed.isdisjoint((authority, match["name"]))
+
+
+class HostGate:
+    """Refuses requests to other names (400, a status whose message every client shows) and from foreign pages (403)."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Hosts) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or answer; upgrades to a websocket likewise."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        authority = self._hosts.authority(scope)
+        if authority is None:
+            await self._refuse(400, "host", scope, receive, send)
+            return
+        if all(self._hosts.admits(origin, authority) for origin in _values(scope, b"origin")):
+            await self._app(scope, receive, send)
+            return
+        await self._refuse(403, "origin", scope, receive, send)
+
+    async def _refuse(self, status: int, header: str, scope: Scope, receive: Receive, send: Send) -> None:
+        shown = ", ".join(_values(scope, header.encode()))[:_SHOWN_LENGTH]
+        client = scope.get("client")
+        log.warning("foreign_request", header=header, found=shown, client=client[0] if client else None)
+        what = "is not a name of this server" if header == "host" else "may not ask this server"
+        hint = "name it in HEADRACE_ALLOWED_HOSTS if it should be"
+        answer = refusal(status, f"the {header.title()} {shown!r} {what}; {hint}")
+        await answer(scope, receive, send)
+
+
+def _values(scope: Scope, header: bytes) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
+
+
+def _is_loopback(name: str) -> bool:
+    address = _address(name)
+    return name == "localhost" or (address is not None and address.is_loopback)
+
+
+def _is_reached(name: str, scope: Scope) -> bool:
+    """Whether `name` is the address of our end of the connection: a server that is bound to all addresses has many."""
+    server = scope.get("server")
+    if server is None:
+        return False
+    reached = str(server[0]).lower()
+    address = _address(name)
+    return name == reached if address is None else address == _address(reached)
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(name.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

@@ -1,0 +1,34 @@
+"""What an orchestrator asks: `/healthz` (the process answers) and `/readyz` (statements can be answered: the catalog can be
+read). Neither needs a token, and neither says more than yes or no. A compute pool that is down makes no server unready: its
+state is in LIST COMPUTE_POOLS, and DDL and views work without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fastapi import APIRouter
+from starlette.responses import PlainTextResponse, Response
+
+PATHS = frozenset({"/healthz", "/readyz"})
+READY_TIMEOUT_S = 2.0
+
+
+def router(is_ready: Callable[[], bool]) -> APIRouter:
+    """Both paths; `is_ready` may block."""
+    routes = APIRouter()
+
+    @routes.get("/healthz")
+    async def healthz() -> Response:
+        return PlainTextResponse("ok\n")
+
+    @routes.get("/readyz")
+    async def readyz() -> Response:
+        try:
+            ready = await asyncio.wait_for(asyncio.to_thread(is_ready), READY_TIMEOUT_S)
+        except TimeoutError:
+            ready = False
+        return PlainTextResponse("ok\n") if ready else PlainTextResponse("not ready\n", status_code=503)
+
+    return routes
