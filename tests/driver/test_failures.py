@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headrace.engine.protocol import QueryEnded
-from headrace.planner.physical import SparkPlan
+from headrace.planner.physical import ReadEntity, SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
 from tests.harness.kafka import KafkaClient
@@ -174,6 +174,13 @@ def test_a_column_that_is_not_there_is_the_statements_fault(
         plan(*read(topic(), "v BIGINT"), sql("b", ["a"], "SELECT w FROM a"), results("b", "w BIGINT"))
     )
     assert (ended.sqlstate, ended.domain) == ("42703", "user")
+
+
+def test_a_query_whose_failure_cannot_be_classified_is_over_all_the_same(
+    failure: Callable[[SparkPlan], QueryEnded],
+) -> None:
+    source = ReadEntity(id="a", store=STORE, connector="nowhere", entity="t", starting_position="latest")
+    assert failure(plan(source, results("a", "v BIGINT"))).sqlstate == "XX000"
 
 
 def test_stopping_what_does_not_run_is_answered(driver: DriverControl) -> None:

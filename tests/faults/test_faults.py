@@ -41,6 +41,10 @@ class Scene:
         """DESCRIBE QUERY by name."""
         return {str(row[0]): row[1] or "" for row in self.door.execute(f"DESCRIBE QUERY {query};")}
 
+    def events(self, query: str) -> str:
+        """DESCRIBE QUERY EVENTS, as text."""
+        return str(self.door.execute(f"DESCRIBE QUERY EVENTS {query};"))
+
     def until_fact(self, query: str, fact: str, value: str) -> dict[str, str]:
         """Waits for it; the query's facts then."""
         facts: dict[str, str] = {}
@@ -83,6 +87,16 @@ def _kill_driver(scene: Scene) -> None:
     scene.server.kill_driver()
 
 
+def _kill_jvm(scene: Scene) -> None:
+    """The driver's Python cannot go on, and says so within seconds."""
+    driver = [psutil.Process(pid) for pid in scene.server.driver_pids()]
+    scene.server.kill_jvm()
+    _, alive = psutil.wait_procs(driver, timeout=10)
+    assert not alive
+    query = scene.workload.queries[0]
+    until(lambda: "JVM of Spark was killed by signal 9" in scene.events(query), lambda: scene.events(query))
+
+
 def _kill_server(scene: Scene) -> None:
     scene.server.kill()
     scene.start_server()
@@ -122,6 +136,7 @@ def _start_without_broker(scene: Scene) -> None:
 
 FAULTS: dict[str, Callable[[Scene], None]] = {
     "driver killed": _kill_driver,
+    "JVM killed": _kill_jvm,
     "server killed": _kill_server,
     "both killed": _kill_both,
     "server stopped": _stop_server,

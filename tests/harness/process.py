@@ -84,6 +84,13 @@ class HeadraceProcess:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def kill_jvm(self) -> None:
+        """kill -9 of the JVM of every driver, which its Python outlives."""
+        for driver in self.driver_pids():
+            for child in psutil.Process(driver).children():
+                if child.name() == "java":
+                    child.kill()
+
     def kill(self) -> None:
         """kill -9 of the server; waits until all that it started has gone too."""
         started = self.descendants()

@@ -22,6 +22,7 @@ import structlog
 from headrace.core.settings import Settings
 from headrace.engine.lifecycle import backoff_ms, driver_failures
 from headrace.engine.protocol import (
+    DRIVER_FAILED,
     FRAME_BYTES_MAX,
     FRAME_HEADER,
     Message,
@@ -43,7 +44,6 @@ READY_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 15.0
 KILL_TIMEOUT_S = 5.0
 REMOVE_TIMEOUT_S = 5.0
-_FAILURE_MARK = "the driver cannot start: "
 
 
 class PoolState(Enum):
@@ -110,6 +110,7 @@ class DriverProcess:
         self._kill_reason = ""
         self._connection: Connection | None = None
         self._process: asyncio.subprocess.Process | None = None
+        self._log_start = 0
 
     @property
     def ready(self) -> bool:
@@ -218,6 +219,7 @@ class DriverProcess:
         }
         command = [*self._command, "--socket", str(path), "--options", json.dumps(options)]
         with self._log_file().open("ab") as out:
+            self._log_start = out.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *guarded(command, grace_s=KILL_TIMEOUT_S),
                 # Never written to: the guard ends the driver when this end closes, be it by our own death.
@@ -314,12 +316,12 @@ class DriverProcess:
         return path
 
     def _failure(self) -> str | None:
-        """The driver's own words on why it did not start, from the end of its log."""
+        """This run's own words on why it ended, from the end of its log."""
         with suppress(OSError), self._log_file().open("rb") as log_file:
-            log_file.seek(max(0, log_file.seek(0, os.SEEK_END) - 4096))
+            log_file.seek(max(self._log_start, log_file.seek(0, os.SEEK_END) - 4096))
             lines = log_file.read().decode(errors="replace").splitlines()
             return next(
-                (line.partition(_FAILURE_MARK)[2] for line in reversed(lines) if _FAILURE_MARK in line), None
+                (line.partition(DRIVER_FAILED)[2] for line in reversed(lines) if DRIVER_FAILED in line), None
             )
         return None
 

@@ -16,6 +16,8 @@ from headrace.planner.physical import SparkPlan
 
 FRAME_HEADER = struct.Struct(">II")
 FRAME_BYTES_MAX = 256 * 1024 * 1024
+DRIVER_FAILED = "the driver failed: "
+"""Begins the line of a driver's log that says why it ends; the server tells users the rest of that line."""
 
 
 class _Message(BaseModel):

@@ -12,8 +12,9 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,15 +28,18 @@ _START_TIMEOUT_S = 120.0
 _ARCHIVE_TIMEOUT_S = 600
 _ARCHIVES_KEPT = 3
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""Kept, since a JVM ends when the pipe to its standard input does."""
+"""Those that are to run. Kept, since a JVM ends when the pipe to its standard input does."""
 
 
 @contextmanager
-def spark_jvm(*, memory_mb: int, options: Sequence[str] = ()) -> Iterator[None]:
+def spark_jvm(
+    *, memory_mb: int, options: Sequence[str] = (), ended: Callable[[int], None] | None = None
+) -> Iterator[None]:
     """A JVM for the Spark session that is made in this block; it ends with this process.
 
-    `memory_mb` is its heap in MiB. Raises InternalError when it does not come up, and what `jars`, `extension_jar` and
-    `java_runtime` raise.
+    `memory_mb` is its heap in MiB. `ended` is called from a thread, with the exit code (a signal's is negative), when the JVM
+    has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does not come up, and what `jars`,
+    `extension_jar` and `java_runtime` raise.
     """
     archive = class_archive()
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
@@ -46,12 +50,26 @@ def spark_jvm(*, memory_mb: int, options: Sequence[str] = ()) -> Iterator[None]:
         process = subprocess.Popen(command, env={**os.environ, **paths}, stdin=subprocess.PIPE)
         _STARTED.append(process)
         port, secret = _connection(process, told)
+    if ended is not None:
+        threading.Thread(target=_watch, args=(process, ended), name="jvm", daemon=True).start()
     # Where pyspark looks before it starts a JVM of its own; other processes that this one starts are not to know it.
     os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
     try:
         yield
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def kill_spark_jvm() -> None:
+    """End what `spark_jvm` started, without shutdown hooks: there is nothing to save, and they can hang on a store."""
+    while _STARTED:
+        _STARTED.pop().kill()
+
+
+def _watch(process: subprocess.Popen[bytes], ended: Callable[[int], None]) -> None:
+    code = process.wait()
+    if process in _STARTED:
+        ended(code)
 
 
 def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:

@@ -326,7 +326,7 @@ async def test_a_plan_of_another_version_is_an_error_that_says_so(bench: Bench) 
 async def test_a_driver_that_cannot_start_is_reported(bench: Bench) -> None:
     engine = type(bench.engine)
     bench.engine.views.close()
-    command = (sys.executable, "-c", "import sys; sys.exit('x: the driver cannot start: no Java')")
+    command = (sys.executable, "-c", "import sys; sys.exit('x: the driver failed: no Java')")
     bench.engine = engine(bench.catalog, bench.settings, driver_command=command)
     await bench.engine.start()
     pool = bench.catalog.default_compute_pool

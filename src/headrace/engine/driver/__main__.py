@@ -15,7 +15,8 @@ from types import FrameType
 from headrace.core.errors import HeadraceError
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.options import DriverOptions
-from headrace.engine.protocol import Ready
+from headrace.engine.protocol import DRIVER_FAILED, Ready
+from headrace.runtime.spark_jvm import kill_spark_jvm
 
 _STOP_SECONDS = 10.0
 
@@ -49,14 +50,12 @@ def main() -> int:
 def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
     # Imported late: a wrong command line is answered without loading Spark.
     from headrace.engine.driver.service import DriverService
-    from headrace.engine.driver.session import jvm_pid, kill_jvm, start_session, warm_up
+    from headrace.engine.driver.session import start_session, warm_up
 
-    jvm: int | None = None
     service: DriverService | None = None
     asked = False
     try:
-        session = start_session(options)
-        jvm = jvm_pid(session)
+        session = start_session(options, jvm_ended=_end_with_jvm)
         if options.warm_up:
             warm_up(session, options.work_dir)
         service = DriverService(session, channel, options)
@@ -68,15 +67,22 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
     except ChannelClosedError:
         pass
     except HeadraceError as error:
-        logging.getLogger(__name__).error("the driver cannot start: %s", error.text())
+        logging.getLogger(__name__).error("%s%s", DRIVER_FAILED, error.text())
         return 1
     finally:
         if asked and service is not None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             service.stop_all(_STOP_SECONDS)
-        if jvm is not None:
-            kill_jvm(jvm)
+        kill_spark_jvm()
     return 0
+
+
+def _end_with_jvm(code: int) -> None:
+    """Nothing works without the JVM, and calls that wait for it may wait for ever: the server is to start another driver."""
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    logging.getLogger(__name__).error("%sthe JVM of Spark %s", DRIVER_FAILED, how)
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _options(text: str) -> DriverOptions:

@@ -75,6 +75,16 @@ class Failure:
     trace: str
 
 
+UNCLASSIFIED = Failure(
+    SqlState.INTERNAL_ERROR.value,
+    "the query failed inside Spark",
+    "The compute pool's log has the details.",
+    "internal",
+    "",
+)
+"""Of a query of which no more is known."""
+
+
 def classify(error: BaseException, start: StartQuery) -> Failure:
     """The failure that `error` means for the query that `start` began."""
     # Spark puts the query's plan, literals and options included, into the text of its exceptions.

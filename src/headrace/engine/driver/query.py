@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+import traceback
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.engine.driver.builder import build
 from headrace.engine.driver.channel import Channel, ChannelClosedError
-from headrace.engine.driver.failures import Failure, classify
+from headrace.engine.driver.failures import UNCLASSIFIED, Failure, classify
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.progress import ProgressReader
@@ -22,6 +26,8 @@ from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, St
 from headrace.planner.physical import AssignWatermark
 
 logger = logging.getLogger(__name__)
+
+_JVM_END_S = 5.0
 
 
 class RunningQuery:
@@ -79,7 +85,18 @@ class RunningQuery:
         return reader.read() if reader is not None else None
 
     def _run(self) -> None:
-        failure: Failure | None = None
+        failure: Failure | None = UNCLASSIFIED
+        try:
+            failure = self._live()
+            self._sink.resources.close()
+        except Exception:
+            logger.warning("the sink of query %s was not closed in order", self.id, exc_info=True)
+        finally:
+            # Whatever happened: a query that says nothing of its end runs for ever, as far as the server knows.
+            self._report(failure)
+
+    def _live(self) -> Failure | None:
+        """Runs the query to its end; what made it fail, if it failed."""
         try:
             if self._after is not None:
                 self._after.stop()
@@ -87,23 +104,44 @@ class RunningQuery:
                 self._after = None
             self._execute()
         except ChannelClosedError:
-            return
+            return None
         except BaseException as error:  # noqa: BLE001 - whatever ends a query is classified and reported
             if not self._sink.stopping.is_set():
-                failure = classify(self._sink.error or error, self._start)
-                logger.error("query %s failed\n%s", self.id, failure.trace)
+                return self._failure(self._sink.error or error)
+        return None
+
+    def _failure(self, error: BaseException) -> Failure:
         try:
-            self._sink.resources.close()
-        except Exception:
-            logger.warning("the sink of query %s was not closed in order", self.id, exc_info=True)
+            failure = classify(error, self._start)
+        except Exception as other:  # noqa: BLE001 - logged below
+            # Without what it was raised in the midst of: that may hold secrets.
+            said = "".join(traceback.format_exception(other, chain=False))
+            logger.error("cannot tell why query %s failed\n%s", self.id, said)
+            failure = UNCLASSIFIED
+        logger.error("query %s failed\n%s", self.id, failure.trace)
+        if failure.domain == "internal" and not self._jvm_answers():
+            # This process ends with its JVM before the wait is over: that is what the server is to hear of.
+            time.sleep(_JVM_END_S)
+        return failure
+
+    def _jvm_answers(self) -> bool:
+        try:
+            return bool(jvm(self._root).java.lang.System.currentTimeMillis())
+        except (Py4JError, RuntimeError, OSError):
+            return False
+
+    def _report(self, failure: Failure | None) -> None:
         # Forgotten first: the server may answer the end with a new start of the same query at once.
         self._ended(self)
-        try:
-            if (last := self.progress()) is not None:
-                self._channel.send(last)
+        with suppress(ChannelClosedError):
+            try:
+                if (last := self.progress()) is not None:
+                    self._channel.send(last)
+            except ChannelClosedError:
+                raise
+            except Exception:
+                logger.warning("no last progress of query %s", self.id, exc_info=True)
             self._channel.send(self._end(failure))
-        except ChannelClosedError:
-            return
 
     def _execute(self) -> None:
         plan = self._start.plan

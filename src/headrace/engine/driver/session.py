@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -55,8 +54,11 @@ _NOISY_LOGGERS = (
 _REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"
 
 
-def start_session(options: DriverOptions) -> SparkSession:
-    """A session with its JVM. Raises HeadraceErrors of `runtime` when Java or a jar is missing."""
+def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | None = None) -> SparkSession:
+    """A session with its JVM, of whose unwanted end `jvm_ended` is told: see `runtime.spark_jvm`.
+
+    Raises HeadraceErrors of `runtime` when Java or a jar is missing.
+    """
     work_dir = options.work_dir.resolve()
     for folder in ("local", "warehouse", "tmp"):
         (work_dir / folder).mkdir(parents=True, exist_ok=True)
@@ -77,7 +79,8 @@ def start_session(options: DriverOptions) -> SparkSession:
     os.chdir(work_dir)
     temporary = work_dir / "tmp"
     folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
-    with spark_jvm(memory_mb=options.driver_memory_mb, options=[*folders, *options.java_options.split()]):
+    java_options = [*folders, *options.java_options.split()]
+    with spark_jvm(memory_mb=options.driver_memory_mb, options=java_options, ended=jvm_ended):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     _quiet(session)
@@ -120,17 +123,6 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
         time.sleep(0.05)
     query.stop()
     session.catalog.dropTempView("warm")
-
-
-def jvm_pid(session: SparkSession) -> int:
-    """The process id of the JVM."""
-    return int(jvm(session).java.lang.ProcessHandle.current().pid())
-
-
-def kill_jvm(pid: int) -> None:
-    """End the JVM without its shutdown hooks: there is nothing to save, and they can hang on a store."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def _quiet(session: SparkSession) -> None:
