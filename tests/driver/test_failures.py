@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.engine.protocol import QueryEnded
+from headrace.core.errors import InternalError
+from headrace.engine.driver.failures import classify
+from headrace.engine.protocol import QueryEnded, StartQuery
 from headrace.planner.physical import ReadEntity, SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
@@ -126,6 +128,50 @@ def test_a_missing_topic_is_named(failure: Callable[[SparkPlan], QueryEnded], to
     assert "'nowhere'" in (ended.error or "")
     ended = failure(plan(*read(topic(), "v BIGINT"), *write("nowhere-else", "a", "v BIGINT")))
     assert ended.sqlstate == "3D007"
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize(
+    ("setting", "columns", "reason"),
+    [
+        ("cleanup.policy=compact", "v VARCHAR", "compacted, and such a topic takes no record without a key"),
+        ("max.message.bytes=200", "v VARCHAR", "a record is larger than the Kafka broker takes"),
+    ],
+)
+def test_a_record_that_the_broker_refuses_ends_the_query(
+    failure: Callable[[SparkPlan], QueryEnded],
+    kafka: KafkaClient,
+    topic: Topic,
+    guarantee: str,
+    setting: str,
+    columns: str,
+    reason: str,
+) -> None:
+    source, target = topic(), f"refusing-{guarantee}-{setting.partition('.')[0]}"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    new = NewTopic(target, num_partitions=1, replication_factor=1, config=dict([setting.split("=")]))
+    admin.create_topics([new])[target].result(PATIENCE_S)
+    kafka.produce(source, [(None, json.dumps({"v": "x" * 500}))])
+    ended = failure(plan(*read(source, columns), *write(target, "a", columns, guarantee=guarantee)))
+    assert reason in (ended.error or "")
+    assert (ended.sqlstate, ended.domain) == ("22000", "user")
+    assert ended.hint
+
+
+def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
+    start = StartQuery(
+        query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint=str(tmp_path / "q")
+    )
+    with pytest.raises(OSError, match="No space left") as caught:
+        Path("/dev/full").write_bytes(b"x")
+    told = classify(caught.value, start)
+    assert "no space is left on the server's disk: that of the compute pool's scratch files" in told.message
+    assert (told.sqlstate, told.domain) == ("53000", "external")
+    text = f"java.io.FileNotFoundException: {tmp_path}/q/offsets/.3.tmp (No space left on device)"
+    assert "checkpoints/" in classify(RuntimeError(text), start).message
+    # DuckDB's, which comes back from the server.
+    view = InternalError('IO Error: Could not write file "/d/views.duckdb.wal": No space left on device')
+    assert "views.duckdb" in classify(view, start).message
 
 
 def test_records_that_expired_before_they_were_read_end_the_query(

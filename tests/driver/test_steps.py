@@ -136,6 +136,7 @@ def test_every_type_is_written(
         ("INTEGER", struct.pack(">i", -3), "-3"),
         ("BIGINT", struct.pack(">q", -(1 << 62)), str(-(1 << 62))),
         ("DOUBLE", struct.pack(">d", -1.5), "-1.5"),
+        *((kind, b"\xff", None) for kind in ("VARCHAR", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE")),
     ],
 )
 def test_a_primitive_key_is_read_and_written_as_kafka_does(
@@ -146,8 +147,9 @@ def test_a_primitive_key_is_read_and_written_as_kafka_does(
     checkpoint: Path,
     kind: str,
     data: bytes,
-    text: str,
+    text: str | None,
 ) -> None:
+    """And one byte that no such key can be stands for NULL."""
     source = topic()
     _bytes(kafka.bootstrap, source, [(data, b'{"v":1}')])
     declared = f"k {kind}; encoded BYTES; again BYTES"

@@ -62,7 +62,7 @@ class KafkaClient:
         assert not failures, failures
 
     def consume(self, topic: str, *, isolation: str = "read_committed") -> list[Pair]:
-        """All records of the topic from its beginning to its present end, by partition."""
+        """All records of the topic from its beginning to its present end, by partition; bytes of a key that are no text as `\\xff`."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -85,7 +85,10 @@ class KafkaClient:
                         continue
                     key, value = message.key(), message.value()
                     records.append(
-                        (key.decode() if key else None, value.decode() if value is not None else None)
+                        (
+                            key.decode(errors="backslashreplace") if key else None,
+                            value.decode() if value is not None else None,
+                        )
                     )
             return records
         finally:

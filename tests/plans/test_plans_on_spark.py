@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 HIDDEN = (
     "CAST(NULL AS TIMESTAMP) AS __rowtime, false AS __deleted, '' AS __topic, 0 AS __partition, "
-    "0L AS __offset, 0 AS __timestamp_type"
+    "0L AS __offset, 0 AS __timestamp_type, CAST(NULL AS BINARY) AS __key"
 )
 ARGUMENTS = {
     "any": ["distance", "note"],

@@ -114,9 +114,12 @@ def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
         f"CREATE STORE s{seed} WITH ('type' = KAFKA, 'uris' = '{broker.secured}', 'tls.disabled' = TRUE);"
     )
     for statement, reason in (
-        (store(f"s{seed}", broker, authority.pem, password="hunter2"), "refused: .*invalid credentials"),
+        (
+            store(f"s{seed}", broker, authority.pem, password="hunter2"),
+            "refused the store's user: .*invalid credentials",
+        ),
         (store(f"s{seed}", broker, stranger), "certificate could not be verified\n.*'tls.ca_cert_file'"),
-        (plaintext, "every connection was closed\n.*'tls.disabled'"),
+        (plaintext, "did not answer as Kafka\n.*'tls.disabled'"),
     ):
         with pytest.raises(StatementError) as caught:
             door.execute(statement)

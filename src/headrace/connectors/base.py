@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from headrace.core.errors import HeadraceError
 from headrace.core.resultset import Cell
 
 
@@ -103,8 +102,4 @@ class Connector(Protocol):
 
     def sink_options(self, properties: Mapping[str, str]) -> dict[str, str]:
         """`kafka.producer.*` and the like: allow-listed; raises UserError 3D008."""
-        ...
-
-    def classify(self, error: Exception) -> HeadraceError:
-        """Whose fault an exception of the store's client is, as an error with SQLSTATE and hint."""
         ...

@@ -24,6 +24,7 @@ EXCERPT_CHARACTERS = 4096
 HIDDEN_COLUMNS = (
     "__rowtime",
     "__rowkey",
+    "__key",
     "__deleted",
     "__topic",
     "__partition",
@@ -51,7 +52,7 @@ class DecodeSpec:
 class EncodeSpec:
     """Columns to records. See `planner.physical.EncodeRows`.
 
-    The key is `key_expression` (Spark SQL) where that is given, else `key_columns`.
+    The key is `key_expression` (Spark SQL of a BINARY) where that is given, else made of `key_columns`.
     """
 
     columns: tuple[Column, ...]

@@ -43,6 +43,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         f"{parser.parsed_sql('CAST(value AS STRING)', spec.columns)} AS __parsed",
         "value AS __value",
         *_key_sql(spec),
+        "key AS __key",
         "topic AS __topic",
         "partition AS __partition",
         "offset AS __offset",
@@ -56,6 +57,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         f"inline({_checked_sql(spec, parser)}) AS ({names})",
         "__value IS NULL AS __deleted",
         "__rowkey",
+        "__key",
         "__topic",
         "__partition",
         "__offset",
@@ -104,9 +106,10 @@ def _key_sql(spec: DecodeSpec) -> list[str]:
         result = json.typed_sql(f"{{0}}.{_KEY_FIELD}", spec.key_type)
     parsed = json.parsed_sql(text, columns)
     bad = f"{parsed}.{MALFORMED_COLUMN}"
+    absent = "(key IS NULL OR trim(CAST(key AS STRING)) = 'null')"
     return [
-        f"CASE WHEN key IS NULL THEN NULL ELSE {result.replace('{0}', parsed)} END AS __rowkey",
-        f"(key IS NULL OR ({bad} IS NULL AND {parsed} IS NOT NULL)) AS __key_readable",
+        f"CASE WHEN {absent} THEN NULL ELSE {result.replace('{0}', parsed)} END AS __rowkey",
+        f"({absent} OR ({bad} IS NULL AND {parsed} IS NOT NULL)) AS __key_readable",
     ]
 
 
@@ -159,7 +162,7 @@ def _encoded_key_sql(rows: DataFrame, spec: EncodeSpec) -> str:
     if spec.key_format is None:
         return "CAST(NULL AS BINARY)"
     if spec.key_expression is not None:
-        return _encoded_expression_sql(rows, spec.key_expression, spec)
+        return spec.key_expression
     kinds = {column.name: column.type for column in spec.columns}
     if spec.key_format == "json":
         fields = [(name, name_sql(name), kinds.get(name, Varchar())) for name in spec.key_columns]
@@ -169,15 +172,6 @@ def _encoded_key_sql(rows: DataFrame, spec: EncodeSpec) -> str:
     name = spec.key_columns[0]
     kind = kinds.get(name) or _kind_of(rows, name_sql(name))
     return primitive.encoded_sql(name_sql(name), kind)
-
-
-def _encoded_expression_sql(rows: DataFrame, expression: str, spec: EncodeSpec) -> str:
-    if spec.key_format == "primitive":
-        return primitive.encoded_sql(f"({expression})", _kind_of(rows, expression))
-    written = f"to_json(named_struct('{_KEY_FIELD}', {expression}), map('ignoreNullFields', 'false'))"
-    if isinstance(_kind_of(rows, expression), Struct):
-        written = f"to_json({expression}, map('ignoreNullFields', 'false'))"
-    return f"CAST({written} AS BINARY)"
 
 
 def _kind_of(rows: DataFrame, expression: str) -> DataType:

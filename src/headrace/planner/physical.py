@@ -4,8 +4,9 @@ A `SparkPlan` is versioned JSON. Its steps are in topological order; each produc
 It holds no secret: stores are named, and their properties travel beside the plan when a query is started.
 
 Hidden columns begin with two underscores. `DecodeRows` gives, beside the declared columns:
-`__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__deleted` BOOLEAN (true for a
-tombstone of an upsert changelog), `__topic` STRING, `__partition` INT, `__offset` BIGINT, `__timestamp_type` INT.
+`__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__key` BINARY (the key as it came),
+`__deleted` BOOLEAN (true for a tombstone of an upsert changelog),
+`__topic` STRING, `__partition` INT, `__offset` BIGINT, `__timestamp_type` INT.
 Types are texts of `core.types`. All times are milliseconds.
 """
 
@@ -107,7 +108,10 @@ class TemporalJoin(_Data):
 
 
 class EncodeRows(_Data):
-    """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true)."""
+    """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true).
+
+    The key is the BINARY of `key_expression` where that is given, else made of `key_columns`: never NULL then.
+    """
 
     step: Literal["encode_rows"] = "encode_rows"
     id: str

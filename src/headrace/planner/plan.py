@@ -4,7 +4,7 @@
                                                                                  | WriteView | WriteResults
 
 Event time is assigned only where something needs it: time windows, WITHIN joins, temporal joins. An upsert edge carries
-`__deleted`; a key that is carried through travels as `__rowkey`.
+`__deleted`; a key that is carried through travels as `__key`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from headrace.analyzer.expressions import ROW_KEY, ROW_TIME
+from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME
 from headrace.analyzer.logical import (
     Aggregate,
     ChangeKind,
@@ -304,7 +304,7 @@ class _Planner:
         if isinstance(self._sink, EntitySink) and self._sink.carried_key:
             scan = carrying_scan(node)
             if scan is not None:
-                columns.append(f"{identifier(scan.alias)}.{identifier(ROW_KEY)} AS {identifier(ROW_KEY)}")
+                columns.append(f"{identifier(scan.alias)}.{identifier(KEY_BYTES)} AS {identifier(KEY_BYTES)}")
         if self._retracts():
             if isinstance(node, Aggregate) and node.having is not None:
                 ended = f"NOT coalesce({sql.bare(node.having)}, false)"
@@ -329,7 +329,7 @@ class _Planner:
                         columns=physical_columns(sink.schema),
                         key_format=layout.key_format,
                         key_columns=list(layout.key_columns),
-                        key_expression=ROW_KEY if sink.carried_key else None,
+                        key_expression=KEY_BYTES if sink.carried_key else None,
                         timestamp_format=layout.timestamp_format,
                         deleted=deleted,
                     )

@@ -8,7 +8,7 @@ import json
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
 from headrace.connectors.registry import connector
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -30,7 +30,11 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
                 span=statement.name.span,
             )
         store = _checked(statement, run)
-        await asyncio.to_thread(connector(store.type).test, store.properties)
+        try:
+            await asyncio.to_thread(connector(store.type).test, store.properties)
+        except ExternalError as error:
+            error.span = statement.properties.span("uris")
+            raise
         run.catalog.create_store(store)
     context = None if run.context.store else run.with_context(store=name)
     return Outcome(ddl("store", name, "CREATE", f"store {name} was created", [name]), context)
@@ -128,8 +132,9 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     try:
         properties = found.store_properties(given)
     except UserError as error:
-        culprit = next((key for key in given if key in error.message), None)
-        span = statement.properties.span(culprit) if culprit else statement.span
+        named = (key for key in given if repr(key) in error.message or error.message.startswith(f"{key}:"))
+        # What is missing stands nowhere: then it is the type that asks for it.
+        span = statement.properties.span(next(named, "type"))
         raise UserError(error.state, error.message, hint=error.hint, span=span) from None
     moment = now()
     return Store(statement.name.name, found.label, run.role, moment, moment, properties)

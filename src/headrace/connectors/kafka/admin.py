@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
+import logging
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,27 +22,12 @@ from headrace.connectors.base import Capabilities, EntityDescription, PrintedRec
 from headrace.connectors.kafka import options as kafka_options
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect
-from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.connectors.kafka.failures import of_client
+from headrace.core.errors import UserError
 from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
 
-_UNREACHABLE = {
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._RESOLVE,
-    KafkaError._BAD_MSG,
-    KafkaError._MSG_TIMED_OUT,
-}
-_FOR_ITS_AUTHORS = re.compile(
-    r"/(bootstrap|\d+): |ipv[46]#| \(after \d+ms in state \w+\)|error:[0-9A-F]+:SSL routines::|, verify that ssl\..*"
-)
-_REFUSED = {
-    KafkaError._AUTHENTICATION,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-}
+logger = logging.getLogger(__name__)
 
 
 class KafkaConnector:
@@ -73,16 +58,16 @@ class KafkaConnector:
         return kafka_options.allowed(properties, "kafka.producer.", kafka_options.PRODUCER_PROPERTIES)
 
     def test(self, properties: Mapping[str, str]) -> None:
-        with self._classified():
+        with _classified(properties):
             connect(properties)
 
     def list_entities(self, properties: Mapping[str, str]) -> list[str]:
-        with self._classified():
+        with _classified(properties):
             _admin, cluster = connect(properties)
         return sorted(name for name in cluster.topics if not name.startswith("__"))
 
     def describe_entity(self, properties: Mapping[str, str], entity: str) -> EntityDescription:
-        with self._classified():
+        with _classified(properties, entity):
             admin, cluster = connect(properties)
             if entity not in cluster.topics:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
@@ -107,13 +92,13 @@ class KafkaConnector:
             replication_factor=replicas if replicas else -1,
             config=configs,
         )
-        with self._classified():
+        with _classified(properties, entity):
             admin, _cluster = connect(properties)
             admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
         return self._created(properties, entity)
 
     def drop_entity(self, properties: Mapping[str, str], entity: str) -> None:
-        with self._classified():
+        with _classified(properties, entity):
             admin, _cluster = connect(properties)
             admin.delete_topics([entity], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
 
@@ -125,7 +110,7 @@ class KafkaConnector:
             if error is not None:
                 failures.append(error)
 
-        with self._classified():
+        with _classified(properties, entity):
             producer = Producer(
                 {**client_options(properties), "message.timeout.ms": int(REQUEST_TIMEOUT_S * 1000)}
             )
@@ -146,86 +131,20 @@ class KafkaConnector:
                 "isolation.level": "read_committed",
             }
         )
-        await asyncio.to_thread(self._assign, consumer, description, from_beginning)
-        return self._consumed(consumer)
+        await asyncio.to_thread(_assign, consumer, properties, description, from_beginning)
+        return self._consumed(consumer, properties)
 
-    async def _consumed(self, consumer: Consumer) -> AsyncIterator[PrintedRecord]:
+    async def _consumed(
+        self, consumer: Consumer, properties: Mapping[str, str]
+    ) -> AsyncIterator[PrintedRecord]:
         try:
             while True:
-                with self._classified():
+                with _classified(properties):
                     messages = await asyncio.to_thread(consumer.consume, 500, 0.1)
                     for message in messages:
                         yield _printed(message)
         finally:
             await asyncio.to_thread(consumer.close)
-
-    def classify(self, error: Exception) -> HeadraceError:
-        if isinstance(error, HeadraceError):
-            return error
-        if not isinstance(error, KafkaException):
-            return ExternalError(
-                SqlState.REMOTE_UNAVAILABLE, f"the Kafka client failed: {type(error).__name__}"
-            )
-        kafka_error: KafkaError = error.args[0]
-        code = kafka_error.code()
-        reason = _reason(kafka_error)
-        if code == KafkaError._SSL:
-            return ExternalError(
-                SqlState.REMOTE_UNAVAILABLE,
-                f"there is no safe connection to the Kafka broker: {reason}",
-                hint="Check 'tls.ca_cert_file', which says whose certificates to trust, and the host names in 'uris'.",
-            )
-        if code in _UNREACHABLE:
-            return ExternalError(
-                SqlState.REMOTE_UNAVAILABLE,
-                f"no Kafka broker answered: {reason}",
-                hint="Check 'uris', and that 'tls.disabled' and 'kafka.sasl.hash_function' are what the listener expects.",
-            )
-        if code in _REFUSED:
-            return ExternalError(
-                SqlState.REMOTE_UNAVAILABLE,
-                f"the Kafka broker refused: {reason}",
-                hint="Check 'kafka.sasl.username', 'kafka.sasl.password' and the rights that they give.",
-            )
-        if code in (
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-            KafkaError._UNKNOWN_TOPIC,
-            KafkaError._UNKNOWN_PARTITION,
-        ):
-            return UserError(
-                SqlState.ENTITY_NOT_FOUND,
-                "the topic does not exist",
-                hint="LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
-            )
-        if code == KafkaError.TOPIC_ALREADY_EXISTS:
-            return UserError(SqlState.DUPLICATE_ENTITY, "the topic already exists")
-        if code in (
-            KafkaError.INVALID_CONFIG,
-            KafkaError.INVALID_PARTITIONS,
-            KafkaError.INVALID_REPLICATION_FACTOR,
-        ):
-            return UserError(
-                SqlState.INVALID_PARAMETER, f"the Kafka broker refused the topic: {kafka_error.str()}"
-            )
-        if code == KafkaError.MSG_SIZE_TOO_LARGE:
-            return ExternalError(
-                SqlState.REMOTE_UNAVAILABLE,
-                "the record is larger than the Kafka broker takes",
-                hint="The limit is the topic's max.message.bytes, or the broker's message.max.bytes.",
-            )
-        return ExternalError(
-            SqlState.REMOTE_UNAVAILABLE, f"Kafka reported {kafka_error.name()}: {kafka_error.str()}"
-        )
-
-    def _assign(self, consumer: Consumer, description: EntityDescription, from_beginning: bool) -> None:
-        partitions = []
-        for number in range(description.partitions):
-            partition = TopicPartition(description.name, number)
-            with self._classified():
-                low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_S)
-            partition.offset = low if from_beginning else high
-            partitions.append(partition)
-        consumer.assign(partitions)
 
     def _created(self, properties: Mapping[str, str], entity: str) -> EntityDescription:
         # A broker's metadata follows its controller by some milliseconds.
@@ -237,23 +156,28 @@ class KafkaConnector:
                     raise
         return self.describe_entity(properties, entity)
 
-    @contextmanager
-    def _classified(self) -> Iterator[None]:
-        try:
-            yield
-        except KafkaException as error:
-            raise self.classify(error) from None
+
+def _assign(
+    consumer: Consumer, properties: Mapping[str, str], description: EntityDescription, from_beginning: bool
+) -> None:
+    partitions = []
+    for number in range(description.partitions):
+        partition = TopicPartition(description.name, number)
+        with _classified(properties, description.name):
+            low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_S)
+        partition.offset = low if from_beginning else high
+        partitions.append(partition)
+    consumer.assign(partitions)
 
 
-def _reason(error: KafkaError) -> str:
-    """librdkafka's words without what only its authors read, and without the names of its own options."""
-    if error.code() == KafkaError._ALL_BROKERS_DOWN:
-        return "every connection was closed"
-    return _FOR_ITS_AUTHORS.sub(_shortened, error.str())
-
-
-def _shortened(match: re.Match[str]) -> str:
-    return ": " if match[0].startswith("/") else ""
+@contextmanager
+def _classified(properties: Mapping[str, str], entity: str | None = None) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        logger.info("Kafka at %s: %s %s", properties["uris"], reason.name(), reason.str())
+        raise of_client(error, uris=properties["uris"], topic=entity) from None
 
 
 def _printed(message: Message) -> PrintedRecord:

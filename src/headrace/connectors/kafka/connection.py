@@ -17,13 +17,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
 )
 
 from headrace.connectors.kafka.client import client_options
+from headrace.connectors.kafka.failures import is_final
 
 # What Java's clients wait for an answer. A broker that is there may need seconds to create a topic: it waits for its disk.
 REQUEST_TIMEOUT_S = 30.0
-# A broker that is just being started again refuses connections for a few seconds.
-REFUSED_TIMEOUT_S = 5.0
-_PROBE_S = 1.0
-_FINAL = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+# For a broker that is just being started again, and refuses connections until it listens.
+REFUSED_TIMEOUT_S = 2.0
+_PROBE_S = 0.5
 
 
 def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata]:
@@ -55,6 +55,6 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
             failures.sort(key=lambda failure: failure.code() == KafkaError._ALL_BROKERS_DOWN)
             reason = failures[0] if failures else error.args[0]
             all_down = bool(failures) and failures[-1].code() == KafkaError._ALL_BROKERS_DOWN
-            refused = all_down and (waited >= REFUSED_TIMEOUT_S or reason.code() in _FINAL)
+            refused = all_down and (waited >= REFUSED_TIMEOUT_S or is_final(reason))
             if refused or waited >= REQUEST_TIMEOUT_S:
                 raise KafkaException(reason) from None

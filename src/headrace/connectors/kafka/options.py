@@ -192,7 +192,11 @@ def _text(value: object) -> str:
 
 
 def _property_error(error: ValidationError) -> UserError:
-    first = error.errors(include_input=False, include_url=False)[0]
+    # A name that is not known first: it is often the one that is missing, misspelt.
+    first = min(
+        error.errors(include_input=False, include_url=False),
+        key=lambda item: item["type"] != "extra_forbidden",
+    )
     name = ".".join(str(part) for part in first["loc"])
     known = ", ".join(
         sorted(str(field.alias or key) for key, field in KafkaStoreOptions.model_fields.items())

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
-from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
     BIGINT,
@@ -46,6 +48,8 @@ _ADVICE = re.compile(
 _PLAN = re.compile(
     r"\n=== Streaming Query ===.*?(?=\n(?:JVM stacktrace|Traceback|Caused by|\S+Exception)|\Z)", re.DOTALL
 )
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
+_NO_SPACE_BYTES = 16 << 20
 _WRAPPERS = {
     "STREAM_FAILED",
     "FOREACH_BATCH_USER_FUNCTION_ERROR",
@@ -89,7 +93,7 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
     """The failure that `error` means for the query that `start` began."""
     # Spark puts the query's plan, literals and options included, into the text of its exceptions.
     trace = _PLAN.sub("\n", "".join(traceback.format_exception(error)))
-    found = error if isinstance(error, HeadraceError) else _found(trace, start)
+    found = error if isinstance(error, UserError | ExternalError) else _found(trace, start, error)
     hidden = _secrets(start)
     return Failure(
         sqlstate=found.state.value,
@@ -100,9 +104,13 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
     )
 
 
-def _found(text: str, start: StartQuery) -> HeadraceError:
+def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
     if BAD_RECORD + "{" in text:
         return _bad_record(text, start)
+    if _DISK_FULL.search(text):
+        return _full_disk(text, start)
+    if isinstance(error, HeadraceError):
+        return error
     for name in {
         step.connector
         for step in start.plan.steps
@@ -114,6 +122,27 @@ def _found(text: str, start: StartQuery) -> HeadraceError:
     return _spark_error(text) or InternalError(
         "the query failed inside Spark", hint="The compute pool's log has the details."
     )
+
+
+def _full_disk(text: str, start: StartQuery) -> ExternalError:
+    """Nothing of the query's is wrong, and to try again helps once there is space: so it is, for ever."""
+    return ExternalError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        f"no space is left on the server's disk: that of {_full_folder(text, start)}",
+        hint="Make space there: the query goes on by itself.",
+    )
+
+
+def _full_folder(text: str, start: StartQuery) -> str:
+    """Spark seldom says which file it was; then it is where there is no space."""
+    if "views.duckdb" in text:
+        return "views.duckdb in the data directory"
+    checkpoints = Path(start.checkpoint).parent if start.checkpoint else None
+    if checkpoints is not None and checkpoints.is_dir():
+        full = shutil.disk_usage(checkpoints).free < _NO_SPACE_BYTES
+        if full or str(checkpoints) in text:
+            return "checkpoints/ in the data directory"
+    return "the compute pool's scratch files, work/ in the data directory"
 
 
 def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:

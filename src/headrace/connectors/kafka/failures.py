@@ -1,0 +1,242 @@
+"""What Kafka's clients say, as errors with whose fault it is, a sentence and a hint. The one table for both clients.
+
+librdkafka gives codes with names, Java's clients exceptions with class names inside some text. What a broker refuses for good
+(a record, a setting) is the user's to mend; what may pass by itself (a broker away, a quota, too few replicas) is the store's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+_UNREACHABLE_STATE = SqlState.REMOTE_UNAVAILABLE
+_RECORD_STATE = SqlState.DATA_EXCEPTION
+_FOR_ITS_AUTHORS = re.compile(
+    r"/(bootstrap|\d+): |ipv[46]#| \(after \d+ms in state \w+\)|error:[0-9A-F]+:SSL routines::|, verify that ssl\..*"
+)
+_UNVERIFIED = re.compile(r"certificate|verify", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One reaction: what its clients call it (a pattern), and what is told. `detail`: with librdkafka's own words."""
+
+    pattern: str
+    error: type[UserError] | type[ExternalError]
+    state: SqlState
+    message: str
+    hint: str
+    detail: bool = False
+
+    def told(self, detail: str = "") -> HeadraceError:
+        message = f"{self.message}: {detail}" if self.detail and detail else self.message
+        return self.error(self.state, message, hint=self.hint)
+
+
+_MISSING_TOPIC = _Kind(
+    r"UnknownTopicOrPartition|UNKNOWN_TOPIC_OR_PART|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION|not present in metadata"
+    r"|UNKNOWN_TOPIC_ID|UnknownTopicId",
+    UserError,
+    SqlState.ENTITY_NOT_FOUND,
+    "the topic does not exist",
+    "LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
+)
+_UNREACHABLE = _Kind(
+    r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|Retriable)\w*|_ALL_BROKERS_DOWN|_TIMED_OUT"
+    r"|_TRANSPORT|_RESOLVE|_BAD_MSG|\b_SSL\b|No resolvable bootstrap|Failed to (create new|construct) Kafka\w*",
+    ExternalError,
+    _UNREACHABLE_STATE,
+    "the Kafka broker does not answer",
+    "Check 'uris', the network, and that 'tls.disabled' and 'kafka.sasl.hash_function' are what the listener expects.",
+)
+_UNAUTHENTICATED = _Kind(
+    r"SaslAuthentication|SASL_AUTHENTICATION|UnsupportedSaslMechanism|UNSUPPORTED_SASL_MECHANISM|_AUTHENTICATION",
+    ExternalError,
+    _UNREACHABLE_STATE,
+    "the Kafka broker refused the store's user",
+    "Check 'kafka.sasl.hash_function', 'kafka.sasl.username', 'kafka.sasl.password' and the rights that they give.",
+    detail=True,
+)
+_UNTRUSTED = _Kind(
+    r"SslAuthentication",
+    ExternalError,
+    _UNREACHABLE_STATE,
+    "there is no safe connection to the Kafka broker",
+    "Check 'tls.ca_cert_file', which says whose certificates to trust, and the host names in 'uris'.",
+    detail=True,
+)
+# The first that is found counts: what a broker said of a record comes before the time-outs that follow from it.
+_KINDS = (
+    _MISSING_TOPIC,
+    _Kind(
+        r"TOPIC_ALREADY_EXISTS|TopicExistsException",
+        UserError,
+        SqlState.DUPLICATE_ENTITY,
+        "the topic already exists",
+        "Choose another name.",
+    ),
+    _Kind(
+        r"PolicyViolation|POLICY_VIOLATION",
+        UserError,
+        SqlState.INVALID_PARAMETER,
+        "a policy of the Kafka broker forbids this",
+        "Who runs the broker can say what it allows: partitions, replicas, settings of topics.",
+        detail=True,
+    ),
+    _Kind(
+        r"INVALID_CONFIG|INVALID_PARTITIONS|INVALID_REPLICATION_FACTOR|INVALID_TOPIC_EXCEPTION|InvalidTopicException",
+        UserError,
+        SqlState.INVALID_PARAMETER,
+        "the Kafka broker refused the topic",
+        "Check its name, its partitions, its replicas (no more than there are brokers) and 'kafka.topic.…'.",
+        detail=True,
+    ),
+    _Kind(
+        r"max\.request\.size configuration",
+        UserError,
+        _RECORD_STATE,
+        "a record is larger than the Kafka client sends",
+        "Raise 'kafka.producer.max.request.size' of the sink, and max.message.bytes of its topic; or select less.",
+    ),
+    _Kind(
+        r"RecordTooLarge|RecordBatchTooLarge|MSG_SIZE_TOO_LARGE|RECORD_LIST_TOO_LARGE",
+        UserError,
+        _RECORD_STATE,
+        "a record is larger than the Kafka broker takes",
+        "The limit is the topic's max.message.bytes, or the broker's message.max.bytes: raise it, or select less.",
+    ),
+    _Kind(
+        r"accept message without key",
+        UserError,
+        _RECORD_STATE,
+        "the topic is compacted, and such a topic takes no record without a key",
+        "Give the records a key with PARTITION BY or 'key.columns', or change the topic's cleanup.policy.",
+    ),
+    _Kind(
+        r"InvalidRecordException|\bINVALID_RECORD\b|InvalidTimestampException|\bINVALID_TIMESTAMP\b",
+        UserError,
+        _RECORD_STATE,
+        "the Kafka broker refused a record as not valid for its topic",
+        "Check the topic's settings: cleanup.policy (a compacted topic needs keys) and message.timestamp.*.",
+    ),
+    _Kind(
+        r"TransactionalIdAuthorization|TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "the store's user may not use transactions",
+        "An exactly-once sink needs WRITE on transactional ids and READ on groups that begin with 'headrace-'.",
+    ),
+    _Kind(
+        r"\w+AuthorizationException|\w+_AUTHORIZATION_FAILED",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "the Kafka broker refused the store's user: a right is missing",
+        "Sources need READ and DESCRIBE on their topics, sinks WRITE; new topics CREATE on the cluster.",
+        detail=True,
+    ),
+    _UNAUTHENTICATED,
+    _UNTRUSTED,
+    _Kind(
+        r"ThrottlingQuotaExceeded|THROTTLING_QUOTA_EXCEEDED",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "the Kafka broker's quota for the store's user is used up",
+        "It is tried again by itself; who runs the broker can raise the quota.",
+    ),
+    _Kind(
+        r"NotEnoughReplicas|NOT_ENOUGH_REPLICAS",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "too few replicas of the topic are in sync to take a record",
+        "It is tried again by itself. The topic's min.insync.replicas asks for more brokers than are up, or than it has replicas.",
+    ),
+    _Kind(
+        r"KafkaStorageException|KAFKA_STORAGE_ERROR",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "the Kafka broker cannot write to its disk",
+        "It is tried again by itself; look at the broker's log and its disk.",
+    ),
+    _Kind(
+        r"UnsupportedVersionException|UNSUPPORTED_VERSION|_UNSUPPORTED_FEATURE",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "the Kafka broker does not know a request that is needed",
+        "Use Apache Kafka 2.5 or later, or what speaks its protocol as completely.",
+    ),
+    _Kind(
+        r"ProducerFenced|InvalidProducerEpoch|\b_FENCED\b|PRODUCER_FENCED|INVALID_PRODUCER_EPOCH",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "another run of this query has taken over its Kafka transactions",
+        "This run ends; nothing is written twice.",
+    ),
+    # Not the store's fault, which would be tried again: they do not come back.
+    _Kind(
+        r"OffsetOutOfRange|KAFKA_DATA_LOSS|data loss|Some data may have been lost|offset was changed"
+        r"|is not available in Kafka",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "records that the query had not read yet are gone from the topic",
+        "They expired, or the topic was made anew. Terminate the query and create it again to go on from what is there.",
+    ),
+    _UNREACHABLE,
+)
+
+
+def classify(text: str) -> HeadraceError | None:
+    """What the text of an exception (Java's or librdkafka's) says about the broker; None when it says nothing."""
+    kind = _kind(text)
+    return kind.told() if kind is not None else None
+
+
+def of_client(error: KafkaException, *, uris: str | None = None, topic: str | None = None) -> HeadraceError:
+    """librdkafka's error. `uris` are the addresses as the user gave them, `topic` the one that was asked for.
+
+    What is not a broker that answers is told in the same words whatever it is, a closed port or some other server: one who
+    may create stores is not to explore the network with them.
+    """
+    reason: KafkaError = error.args[0]
+    kind = _kind_of(reason)
+    if kind is None:
+        return ExternalError(
+            _UNREACHABLE_STATE,
+            f"Kafka reported {reason.name()}: {reason.str()}",
+            hint="Check that the broker is up and that the store's properties are right.",
+        )
+    if kind is _MISSING_TOPIC and topic is not None:
+        return missing_topic(topic)
+    if kind is _UNREACHABLE and uris is not None:
+        return ExternalError(kind.state, f"{uris} did not answer as Kafka", hint=kind.hint)
+    return kind.told(_in_short(reason))
+
+
+def is_final(reason: KafkaError) -> bool:
+    """True for what a server that speaks Kafka or TLS refuses: to ask again changes nothing."""
+    return _kind_of(reason) in (_UNAUTHENTICATED, _UNTRUSTED)
+
+
+def missing_topic(topic: str) -> UserError:
+    """3D007, with the topic's name."""
+    return UserError(_MISSING_TOPIC.state, f"the topic {topic!r} does not exist", hint=_MISSING_TOPIC.hint)
+
+
+def _kind_of(reason: KafkaError) -> _Kind | None:
+    # librdkafka has one code for a certificate that is not trusted and for what is no TLS at all.
+    if reason.code() == KafkaError._SSL and _UNVERIFIED.search(reason.str()):
+        return _UNTRUSTED
+    return _kind(reason.name())
+
+
+def _kind(text: str) -> _Kind | None:
+    return next((kind for kind in _KINDS if re.search(kind.pattern, text)), None)
+
+
+def _in_short(reason: KafkaError) -> str:
+    """librdkafka's words without what only its authors read, and without the names of its own options."""
+    return _FOR_ITS_AUTHORS.sub(lambda match: ": " if match[0].startswith("/") else "", reason.str())
