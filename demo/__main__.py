@@ -131,7 +131,7 @@ async def _watch(server: Server, *, count: int) -> None:
         )
         rows = answer.stream()
         for _ in range(count):
-            carrier, flight, origin, dest, delay = await anext(rows)
+            carrier, flight, origin, dest, delay = (await anext(rows)).cells
             console.print(f"  {carrier}{flight:<6} {origin} → {dest}  {float(delay or 0):5.0f} minutes late")
         await rows.aclose()
 

@@ -187,7 +187,7 @@ class DriverControl:
                 for _, message, payload in self.messages
                 if isinstance(message, Rows) and message.query_id == query_id
             ]
-        return [row for payload in payloads for row in json.loads(payload)]
+        return [row for payload in payloads for row in json.loads(payload)["cells"]]
 
     def _until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S

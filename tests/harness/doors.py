@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headrace.client import Client, SqlError
+from headrace.client import Client, LiveRow, SqlError
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError
-from headrace.core.resultset import ResultSet
+from headrace.core.resultset import LiveRows, ResultSet
 from headrace.core.settings import Settings
 from headrace.session import Executed
 from tests.harness.patience import PATIENCE_S
@@ -40,9 +40,9 @@ class Loop:
         self._loop.close()
 
 
-async def first_rows(rows: AsyncIterator[list[str | None]], *, count: int) -> Rows:
+async def first_rows(rows: AsyncIterator[LiveRow], *, count: int) -> list[LiveRow]:
     """The first `count` rows, fewer when the time is up."""
-    found: Rows = []
+    found: list[LiveRow] = []
     try:
         async with asyncio.timeout(PATIENCE_S):
             async for row in rows:
@@ -65,7 +65,7 @@ class RestDoor:
     def execute(self, sql: str) -> Rows:
         return self._loop.run(self._execute(sql))
 
-    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> Rows:
+    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> list[LiveRow]:
         return self._loop.run(self._stream(sql, count, when_live))
 
     def fault(self, words: list[str]) -> None:
@@ -91,15 +91,17 @@ class RestDoor:
             self._context = answer.context
             return [list(row) for row in answer.rows]
 
-    async def _stream(self, sql: str, count: int, when_live: Callable[[], None]) -> Rows:
+    async def _stream(self, sql: str, count: int, when_live: Callable[[], None]) -> list[LiveRow]:
         async with Client(self._server.url, self._server.token, context=self._context) as client:
             try:
                 answer = await client.execute(sql)
                 loop = asyncio.get_running_loop()
                 acting: list[asyncio.Future[None]] = []
-                rows = answer.stream(on_started=lambda: acting.append(loop.run_in_executor(None, when_live)))
+                rows = answer.stream(
+                    on_started=lambda _: acting.append(loop.run_in_executor(None, when_live))
+                )
                 try:
-                    return await first_rows((list(row) async for row in rows), count=count)
+                    return await first_rows(rows, count=count)
                 finally:
                     await rows.aclose()
                     await asyncio.gather(*acting)
@@ -121,7 +123,7 @@ class InProcessDoor:
         assert isinstance(executed.outcome, ResultSet), "this statement has a live result"
         return [list(row) for row in executed.outcome.rows]
 
-    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> Rows:
+    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> list[LiveRow]:
         return self._loop.run(self._stream(sql, count, when_live))
 
     def fault(self, words: list[str]) -> None:
@@ -163,7 +165,7 @@ class InProcessDoor:
         self._context = executed.context
         return executed
 
-    async def _stream(self, sql: str, count: int, when_live: Callable[[], None]) -> Rows:
+    async def _stream(self, sql: str, count: int, when_live: Callable[[], None]) -> list[LiveRow]:
         executed = await self._run(sql)
         channel = executed.outcome
         assert not isinstance(channel, ResultSet), "this statement has no live result"
@@ -171,13 +173,21 @@ class InProcessDoor:
             async with asyncio.timeout(PATIENCE_S):
                 await channel.started()
             acting = asyncio.get_running_loop().run_in_executor(None, when_live)
-            rows = await first_rows((row async for batch in channel for row in batch), count=count)
+            rows = await first_rows(
+                (row async for batch in channel for row in _rows(batch)),
+                count=count,
+            )
             await acting
             return rows
         except HeadraceError as error:
             raise StatementError(error.state.value, error.text()) from None
         finally:
             await channel.close()
+
+
+def _rows(batch: LiveRows) -> Iterator[LiveRow]:
+    kinds = batch.kinds or [None] * len(batch.cells)
+    return (LiveRow(tuple(row), kind) for row, kind in zip(batch.cells, kinds, strict=True))
 
 
 def _failure(error: SqlError) -> StatementError:

@@ -7,8 +7,9 @@ broker's address.
     statement error 3D020 /regex/       the statement that follows fails so
     query [rowsort] [eventually]        its rows are those after `----`, at once or in the end (tab-separated,
                                         NULL for a null, <any> for any cell)
-    stream [rowsort]                    a live SELECT or PRINT; its first rows are those after `----`, in any order if
-                                        `rowsort`. `$ produce` records between its SQL and `----` run once it is live
+    stream [rowsort] [ops]              a live SELECT or PRINT; its first rows are those after `----`, in any order if
+                                        `rowsort`, with `ops` each behind what it does to its key. `$ produce` records
+                                        between its SQL and `----` run once it is live
     $ entity NAME [partitions=N]        make a topic
     $ produce NAME [partition=N] [timestamp=MS]
                                         one record a line: JSON, or KEY|JSON; an empty JSON is a tombstone
@@ -24,11 +25,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from headrace.client import LiveRow
 from tests.harness.patience import PATIENCE_S
 
 
@@ -49,7 +51,7 @@ class Door(Protocol):
 
     def execute(self, sql: str) -> Rows: ...
 
-    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> Rows: ...
+    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> list[LiveRow]: ...
 
     def fault(self, words: list[str]) -> None: ...
 
@@ -197,7 +199,8 @@ class Runner:
             count=len(expected),
             when_live=act,
         )
-        _compare(record, [_line(row) for row in rows])
+        ops = "ops" in record.words
+        _compare(record, [_line([row.op, *row.cells] if ops else row.cells) for row in rows])
 
     def _entity(self, record: Record) -> None:
         self._broker.create(record.words[1], partitions=int(record.option("partitions") or 1))
@@ -275,7 +278,7 @@ def _same(expected: str, found: str) -> bool:
     return len(left) == len(right) and all(a in ("<any>", b) for a, b in zip(left, right, strict=True))
 
 
-def _line(row: list[str | None]) -> str:
+def _line(row: Sequence[str | None]) -> str:
     return "\t".join("NULL" if cell is None else cell for cell in row)
 
 

@@ -68,7 +68,7 @@ def test_records_go_through_a_secured_store(
     kafka = KafkaClient(broker.bootstrap)
     until(lambda: all(kafka.consume(topic) == [(None, '{"y":2}')] for topic in topics), "both results")
     printed = door.stream(f"PRINT ENTITY a_{seed} WITH ('from_beginning');", count=1, when_live=lambda: None)
-    assert [row[1] for row in printed] == ['{"x": 1}']
+    assert [row.cells[1] for row in printed] == ['{"x": 1}']
     for row in door.execute("LIST QUERIES;"):
         if row[3] == "running":
             door.execute(f"TERMINATE QUERY {row[0]};")

@@ -22,14 +22,17 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 _COLUMN_WIDTH_MIN = 6
 _WORD_MAX = 40
 """Longer ones than an id are broken rather than given their width."""
+_OP = AnswerColumn("op", "VARCHAR", False)
+# No column of a query can have this name.
+_HIDDEN_OP = AnswerColumn("__op", "VARCHAR", False)
 _DDL_COLUMNS = ("Type", "Name", "Command", "Summary", "Path")
 
 
 class Printer(Protocol):
     """Writes one result: `start`, `write` any number of times, `finish`."""
 
-    def start(self, columns: tuple[AnswerColumn, ...]) -> None:
-        """A new result begins."""
+    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
+        """A new result begins; with `has_ops` each row begins with what it does: `+I`, `+U` or `-D`."""
         ...
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
@@ -62,9 +65,9 @@ class JsonLinesPrinter:
         self._out = out
         self._columns: tuple[AnswerColumn, ...] = ()
 
-    def start(self, columns: tuple[AnswerColumn, ...]) -> None:
+    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
         """See Printer."""
-        self._columns = columns
+        self._columns = (_HIDDEN_OP, *columns) if has_ops else columns
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
         """See Printer."""
@@ -116,9 +119,9 @@ class TablePrinter:
         self._rows_written = 0
         self._is_summary = False
 
-    def start(self, columns: tuple[AnswerColumn, ...]) -> None:
+    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
         """See Printer."""
-        self._columns = columns
+        self._columns = columns = (_OP, *columns) if has_ops else columns
         self._widths = []
         self._floors = []
         self._to_the_right = [_NUMERIC.match(column.type) is not None for column in columns]
@@ -144,13 +147,13 @@ class TablePrinter:
 
     def finish(self) -> None:
         """See Printer."""
-        if not self._columns or self._is_summary:
-            return
-        if not self._widths and not self._rows_written:
-            self.write([])
-        if self._widths:
-            self._out.write(self._rule("-") + "\n")
-        self._out.flush()
+        if self._columns and not self._is_summary:
+            if not self._widths and not self._rows_written:
+                self.write([])
+            if self._widths:
+                self._out.write(self._rule("-") + "\n")
+            self._out.flush()
+        self._columns = ()
 
     def _header(self, cells: list[list[list[str]]]) -> list[str]:
         names = [_lines(column.name) for column in self._columns]

@@ -23,12 +23,13 @@ from headrace.client import (
     Client,
     ClientError,
     ConnectionFailedError,
+    LiveRow,
     RequestRefusedError,
     ServerUnreachableError,
     SqlError,
 )
+from headrace.client.wire import StreamStart
 from headrace.core.errors import Span, UserError
-from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
 from headrace.sql import split
 from headrace.sql.diagnostics import diagnose
@@ -41,7 +42,6 @@ WHERE_TOKENS_ARE = "Give it with --token or HEADRACE_TOKEN, or name the data dir
 PATIENCE_S = 3.0
 """After this a user at a terminal is told that a statement is still being worked on."""
 
-Row = tuple[Cell, ...]
 # What a caret line underlines: the server names only where it begins.
 _MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
 
@@ -152,10 +152,10 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
             ) from None
         if answer.message:
             print(answer.message, file=sys.stderr)
-        out.start(answer.columns)
         if answer.is_stream:
             await _write_stream(answer, out, limits, patience=patience)
         else:
+            out.start(answer.columns)
             out.write(answer.rows[: limits.rows])
         out.finish()
 
@@ -182,8 +182,12 @@ async def _write_stream(
     answer: Answer, out: Printer, limits: Limits, *, patience: asyncio.TimerHandle
 ) -> None:
     left = limits.rows
+    has_ops = False
 
-    def on_started() -> None:
+    def on_started(start: StreamStart) -> None:
+        nonlocal has_ops
+        has_ops = start.changelog_key is not None
+        out.start(answer.columns, has_ops=has_ops)
         patience.cancel()
         _tell("the query runs: rows are shown as they come, until Ctrl-C")
 
@@ -194,7 +198,7 @@ async def _write_stream(
             aclosing(_batches(rows)) as batches,
         ):
             async for batch in batches:
-                out.write(batch[:left])
+                out.write([(row.op, *row.cells) if has_ops else row.cells for row in batch[:left]])
                 if left is not None:
                     left -= len(batch)
                     if left <= 0:
@@ -207,9 +211,9 @@ async def _write_stream(
         raise
 
 
-async def _batches(rows: AsyncIterator[Row]) -> AsyncGenerator[list[Row]]:
+async def _batches(rows: AsyncIterator[LiveRow]) -> AsyncGenerator[list[LiveRow]]:
     """Rows together with those that come right after them."""
-    queue: asyncio.Queue[Row | Exception | None] = asyncio.Queue(BATCH_ROWS_MAX)
+    queue: asyncio.Queue[LiveRow | Exception | None] = asyncio.Queue(BATCH_ROWS_MAX)
 
     async def read() -> None:
         try:
@@ -227,7 +231,7 @@ async def _batches(rows: AsyncIterator[Row]) -> AsyncGenerator[list[Row]]:
             await asyncio.sleep(BATCH_WAIT_S)
             while not queue.empty():
                 items.append(queue.get_nowait())
-            batch = [item for item in items if isinstance(item, tuple)]
+            batch = [item for item in items if isinstance(item, LiveRow)]
             if batch:
                 yield batch
             last = items[-1]

@@ -9,7 +9,7 @@ To follow a change of the protocol: `wire` alone knows its JSON.
 
 from __future__ import annotations
 
-from headrace.client.client import Answer, Client
+from headrace.client.client import Answer, Client, LiveRow
 from headrace.client.errors import (
     AuthenticationFailedError,
     ClientError,
@@ -27,6 +27,7 @@ __all__ = [
     "Client",
     "ClientError",
     "ConnectionFailedError",
+    "LiveRow",
     "RequestRefusedError",
     "ServerUnreachableError",
     "SqlError",

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
@@ -28,7 +28,9 @@ from headrace.client.wire import (
     AnswerColumn,
     StatementAnswer,
     StreamOffer,
+    StreamStart,
     read_answer,
+    read_start,
     request_body,
 )
 from headrace.core.context import SessionContext
@@ -37,6 +39,13 @@ from headrace.core.resultset import Cell
 _CONNECT_TIMEOUT_S = 10.0
 _ANSWER_TIMEOUT_S = 120.0
 _AGENT = f"headrace/{__version__}"
+
+
+class LiveRow(NamedTuple):
+    """A row of a live result; of a changelog `op` says what it does to its key: `+I` inserts, `+U` updates, `-D` deletes."""
+
+    cells: tuple[Cell, ...]
+    op: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,8 +65,8 @@ class Answer:
         return self._offer is not None
 
     async def stream(
-        self, *, on_started: Callable[[], None] = lambda: None
-    ) -> AsyncGenerator[tuple[Cell, ...]]:
+        self, *, on_started: Callable[[StreamStart], None] = lambda _: None
+    ) -> AsyncGenerator[LiveRow]:
         """The rows as they come, until the query ends; leaving the iterator (`aclose`) ends the query.
 
         `on_started` is called once the query really runs: what is written to its sources from then on, it sees.
@@ -66,16 +75,16 @@ class Answer:
         """
         if self._offer is None:
             for row in self.rows:
-                yield row
+                yield LiveRow(row)
             return
         socket = await _open(self._offer, is_local=self._is_local)
         try:
             async for text in socket:
                 frame = json.loads(text)
                 if frame["type"] == "data":
-                    yield tuple(frame["data"])
+                    yield LiveRow(tuple(frame["data"]), frame["headers"].get("op"))
                 elif frame["type"] == "metadata":
-                    on_started()
+                    on_started(read_start(frame))
                 elif frame["type"] == "error":
                     raise SqlError.read(frame["sqlCode"], frame["message"])
         except ConnectionClosedOK:

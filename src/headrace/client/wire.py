@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,13 @@ class StreamOffer:
 
     uri: str
     token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class StreamStart:
+    """What a stream says before its rows; `changelog_key` names the key columns of a changelog (none: not selected), or is None."""
+
+    changelog_key: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,14 @@ def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ConnectionFailedError("the answer is not that of a Headrace server") from error
+
+
+def read_start(frame: Any) -> StreamStart:
+    """A stream's first frame."""
+    headers = frame.get("headers") or {}
+    if headers.get("relationType") != "CHANGELOG":
+        return StreamStart(None)
+    return StreamStart(tuple(json.loads(headers["primaryKey"])))
 
 
 def read_columns(columns: Any) -> tuple[AnswerColumn, ...]:

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from headrace.core.types import (
@@ -44,6 +45,29 @@ class ResultSet:
     columns: tuple[ResultColumn, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
     message: str | None = None
+
+
+class RowKind(StrEnum):
+    """What a row of a live changelog does to its key, in Flink's short forms.
+
+    UPDATE is also said of a row whose key may be new, where that is not known.
+    """
+
+    INSERT = "+I"
+    UPDATE = "+U"
+    DELETE = "-D"
+
+
+@dataclass(frozen=True)
+class LiveRows:
+    """Rows of a live result that come together; `kinds` has one for each row of a changelog, None where rows are only added."""
+
+    cells: list[list[Cell]]
+    kinds: list[str] | None = None
+
+    def part(self, first: int, end: int | None) -> LiveRows:
+        """The rows from `first` on and before `end` (None: to the last)."""
+        return LiveRows(self.cells[first:end], self.kinds and self.kinds[first:end])
 
 
 def result(columns: Sequence[tuple[str, DataType]], rows: Sequence[Sequence[object]]) -> ResultSet:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.catalog.catalog import Catalog
 from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, InternalError, UserError
-from headrace.core.resultset import ResultColumn
+from headrace.core.resultset import LiveRows, ResultColumn
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
@@ -19,7 +19,7 @@ from headrace.engine.pools import Connection, DriverProcess
 from headrace.engine.ports import Pools, stores_of
 from headrace.engine.protocol import Ack, QueryEnded, Rows, StartQuery, StopQuery
 from headrace.engine.results import ResultChannel
-from headrace.planner.physical import SparkPlan
+from headrace.planner.physical import SparkPlan, WriteResults
 
 READY_TIMEOUT_S = 60.0
 _GENERATION = 1
@@ -62,7 +62,12 @@ class InteractiveQueries:
         )
         checkpoint = str(self._checkpoints.temporary_path(message.query_id))
         message = message.model_copy(update={"checkpoint": checkpoint})
-        channel = ResultChannel(message.query_id, columns, self._settings.result_channel_rows_max)
+        channel = ResultChannel(
+            message.query_id,
+            columns,
+            self._settings.result_channel_rows_max,
+            changelog_key=_changelog_key(plan),
+        )
         run = self._runs[message.query_id] = _Run(channel, self._pools.ensure(pool))
         run.starting = self._spawn(self._start(run, message))
         channel.on_close(lambda: self._closed(message.query_id))
@@ -113,9 +118,9 @@ class InteractiveQueries:
     async def _deliver(self, message: Rows, payload: bytes, connection: Connection) -> None:
         run = self._runs.get(message.query_id)
         try:
-            taken = run is not None and await run.channel.put(json.loads(payload))
-        except ValueError:
-            connection.send(Ack(sequence=message.sequence, error="the rows are not JSON"))
+            taken = run is not None and await run.channel.put(LiveRows(**json.loads(payload)))
+        except (ValueError, TypeError):
+            connection.send(Ack(sequence=message.sequence, error="the rows cannot be read"))
             return
         connection.send(Ack(sequence=message.sequence, stop=not taken))
 
@@ -144,6 +149,12 @@ class InteractiveQueries:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _changelog_key(plan: SparkPlan) -> tuple[str, ...] | None:
+    last = plan.steps[-1]
+    changes = last.changes if isinstance(last, WriteResults) else None
+    return tuple(changes.primary_key) if changes is not None else None
 
 
 def _pool_error(pool: str, reason: str) -> ExternalError:

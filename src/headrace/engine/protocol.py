@@ -113,7 +113,7 @@ class QueryEnded(_Message):
 
 
 class Rows(_Message):
-    """Rows of an interactive query; payload: a JSON array of rows of wire text (`core.resultset.cell`), which the server passes on."""
+    """Rows of an interactive query; payload: `core.resultset.LiveRows` as JSON, its cells wire text, which the server passes on."""
 
     type: Literal["rows"] = "rows"
     sequence: int

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from headrace.core.errors import HeadraceError, InternalError, UserError
-from headrace.core.resultset import Cell, ResultColumn
+from headrace.core.resultset import LiveRows, ResultColumn
 from headrace.core.sqlstate import SqlState
 
 log = structlog.get_logger()
@@ -20,14 +20,23 @@ class ResultChannel:
     """A bounded queue of row batches with a beginning (`started`) and an end (`finish` by the producer, `close` by the reader).
 
     The producer may be `capacity_rows` ahead of the reader (more by one batch); then `put` waits, which is the back-pressure.
+    `changelog_key` is set when the rows are changes: the columns among `columns` that are their key (none, if it is not selected).
     Used from one event loop only.
     """
 
-    def __init__(self, query_id: str, columns: tuple[ResultColumn, ...], capacity_rows: int) -> None:
+    def __init__(
+        self,
+        query_id: str,
+        columns: tuple[ResultColumn, ...],
+        capacity_rows: int,
+        *,
+        changelog_key: tuple[str, ...] | None = None,
+    ) -> None:
         self.query_id = query_id
         self.columns = columns
+        self.changelog_key = changelog_key
         self._capacity = capacity_rows
-        self._batches: deque[list[list[Cell]]] = deque()
+        self._batches: deque[LiveRows] = deque()
         self._held = 0
         self._started = asyncio.Event()
         self._readable = asyncio.Event()
@@ -41,16 +50,16 @@ class ResultChannel:
 
     # --- the producer's side
 
-    async def put(self, rows: list[list[Cell]]) -> bool:
+    async def put(self, rows: LiveRows) -> bool:
         """Add a batch, waiting for room; False when the result is over and nobody will read it."""
         while self._held >= self._capacity and not self._over:
             self._writable.clear()
             await self._writable.wait()
         if self._over:
             return False
-        if rows:
+        if rows.cells:
             self._batches.append(rows)
-            self._held += len(rows)
+            self._held += len(rows.cells)
             self._readable.set()
         self._started.set()
         return True
@@ -89,12 +98,12 @@ class ResultChannel:
         if self._closed:
             raise UserError(SqlState.CANCELLED, "the query was ended before it had begun")
 
-    async def __aiter__(self) -> AsyncIterator[list[list[Cell]]]:
+    async def __aiter__(self) -> AsyncIterator[LiveRows]:
         """Batches of rows; raises the HeadraceError given to `finish` after the rows before it."""
         while True:
             if self._batches:
                 rows = self._batches.popleft()
-                self._held -= len(rows)
+                self._held -= len(rows.cells)
                 self._writable.set()
                 yield rows
             elif self._over:

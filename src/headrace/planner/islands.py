@@ -78,10 +78,12 @@ class Islands:
         hidden: Callable[[LogicalNode, Source], list[str]] = lambda _node, _source: [],
         where: Callable[[Source], list[str]] | None = None,
         having: bool = True,
+        ended: Callable[[LogicalNode, Source], str] | None = None,
     ) -> str:
         """The SELECT of a Project, Aggregate or Union.
 
-        `hidden` gives further output columns; `where` replaces the conditions; without `having` HAVING is left out.
+        `hidden` gives further output columns; `where` replaces the conditions; without `having` HAVING is left out. Where
+        `ended` is true the row is the end of its key, and no expression is evaluated but the key's.
         """
         if isinstance(node, Union):
             return "\nUNION ALL\n".join(
@@ -91,7 +93,17 @@ class Islands:
             raise InternalError(f"no SELECT for {type(node).__name__}")
         source = self.source(node.input)
         sql = source.sql()
-        columns = [f"{_exact(item, sql)} AS {identifier(item.name)}" for item in node.items]
+        columns = []
+        for item in node.items:
+            text = _exact(item, sql)
+            if (
+                ended
+                and not isinstance(item.expression, ColumnReference)
+                and item.name not in node.schema.primary_key
+            ):
+                # What WHERE keeps away from an expression, such as a zero, must not reach it here either.
+                text = f"if({ended(node, source)}, NULL, {text})"
+            columns.append(f"{text} AS {identifier(item.name)}")
         lines = ["SELECT " + ",\n       ".join([*columns, *hidden(node, source)]), f"FROM {source.text}"]
         conditions = where(source) if where is not None else source.where()
         if conditions:

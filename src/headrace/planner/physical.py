@@ -150,14 +150,30 @@ class WriteView(_Data):
     deleted: str | None = None
 
 
+class Changes(_Data):
+    """How the rows of a changelog are told apart: does one insert, update or delete its key?
+
+    `primary_key` are the key's columns in the result, none if it is not selected. `key_columns` are those of the input that tell
+    rows apart. A row where `deleted` is true ends its key. With `filtered` not all keys are shown, and the end of one that was
+    not is none. With `final` each key comes once.
+    """
+
+    primary_key: list[str]
+    key_columns: list[str]
+    deleted: str | None = None
+    filtered: bool = False
+    final: bool = False
+
+
 class WriteResults(_Data):
-    """Rows to the result channel of an interactive query; `limit` rows at most (None: no end)."""
+    """Rows to the result channel of an interactive query; `limit` rows at most (None: no end). `changes`: of a changelog."""
 
     step: Literal["write_results"] = "write_results"
     id: str
     input: str
     columns: list[Column]
     limit: int | None = None
+    changes: Changes | None = None
 
 
 Step = Annotated[

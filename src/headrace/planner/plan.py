@@ -44,6 +44,7 @@ from headrace.planner.sinks import EntitySink, ResultSink, Sink, ViewSink, physi
 from headrace.planner.spark_sql import identifier
 
 DELETED = "__deleted"
+UNSELECTED_KEY = "__key"
 
 
 def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
@@ -268,21 +269,33 @@ class _Planner:
         where = None
         if upsert and not aggregate:
             where = self._upsert_where
-        text = island.select(self._root, hidden=self._hidden, where=where, having=not retracts)
+        text = island.select(
+            self._root,
+            hidden=self._hidden,
+            where=where,
+            having=not retracts,
+            ended=self._ended if retracts else None,
+        )
         self._steps.append(physical.SqlTransform(id="result", inputs=island.inputs, sql=text))
         return "result"
 
     def _retracts(self) -> bool:
         """True when the output says which keys are deleted."""
-        if isinstance(self._sink, ResultSink) or self._sink_kind() is not RelationKind.CHANGELOG:
+        if self._sink_kind() is not RelationKind.CHANGELOG:
             return False
         root = self._root
         if isinstance(root, Aggregate):
             return root.having is not None and not root.windowed
         if self._logical.change is not ChangeKind.UPSERT:
             return False
-        filtered = any(isinstance(node, Filter) for node in walk(root))
-        return filtered or any(scan.relation.format.upsert for scan in self._logical.scans)
+        return self._is_filtered() or any(scan.relation.format.upsert for scan in self._logical.scans)
+
+    def _is_filtered(self) -> bool:
+        """True when some rows of a changelog, or some groups, are left out."""
+        root = self._root
+        if isinstance(root, Aggregate):
+            return root.having is not None
+        return any(isinstance(node, Filter) for node in walk(root))
 
     def _sink_kind(self) -> RelationKind:
         if isinstance(self._sink, EntitySink):
@@ -290,7 +303,7 @@ class _Planner:
         return self._logical.kind
 
     def _upsert_where(self, source: Source) -> list[str]:
-        """Of a changelog: an interactive reader gets the rows that are and match; a sink also learns of the others."""
+        """Of a changelog: who keeps its keys also learns of those that end; a stream gets the rows that are and match."""
         sql = source.sql()
         if self._retracts():
             return []
@@ -299,23 +312,56 @@ class _Planner:
         return [*([live] if deletes else []), *(sql.text(part) for part in source.conditions)]
 
     def _hidden(self, node: LogicalNode, source: Source) -> list[str]:
-        sql = source.sql()
         columns = []
         if isinstance(self._sink, EntitySink) and self._sink.carried_key:
             scan = carrying_scan(node)
             if scan is not None:
                 columns.append(f"{identifier(scan.alias)}.{identifier(KEY_BYTES)} AS {identifier(KEY_BYTES)}")
         if self._retracts():
-            if isinstance(node, Aggregate) and node.having is not None:
-                ended = f"NOT coalesce({sql.bare(node.having)}, false)"
-            else:
-                alias = identifier(self._logical.scans[0].alias)
-                unmatched = [f"NOT coalesce({sql.bare(part)}, false)" for part in source.conditions]
-                ended = " OR ".join([f"{alias}.{identifier(DELETED)}", *unmatched])
-            columns.append(f"{ended} AS {identifier(DELETED)}")
+            columns.append(f"{self._ended(node, source)} AS {identifier(DELETED)}")
+        if self._carries_unselected_key():
+            key = ", ".join(self._key_of(node, source))
+            columns.append(f"struct({key}) AS {identifier(UNSELECTED_KEY)}")
         return columns
 
+    def _ended(self, node: LogicalNode, source: Source) -> str:
+        """The condition that a key ends with this row."""
+        sql = source.sql()
+        if isinstance(node, Aggregate) and node.having is not None:
+            return f"NOT coalesce({sql.bare(node.having)}, false)"
+        alias = identifier(self._logical.scans[0].alias)
+        unmatched = [f"NOT coalesce({sql.bare(part)}, false)" for part in source.conditions]
+        return " OR ".join([f"{alias}.{identifier(DELETED)}", *unmatched])
+
+    def _carries_unselected_key(self) -> bool:
+        """True when a reader is told what each row does to a key that the query does not select."""
+        root = self._root
+        if not isinstance(self._sink, ResultSink) or self._logical.change is not ChangeKind.UPSERT:
+            return False
+        if isinstance(root, Aggregate) and (root.windowed or not root.group_by):
+            return False
+        return not self._logical.schema.primary_key
+
+    def _key_of(self, node: LogicalNode, source: Source) -> list[str]:
+        sql = source.sql()
+        if isinstance(node, Aggregate):
+            return [sql.bare(key) for key in node.group_by]
+        scan = self._logical.scans[0]
+        return [f"{identifier(scan.alias)}.{identifier(name)}" for name in scan.relation.schema.primary_key]
+
     # --- the sink
+
+    def _changes(self) -> physical.Changes | None:
+        if self._logical.change is not ChangeKind.UPSERT:
+            return None
+        selected = list(self._logical.schema.primary_key)
+        return physical.Changes(
+            primary_key=selected,
+            key_columns=[UNSELECTED_KEY] if self._carries_unselected_key() else selected,
+            deleted=DELETED if self._retracts() else None,
+            filtered=self._is_filtered(),
+            final=isinstance(self._root, Aggregate) and self._root.windowed,
+        )
 
     def _write(self, output: str) -> None:
         deleted = DELETED if self._retracts() else None
@@ -359,7 +405,9 @@ class _Planner:
             case ResultSink():
                 columns = physical_columns(self._logical.schema)
                 self._steps.append(
-                    physical.WriteResults(id="sink", input=output, columns=columns, limit=self._limit)
+                    physical.WriteResults(
+                        id="sink", input=output, columns=columns, limit=self._limit, changes=self._changes()
+                    )
                 )
 
 

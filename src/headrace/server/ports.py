@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
-from headrace.core.resultset import Cell, ResultColumn, ResultSet
+from headrace.core.resultset import LiveRows, ResultColumn, ResultSet
 from headrace.core.settings import Settings
 
 
@@ -25,11 +25,16 @@ class LiveResult(Protocol):
         """The columns of every row."""
         ...
 
+    @property
+    def changelog_key(self) -> tuple[str, ...] | None:
+        """The key columns of a changelog's rows; None when rows are only added."""
+        ...
+
     async def started(self) -> None:
         """Return once the query really runs; raises the HeadraceError that it ended with before that."""
         ...
 
-    def __aiter__(self) -> AsyncIterator[list[list[Cell]]]:
+    def __aiter__(self) -> AsyncIterator[LiveRows]:
         """Batches of rows; raises the HeadraceError that ended the query, after the rows before it."""
         ...
 

@@ -14,7 +14,7 @@ from headrace.catalog.objects import Store
 from headrace.connectors.base import Connector, EntityDescription, PrintedRecord
 from headrace.core.errors import UserError
 from headrace.core.names import QualifiedName, printed
-from headrace.core.resultset import ResultColumn, result
+from headrace.core.resultset import LiveRows, ResultColumn, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, BOOLEAN, VARCHAR
 from headrace.engine.results import ResultChannel
@@ -144,7 +144,7 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
 
 async def _records(channel: ResultChannel, records: AsyncIterator[PrintedRecord]) -> None:
     async for record in records:
-        await channel.put([_printed(record)])
+        await channel.put(LiveRows([_printed(record)]))
 
 
 def _printed(record: PrintedRecord) -> list[str | None]:

@@ -172,6 +172,28 @@ async def test_a_live_result_ends_after_the_rows_or_seconds_asked_for(
     assert (done.code, done.out) == (0, '{"id": 1, "name": "a"}\n')
 
 
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("ndjson", ['{"__op": "+I", "id": 1, "name": "a"}', '{"__op": "-D", "id": 1, "name": null}']),
+        (
+            "table",
+            ["| op | id | name |", "+====+====+======+", "| +I |  1 | a    |", "| -D |  1 | NULL |"],
+        ),
+    ],
+)
+async def test_a_live_changelog_says_what_each_row_does(
+    address: str, statements: ScriptedStatements, output: str, expected: list[str]
+) -> None:
+    stream = ScriptedStream()
+    stream.changelog_key = ("id",)
+    stream.running.set()
+    statements.answer("SELECT", stream)
+    process = await start(address, "sql", "-c", "SELECT", "--max-rows", "2", "-o", output)
+    await stream.put(["1", "a"], ["1", None], kinds=["+I", "-D"])
+    assert set(expected) <= set((await ended(process)).out.splitlines())
+
+
 async def test_a_reader_that_leaves_is_no_error(address: str, statements: ScriptedStatements) -> None:
     statements.answer("SELECT", result([("t", VARCHAR)], [("x" * 20_000,)] * 30))
     process = await start(address, "sql", "-c", "SELECT")

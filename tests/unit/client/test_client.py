@@ -11,6 +11,7 @@ from headrace.client import (
     AuthenticationFailedError,
     Client,
     ConnectionFailedError,
+    LiveRow,
     ServerUnreachableError,
     SqlError,
 )
@@ -81,7 +82,7 @@ async def test_a_live_result_is_iterated_and_leaving_it_ends_the_query(
         async with aclosing(answer.stream()) as rows:
             seen = [await anext(rows), await anext(rows)]
         await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
-    assert seen == [("1", "a"), ("2", None)]
+    assert seen == [LiveRow(("1", "a")), LiveRow(("2", None))]
 
 
 async def test_a_live_result_that_ends_ends_the_iteration(
@@ -94,7 +95,7 @@ async def test_a_live_result_that_ends_ends_the_iteration(
         answer = await client.execute("SELECT")
         await stream.put(["1", "a"])
         ending = asyncio.create_task(stream.finish())
-        assert [row async for row in answer.stream()] == [("1", "a")]
+        assert [row async for row in answer.stream()] == [LiveRow(("1", "a"))]
         await ending
 
 
@@ -109,7 +110,7 @@ async def test_a_failed_query_raises_after_its_rows(address: str, statements: Sc
             stream.finish(UserError(SqlState.INVALID_RECORD, "bad", hint="Mend it."))
         )
         rows = answer.stream()
-        assert await anext(rows) == ("1", "a")
+        assert await anext(rows) == LiveRow(("1", "a"))
         with pytest.raises(SqlError) as raised:
             await anext(rows)
         await failing

@@ -141,7 +141,7 @@ class FakeDriver:
     def rows(self, query: str) -> None:
         batch = 0
         while query not in self.stopped:
-            payload = json.dumps([[str(batch * 10 + row)] for row in range(10)]).encode()
+            payload = json.dumps({"cells": [[str(batch * 10 + row)] for row in range(10)]}).encode()
             if self.ask("rows", payload, query_id=query, batch_id=batch)["stop"]:
                 return
             batch += 1

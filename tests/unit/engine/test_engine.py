@@ -225,7 +225,7 @@ async def test_rows_wait_for_their_reader(bench: Bench) -> None:
     assert len(bench.journal("ack")) == 3  # thirty rows are held; the fourth batch is not answered
     read: list[str | None] = []
     async for rows in channel:
-        read += [row[0] for row in rows]
+        read += [row[0] for row in rows.cells]
         if len(read) >= 200:
             break
     assert read == [str(number) for number in range(len(read))]

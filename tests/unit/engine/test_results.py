@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
-from headrace.core.resultset import ResultColumn
+from headrace.core.resultset import LiveRows, ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 
@@ -21,21 +21,21 @@ def failure() -> HeadraceError:
 
 async def test_a_full_channel_holds_its_producer_until_something_is_read() -> None:
     rows = channel()
-    assert await rows.put([["1"], ["2"]])
-    waiting = asyncio.create_task(rows.put([["3"]]))
+    assert await rows.put(LiveRows([["1"], ["2"]]))
+    waiting = asyncio.create_task(rows.put(LiveRows([["3"]])))
     await asyncio.sleep(0.01)
     assert not waiting.done()
-    assert await anext(aiter(rows)) == [["1"], ["2"]]
+    assert await anext(aiter(rows)) == LiveRows([["1"], ["2"]])
     assert await waiting
 
 
 async def test_rows_before_an_error_are_read_first() -> None:
     rows = channel()
-    await rows.put([["1"]])
+    await rows.put(LiveRows([["1"]]))
     rows.finish(failure())
     await rows.started()
     batches = aiter(rows)
-    assert await anext(batches) == [["1"]]
+    assert await anext(batches) == LiveRows([["1"]])
     with pytest.raises(ExternalError):
         await anext(batches)
 
@@ -50,8 +50,8 @@ async def test_an_error_before_the_start_is_the_answer_of_started() -> None:
 async def test_closing_releases_a_waiting_producer_and_calls_back_once() -> None:
     rows, calls = channel(1), []
     rows.on_close(lambda: calls.append(1))
-    await rows.put([["1"]])
-    waiting = asyncio.create_task(rows.put([["2"]]))
+    await rows.put(LiveRows([["1"]]))
+    waiting = asyncio.create_task(rows.put(LiveRows([["2"]])))
     await asyncio.sleep(0)
     await rows.close()
     await rows.close()
@@ -72,11 +72,11 @@ async def test_a_fed_channel_ends_with_its_producer() -> None:
     rows = channel()
 
     async def produce() -> None:
-        await rows.put([["1"]])
+        await rows.put(LiveRows([["1"]]))
 
     rows.feed(produce())
     await rows.started()
-    assert [batch async for batch in rows] == [[["1"]]]
+    assert [batch async for batch in rows] == [LiveRows([["1"]])]
 
 
 async def test_an_error_of_the_feeding_producer_reaches_the_reader() -> None:
@@ -109,7 +109,7 @@ async def test_closing_cancels_the_feeding_producer() -> None:
 
 async def test_a_feed_that_is_closed_before_its_first_step_leaves_nothing_behind() -> None:
     async def produce() -> None:
-        await rows.put([["1"]])
+        await rows.put(LiveRows([["1"]]))
 
     rows = channel()
     producer = produce()

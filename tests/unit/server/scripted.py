@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError
-from headrace.core.resultset import Cell, ResultColumn, ResultSet
+from headrace.core.resultset import Cell, LiveRows, ResultColumn, ResultSet
 from headrace.core.types import BIGINT, VARCHAR
 
 ORGANIZATION = str(uuid.uuid4())
@@ -30,13 +30,14 @@ class ScriptedStream:
     def __init__(self) -> None:
         self.query_id = str(uuid.uuid4())
         self.columns = (ResultColumn("id", BIGINT, nullable=False), ResultColumn("name", VARCHAR))
+        self.changelog_key: tuple[str, ...] | None = None
         self.closed = asyncio.Event()
         self.running = asyncio.Event()
         self.refusal: HeadraceError | None = None
-        self._batches: asyncio.Queue[list[list[Cell]] | HeadraceError | None] = asyncio.Queue(1)
+        self._batches: asyncio.Queue[LiveRows | HeadraceError | None] = asyncio.Queue(1)
 
-    async def put(self, *rows: list[Cell]) -> None:
-        await self._batches.put(list(rows))
+    async def put(self, *rows: list[Cell], kinds: list[str] | None = None) -> None:
+        await self._batches.put(LiveRows(list(rows), kinds))
 
     async def finish(self, error: HeadraceError | None = None) -> None:
         await self._batches.put(error)
@@ -46,7 +47,7 @@ class ScriptedStream:
         if self.refusal:
             raise self.refusal
 
-    async def __aiter__(self) -> AsyncIterator[list[list[Cell]]]:
+    async def __aiter__(self) -> AsyncIterator[LiveRows]:
         while (batch := await self._batches.get()) is not None:
             if isinstance(batch, HeadraceError):
                 raise batch

@@ -72,6 +72,20 @@ async def test_metadata_comes_once_the_query_runs_and_then_one_row_a_frame(
         assert await frame(socket) == {"type": "data", "headers": {}, "data": ["2", None]}
 
 
+async def test_a_changelog_names_its_key_and_each_row_what_it_does(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.changelog_key = ("id",)
+    stream.running.set()
+    async with opened(address, statements, stream) as socket:
+        metadata = await frame(socket)
+        assert metadata["headers"] == {"relationType": "CHANGELOG", "primaryKey": '["id"]'}
+        await stream.put(["1", "a"], ["1", None], kinds=["+I", "-D"])
+        assert await frame(socket) == {"type": "data", "headers": {"op": "+I"}, "data": ["1", "a"]}
+        assert await frame(socket) == {"type": "data", "headers": {"op": "-D"}, "data": ["1", None]}
+
+
 async def test_closing_the_socket_ends_the_query(address: str, statements: ScriptedStatements) -> None:
     stream = ScriptedStream()
     async with opened(address, statements, stream):

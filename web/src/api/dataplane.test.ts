@@ -15,6 +15,19 @@ describe("readFrame", () => {
     });
   });
 
+  it("puts what a changelog's row does before its cells", () => {
+    const headers = { relationType: "CHANGELOG", primaryKey: '["id"]' };
+    expect(frame({ type: "metadata", headers, columns: [{ name: "id", type: "BIGINT" }] })).toMatchObject({
+      columns: [{ name: "op", isOp: true }, { name: "id" }],
+    });
+    const rows = ["+I", "+U", "-D"].map((op) => frame({ type: "data", headers: { op }, data: ["1"] }));
+    expect(rows).toMatchObject([
+      { row: ["insert", "1"] },
+      { row: ["update", "1"] },
+      { row: ["delete", "1"] },
+    ]);
+  });
+
   it("reads an error in each of its forms", () => {
     const forms = [
       { type: "error", message: "no", sqlCode: "57014" },

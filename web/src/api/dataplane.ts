@@ -33,13 +33,29 @@ export function socketAddress(uri: string, isPageSecure: boolean): string {
   return address.href.replace(/^[a-z]+:/i, isSecure ? "wss:" : "ws:");
 }
 
+/** What a changelog's rows do, by the texts of the protocol. */
+const OPS = { "+I": "insert", "+U": "update", "-D": "delete" } as const;
+const OP_COLUMN: Column = { name: "op", type: "", nullable: false, isOp: true };
+
+/** The rows of a changelog get one cell more, the first: what the row does. */
+function readLiveColumns(frame: Readonly<Record<string, unknown>>): readonly Column[] {
+  const columns = readColumns(frame.columns);
+  return asObject(frame.headers)?.relationType === "CHANGELOG" ? [OP_COLUMN, ...columns] : columns;
+}
+
+function readLiveRow(frame: Readonly<Record<string, unknown>>): Row {
+  const row = readRow(frame.data);
+  const op = asObject(frame.headers)?.op;
+  return typeof op === "string" ? [OPS[op as keyof typeof OPS] ?? op, ...row] : row;
+}
+
 export function readFrame(data: unknown): Frame {
   const frame = asObject(parse(data));
   switch (frame?.type) {
     case "metadata":
-      return { kind: "columns", columns: readColumns(frame.columns) };
+      return { kind: "columns", columns: readLiveColumns(frame) };
     case "data":
-      return { kind: "row", row: readRow(frame.data) };
+      return { kind: "row", row: readLiveRow(frame) };
     case "error": {
       const nested = asObject(frame.error);
       const message = frame.message ?? nested?.message;

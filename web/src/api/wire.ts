@@ -7,6 +7,8 @@ export interface Column {
   readonly name: string;
   readonly type: string;
   readonly nullable: boolean;
+  /** The column that this page adds to a live changelog: what each row does to its key. */
+  readonly isOp?: true;
 }
 
 /** What a statement runs in. Field names are those of the request; an absent field is unset. */

@@ -9,6 +9,11 @@ interface GridHeaderProps<TRow extends RowData> {
   readonly idPrefix: string;
 }
 
+function titleOf(column: Column): string {
+  if (column.isOp) return "What the row does to its key: insert, update or delete it";
+  return `${column.name} ${column.type}${column.nullable ? "" : " NOT NULL"}`;
+}
+
 export function GridHeader<TRow extends RowData>({ headers, columns, idPrefix }: GridHeaderProps<TRow>) {
   return (
     <div className="grid-head" role="row" aria-rowindex={1}>
@@ -26,7 +31,7 @@ export function GridHeader<TRow extends RowData>({ headers, columns, idPrefix }:
             aria-colindex={index + 2}
             className={isRightAligned(column) ? "grid-title right" : "grid-title"}
             style={{ width: header.getSize() }}
-            title={`${column.name} ${column.type}${column.nullable ? "" : " NOT NULL"}`}
+            title={titleOf(column)}
           >
             <span className="grid-name">{column.name}</span>
             <span className="grid-type">{column.type}</span>

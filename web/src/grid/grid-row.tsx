@@ -1,4 +1,4 @@
-import type { Column, Row } from "../api/wire";
+import type { Cell, Column, Row } from "../api/wire";
 import { CellContent } from "./cell";
 import type { CellPosition } from "./cell-position";
 import { isRightAligned } from "./columns";
@@ -14,6 +14,11 @@ interface GridRowProps {
   readonly activeColumn: number | null;
   readonly onActivate: (position: CellPosition) => void;
   readonly onView: (position: CellPosition) => void;
+}
+
+function cellClass(column: Column, cell: Cell | undefined): string {
+  if (column.isOp) return `grid-cell op-${cell}`;
+  return isRightAligned(column) ? "grid-cell right" : "grid-cell";
 }
 
 export function GridRow(props: GridRowProps) {
@@ -37,7 +42,7 @@ export function GridRow(props: GridRowProps) {
           role="gridcell"
           aria-colindex={place + 2}
           aria-selected={activeColumn === place}
-          className={isRightAligned(column) ? "grid-cell right" : "grid-cell"}
+          className={cellClass(column, row?.[place])}
           style={{ width: widths[place] }}
           onClick={() => onActivate({ row: index, column: place })}
           onDoubleClick={() => onView({ row: index, column: place })}

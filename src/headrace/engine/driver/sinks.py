@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow
 import pyarrow.compute
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.streaming import SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
-from headrace.core.resultset import encoder
+from headrace.core.resultset import LiveRows, encoder
 from headrace.core.types import Timestamp, parse_type
 from headrace.engine.driver.builder import Build, connector_module
+from headrace.engine.driver.changes import ChangeReader
 from headrace.engine.driver.channel import Channel
 from headrace.engine.protocol import Ack, ApplyView, Rows
 from headrace.formats.types import name_sql
@@ -112,17 +113,19 @@ def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> 
 
 
 def _write_results(work: Build, step: physical.WriteResults, context: SinkContext) -> DataStreamWriter:
-    encode = encoder([parse_type(column.type) for column in step.columns])
+    columns, read = _row_reader(step)
     left = step.limit
 
     def deliver(batch: DataFrame, epoch: int) -> None:
         nonlocal left
         if left == 0:
             return
-        rows = batch.collect() if left is None else batch.limit(left).collect()
-        for first in range(0, len(rows), ROWS_PER_MESSAGE):
-            texts = [encode(row) for row in rows[first : first + ROWS_PER_MESSAGE]]
-            payload = json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()
+        # Of a changelog some rows are not shown: a limit counts those that are.
+        limited = batch if left is None or step.changes else batch.limit(left)
+        live = read(limited.collect()).part(0, left)
+        for first in range(0, len(live.cells), ROWS_PER_MESSAGE):
+            part = asdict(live.part(first, first + ROWS_PER_MESSAGE))
+            payload = json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode()
             ack = context.channel.ask(
                 lambda sequence: Rows(sequence=sequence, query_id=context.query_id, batch_id=epoch),
                 payload,
@@ -133,12 +136,21 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
                 break
             _check(ack)
         if left is not None:
-            left = max(0, left - len(rows))
+            left = max(0, left - len(live.cells))
             if left == 0:
                 context.finish()
 
-    names = [name_sql(column.name) for column in step.columns]
-    return context.batches(work.frames[step.input].selectExpr(*names), deliver)
+    return context.batches(work.frames[step.input].selectExpr(*map(name_sql, columns)), deliver)
+
+
+def _row_reader(step: physical.WriteResults) -> tuple[list[str], Callable[[Sequence[Row]], LiveRows]]:
+    """The columns that are collected, and what makes rows of wire text of them."""
+    names = [column.name for column in step.columns]
+    encode = encoder([parse_type(column.type) for column in step.columns])
+    if step.changes is None:
+        return names, lambda rows: LiveRows([encode(row) for row in rows])
+    reader = ChangeReader(names, encode, step.changes)
+    return reader.columns, reader.read
 
 
 def _check(ack: Ack) -> None:

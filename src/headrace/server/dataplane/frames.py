@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from headrace.core.errors import HeadraceError
-from headrace.core.resultset import Cell, ResultColumn
+from headrace.core.resultset import LiveRows, ResultColumn
 
 # ASCII only: a lone surrogate in somebody's data cannot be encoded otherwise.
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
@@ -37,17 +37,23 @@ def manners(user_agent: str) -> Manners:
     return Manners.OWN if user_agent.startswith(("headrace/", "Mozilla/")) else Manners.PUBLIC
 
 
-def metadata_frame(columns: Sequence[ResultColumn]) -> str:
-    """The first frame: what the rows are made of."""
+def metadata_frame(columns: Sequence[ResultColumn], changelog_key: Sequence[str] | None = None) -> str:
+    """The first frame: what the rows are made of, and for a changelog its key columns (none: the key is not selected)."""
     described = [
         {"name": column.name, "type": str(column.type), "nullable": column.nullable} for column in columns
     ]
-    return _encode({"type": "metadata", "headers": {}, "columns": described})
+    # Clients take headers for texts: a list is one as JSON.
+    headers = (
+        {} if changelog_key is None else {"relationType": "CHANGELOG", "primaryKey": _encode(changelog_key)}
+    )
+    return _encode({"type": "metadata", "headers": headers, "columns": described})
 
 
-def data_frame(row: Sequence[Cell]) -> str:
-    """One row."""
-    return f'{{"type":"data","headers":{{}},"data":{_encode(row)}}}'
+def data_frames(rows: LiveRows) -> Iterator[str]:
+    """A frame for each row; of a changelog's row the header `op` says what it does (`core.resultset.RowKind`)."""
+    for index, row in enumerate(rows.cells):
+        headers = f'{{"op":"{rows.kinds[index]}"}}' if rows.kinds else "{}"
+        yield f'{{"type":"data","headers":{headers},"data":{_encode(row)}}}'
 
 
 def error_frame(error: HeadraceError, to: Manners) -> str:

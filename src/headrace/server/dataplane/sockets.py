@@ -18,7 +18,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.frames import (
     PYTHON_FRAME_BYTES_MAX,
     Manners,
-    data_frame,
+    data_frames,
     error_frame,
     manners,
     metadata_frame,
@@ -120,14 +120,13 @@ async def _send(websocket: WebSocket, result: LiveResult, to: Manners, metrics: 
 
 async def _send_rows(websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics) -> None:
     await result.started()
-    await websocket.send_text(metadata_frame(result.columns))
+    await websocket.send_text(metadata_frame(result.columns, result.changelog_key))
     async for rows in result:
-        for row in rows:
-            frame = data_frame(row)
+        for frame in data_frames(rows):
             if to is Manners.PYTHON and len(frame) > PYTHON_FRAME_BYTES_MAX:
                 raise _row_too_large(len(frame))
             await websocket.send_text(frame)
-        metrics.streamed(len(rows))
+        metrics.streamed(len(rows.cells))
 
 
 async def _fail(websocket: WebSocket, error: HeadraceError, to: Manners) -> None:

@@ -1,0 +1,79 @@
+"""What each row of a live changelog does: insert, update or delete its key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+
+from headrace.core.resultset import Cell, LiveRows, RowKind
+from headrace.planner.physical import Changes
+
+KEYS_REMEMBERED_MAX = 100_000
+
+
+class RowKinds:
+    """Tells the kinds of one stream's rows, from the keys that it has shown; of those it remembers `remembered_max`.
+
+    When there are more, a row of a key that is not remembered is an update: it may be new, and that is no longer known.
+    """
+
+    def __init__(self, changes: Changes, *, remembered_max: int = KEYS_REMEMBERED_MAX) -> None:
+        self._changes = changes
+        self._remembered_max = remembered_max
+        self._shown: set[bytes] = set()
+        self._knows_all = True
+
+    def of(self, key: Sequence[object], *, deleted: bool) -> RowKind | None:
+        """What the next row does; None when it deletes what was never shown and need not be."""
+        if self._changes.final:
+            return RowKind.INSERT
+        # A digest: keys may be long, and need not be hashable.
+        digest = hashlib.blake2b(repr(tuple(key)).encode(errors="surrogatepass"), digest_size=16).digest()
+        was_shown = digest in self._shown
+        if deleted:
+            self._shown.discard(digest)
+            hidden = self._changes.filtered and self._knows_all and not was_shown
+            return None if hidden else RowKind.DELETE
+        if was_shown:
+            return RowKind.UPDATE
+        if len(self._shown) < self._remembered_max:
+            self._shown.add(digest)
+        else:
+            self._knows_all = False
+            return RowKind.UPDATE
+        return RowKind.INSERT if self._knows_all else RowKind.UPDATE
+
+
+class ChangeReader:
+    """Makes rows of wire text and their kinds of a batch's rows, which have `columns`: those of the result `names`, then hidden ones.
+
+    A deletion shows its key; the other columns of its row are NULL, whatever ended it.
+    """
+
+    def __init__(
+        self, names: Sequence[str], encode: Callable[[Sequence[object]], list[Cell]], changes: Changes
+    ) -> None:
+        hidden = [name for name in changes.key_columns if name not in names]
+        self.columns = [*names, *hidden, *([changes.deleted] if changes.deleted else [])]
+        self._has_deleted = changes.deleted is not None
+        self._width = len(names)
+        self._encode = encode
+        self._key = [self.columns.index(name) for name in changes.key_columns]
+        self._kinds = RowKinds(changes)
+
+    def read(self, rows: Iterable[Sequence[object]]) -> LiveRows:
+        """The rows to show, in order."""
+        cells: list[list[Cell]] = []
+        kinds: list[str] = []
+        for row in rows:
+            kind = self._kinds.of(
+                [row[index] for index in self._key], deleted=self._has_deleted and bool(row[-1])
+            )
+            if kind is None:
+                continue
+            shown = self._encode(row[: self._width])
+            if kind is RowKind.DELETE:
+                shown = [value if index in self._key else None for index, value in enumerate(shown)]
+            cells.append(shown)
+            kinds.append(kind.value)
+        return LiveRows(cells, kinds)
