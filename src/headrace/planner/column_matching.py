@@ -70,6 +70,12 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
     return replace(logical, root=Project(Subquery(root, "__rows"), result))
 
 
+def left_out(logical: LogicalPlan, target: Schema) -> tuple[str, ...]:
+    """The columns of `target` that `matched` makes NULL."""
+    names = {item.name for item in output_items(logical.root)}
+    return tuple(name for name in target.names if name not in names) if names <= set(target.names) else ()
+
+
 def _assigned(column: Column, item: Item | None, span: Span | None) -> Item:
     if item is None:
         if not column.nullable:

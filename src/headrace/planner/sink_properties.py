@@ -11,6 +11,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import printed
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.planner.cycles import ALLOW_CYCLE
 from headrace.sql.ast import Properties
 
 Guarantee = Literal["at_least_once", "exactly_once"]
@@ -35,6 +36,7 @@ SINK_PROPERTIES = (
     "sink.timestamp.strategy",
     "starting.position",
     "query.name",
+    ALLOW_CYCLE,
 )
 INSERT_PROPERTIES = (
     "delivery.guarantee",
@@ -42,6 +44,7 @@ INSERT_PROPERTIES = (
     "key.format",
     "key.columns",
     "query.name",
+    ALLOW_CYCLE,
 )
 VIEW_PROPERTIES = ("query.name", "retention.millis")
 PRODUCER_PREFIX = "kafka.producer."

@@ -19,7 +19,8 @@ from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import is_primitive
 from headrace.planner import physical
-from headrace.planner.column_matching import matched, output_items
+from headrace.planner.column_matching import left_out, matched, output_items
+from headrace.planner.cycles import ALLOW_CYCLE
 from headrace.planner.keys import Key, changelog_key, stream_key
 from headrace.planner.sink_properties import (
     ENTITY_PREFIX,
@@ -46,7 +47,8 @@ class EntitySink:
     """An entity, written as a stream or a changelog.
 
     `creation` are the options of `Connector.create_entity` when the entity must be made first. `properties` are what the new
-    relation keeps. With `carried_key` the record key is the source's own.
+    relation keeps. With `carried_key` the record key is the source's own. `left_out` are the columns that the query does not
+    give, which are NULL.
     """
 
     relation: RelationName
@@ -61,6 +63,7 @@ class EntitySink:
     properties: Mapping[str, str] = field(default_factory=dict)
     creation: Mapping[str, str] | None = None
     carried_key: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def entity_sink(
     kept = {
         item: value
         for item, value in properties.items()
-        if value is not None and item not in ("store", "topic", "query.name")
+        if value is not None and item not in ("store", "topic", "query.name", ALLOW_CYCLE)
     }
     columns = logical.schema.columns
     primary = logical.schema.primary_key if kind is RelationKind.CHANGELOG else ()
@@ -231,6 +234,7 @@ def insert_sink(
         options=passed_through(connector.sink_options, properties, relation.properties),
         properties=relation.properties,
         carried_key=key.carried,
+        left_out=left_out(logical, relation.schema),
     )
     return aligned, sink
 

@@ -177,11 +177,12 @@ class Cursor:
             )
         return name
 
-    def query_reference(self) -> str:
+    def query_reference(self) -> Identifier:
         """A query's id, bare or quoted, or its name."""
+        start = self.index
         if self.token is not None and self.token.token_type is TokenType.STRING:
-            return self.string()
-        return self.name_or_uuid("the id or the name of a query").name
+            return Identifier(self.string(), self.span_from(start))
+        return self.name_or_uuid("the id or the name of a query")
 
     def name_or_uuid(self, what: str) -> Identifier:
         """A name, or a bare UUID, which would otherwise read as numbers and words."""

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Query, QueryKind, QueryState, Relation, RelationKind, Store
+from headrace.catalog.objects import DesiredState, Query, QueryKind, QueryState, Relation, RelationKind, Store
 from headrace.connectors.base import Connector, EntityDescription
 from headrace.connectors.registry import connector
-from headrace.core.errors import UserError
-from headrace.core.names import Identifier, RelationName
+from headrace.core.errors import Span, UserError
+from headrace.core.names import Identifier, RelationName, printed
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.planner import plan_query
+from headrace.planner.cycles import ALLOW_CYCLE, Flow, refuse_cycle
 from headrace.planner.physical import SparkPlan
+from headrace.planner.sink_properties import choice
 from headrace.planner.sinks import (
     EntitySink,
     ViewSink,
@@ -30,6 +32,7 @@ from headrace.planner.sinks import (
     sink_store_name,
     view_sink,
 )
+from headrace.sql import parse
 from headrace.sql.ast import Select
 from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
@@ -85,6 +88,12 @@ def bound(select: Select, run: Execution) -> LogicalPlan:
 
 async def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
     """Bind, purify, plan. Raises UserError or ExternalError; creates nothing."""
+    prepared = await _prepared(statement, run)
+    _refuse_cycle(prepared, statement, run)
+    return prepared
+
+
+async def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
     run.authorize(Privilege.CREATE_QUERY)
     logical = bound(statement.select, run)
     if logical.snapshot:
@@ -209,6 +218,7 @@ async def _carry_out(
         )
     try:
         with run.catalog.transaction():
+            _refuse_cycle(prepared, statement, run)
             if prepared.relation is not None:
                 run.catalog.create_relation(prepared.relation)
             run.catalog.create_query(query)
@@ -220,10 +230,47 @@ async def _carry_out(
     return _answer(prepared, query)
 
 
+def refuse_cycle_of(query: Query, run: Execution, span: Span | None) -> None:
+    """Raises UserError 42P16 when an existing query would now read what it writes, and its statement does not allow it."""
+    (statement,) = parse(query.sql)
+    flow = _flow(query, run)
+    if flow is not None and isinstance(statement, CreateRelationAs | InsertInto) and not _allowed(statement):
+        refuse_cycle(flow, _running(run, but=query.id), span)
+
+
+def _refuse_cycle(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution) -> None:
+    sink = prepared.relation or run.catalog.relation(prepared.sink_name)
+    if sink is None or _allowed(statement):
+        return
+    flow = Flow(tuple(scan.relation for scan in prepared.logical.scans), sink)
+    refuse_cycle(flow, _running(run), statement.name.span)
+
+
+def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
+    return choice(statement.properties, ALLOW_CYCLE, ("true", "false")) == "true"
+
+
+def _running(run: Execution, but: str = "") -> list[Flow]:
+    """The queries that are not terminated."""
+    queries = (query for query in run.catalog.queries() if query.id != but)
+    flows = (_flow(query, run) for query in queries if query.desired_state is not DesiredState.TERMINATED)
+    return [flow for flow in flows if flow is not None]
+
+
+def _flow(query: Query, run: Execution) -> Flow | None:
+    sink = run.catalog.relation(query.sink)
+    sources = (run.catalog.relation(name) for name in query.sources)
+    if sink is None:
+        return None
+    return Flow(tuple(source for source in sources if source is not None), sink, query.name or query.id)
+
+
 def _answer(prepared: Prepared, query: Query) -> ResultSet:
     """The created relation's row first, which Terraform reads (client-contract, 6.6), then the query's."""
     name = prepared.sink_name
-    started = ddl("query", query.id, prepared.kind.value, f"query {query.id} writes {name}", name.path)
+    left_out = prepared.sink.left_out if isinstance(prepared.sink, EntitySink) else ()
+    nulls = f"; columns left NULL: {', '.join(map(printed, left_out))}" if left_out else ""
+    started = ddl("query", query.id, prepared.kind.value, f"query {query.id} writes {name}{nulls}", name.path)
     if prepared.relation is None:
         return started
     word = prepared.relation.kind.value.replace("_", " ")

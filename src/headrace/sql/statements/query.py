@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headrace.core.names import QualifiedName, printed
+from headrace.core.names import Identifier, QualifiedName, printed
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import QUERY_STARTS, grammar, select, statement
@@ -73,11 +73,11 @@ def list_queries(cursor: Cursor) -> ListQueries:
 class DescribeQuery(Statement):
     """`DESCRIBE QUERY [HISTORY | METRICS | EVENTS | STATE] reference`; the reference is an id or a name."""
 
-    reference: str
+    reference: Identifier
     aspect: str | None = None
 
     def sql(self) -> str:
-        return f"DESCRIBE QUERY {self.aspect + ' ' if self.aspect else ''}{_reference(self.reference)}"
+        return f"DESCRIBE QUERY {self.aspect + ' ' if self.aspect else ''}{_reference(self.reference.name)}"
 
 
 @grammar("DESCRIBE QUERY")
@@ -90,10 +90,10 @@ def describe_query(cursor: Cursor) -> DescribeQuery:
 class TerminateQuery(Statement):
     """`TERMINATE QUERY reference`; the reference is an id or a name."""
 
-    reference: str
+    reference: Identifier
 
     def sql(self) -> str:
-        return f"TERMINATE QUERY {_reference(self.reference)}"
+        return f"TERMINATE QUERY {_reference(self.reference.name)}"
 
 
 @grammar("TERMINATE QUERY")
@@ -105,10 +105,10 @@ def terminate_query(cursor: Cursor) -> TerminateQuery:
 class RestartQuery(Statement):
     """`RESTART QUERY reference`; the reference is an id or a name."""
 
-    reference: str
+    reference: Identifier
 
     def sql(self) -> str:
-        return f"RESTART QUERY {_reference(self.reference)}"
+        return f"RESTART QUERY {_reference(self.reference.name)}"
 
 
 @grammar("RESTART QUERY")

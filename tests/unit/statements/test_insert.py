@@ -1,0 +1,132 @@
+"""INSERT INTO over the real catalog and an engine whose drivers are not started: what may feed what, and what is answered."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import Principal, Query, Relation, RelationKind, Store
+from headrace.core.context import SessionContext
+from headrace.core.errors import UserError
+from headrace.core.names import RelationName
+from headrace.core.resultset import ResultSet
+from headrace.core.schema import Column, Schema
+from headrace.core.settings import Settings
+from headrace.core.types import BIGINT
+from headrace.engine.engine import Engine
+from headrace.session import StatementService
+from headrace.statements.base import Services
+
+ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+class Shop:
+    """Streams a to d of (x, y, z), and `again` over the entity of b."""
+
+    def __init__(self, folder: Path) -> None:
+        self.catalog = Catalog.open(folder)
+        self.catalog.create_database("shop", "sysadmin")
+        self.catalog.create_store(Store("k", "Kafka", "sysadmin", NOW, NOW, {"uris": "localhost:1"}))
+        settings = Settings(data_dir=folder)
+        self.engine = Engine(self.catalog, settings)
+        self.service = StatementService(Services(self.catalog, self.engine, settings))
+        for name, entity in (("a", "a"), ("b", "b"), ("c", "c"), ("d", "d"), ("again", "b")):
+            self.catalog.create_relation(
+                Relation(
+                    name=RelationName("shop", "public", name),
+                    kind=RelationKind.STREAM,
+                    schema=Schema(tuple(Column(column, BIGINT) for column in "xyz")),
+                    owner="sysadmin",
+                    created_at=NOW,
+                    updated_at=NOW,
+                    store="k",
+                    entity=entity,
+                    id=name,
+                )
+            )
+
+    async def execute(self, text: str) -> list[tuple[object, ...]]:
+        context = SessionContext("", database="shop", schema="public")
+        executed = await self.service.execute(text, principal=ADMINISTRATOR, context=context)
+        assert isinstance(executed.outcome, ResultSet)
+        return list(executed.outcome.rows)
+
+    async def refused(self, text: str, place: str) -> str:
+        """The message of a refused cycle."""
+        with pytest.raises(UserError) as caught:
+            await self.execute(text)
+        error = caught.value
+        assert error.state.value == "42P16"
+        assert error.span is not None
+        assert text[error.span.start : error.span.end] == place
+        return error.message
+
+    def query(self, name: str) -> Query:
+        found = self.catalog.query_by_name(name)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    shop = Shop(tmp_path)
+    yield shop
+    await shop.engine.stop()
+    shop.catalog.close()
+
+
+async def test_a_query_may_not_read_what_it_writes(shop: Shop) -> None:
+    message = await shop.refused("INSERT INTO a SELECT x FROM a", "a")
+    assert message == "the query would read what it writes: shop.public.a → shop.public.a"
+    message = await shop.refused("INSERT INTO again SELECT x FROM b", "again")
+    assert message.endswith("shop.public.b → shop.public.again (the same entity as shop.public.b)")
+    await shop.refused("EXPLAIN INSERT INTO a SELECT l.x FROM b l JOIN a r WITHIN 1 MINUTE ON l.x = r.x", "a")
+    assert shop.catalog.queries() == []
+
+
+async def test_nor_through_others_while_they_are_not_terminated(shop: Shop) -> None:
+    await shop.execute("INSERT INTO b SELECT x FROM a QUERY WITH ('query.name' = 'first')")
+    await shop.execute("INSERT INTO c SELECT x FROM again QUERY WITH ('query.name' = 'second')")
+    message = await shop.refused("INSERT INTO a SELECT x FROM c", "a")
+    assert message == (
+        "the query would read what it writes, through queries first and second: shop.public.c → shop.public.a → "
+        "shop.public.b (the same entity as shop.public.again) → shop.public.c"
+    )
+    await shop.execute("INSERT INTO d SELECT x FROM c")
+    await shop.execute("TERMINATE QUERY second")
+    await shop.execute("INSERT INTO a SELECT x FROM c QUERY WITH ('query.name' = 'third')")
+    await shop.refused("RESTART QUERY second", "second")
+    await shop.execute("TERMINATE QUERY third")
+    await shop.execute("RESTART QUERY second")
+
+
+async def test_a_cycle_that_is_meant_is_allowed_also_at_its_restart(shop: Shop) -> None:
+    allowed = "INSERT INTO a WITH ('allow.cycle' = TRUE) SELECT x FROM a WHERE x < 3 QUERY WITH ('query.name' = 'q')"
+    await shop.execute(allowed)
+    await shop.execute("TERMINATE QUERY q")
+    await shop.execute("RESTART QUERY q")
+    with pytest.raises(UserError, match=r"'allow\.cycle' must be true or false"):
+        await shop.execute(allowed.replace("TRUE", "perhaps"))
+
+
+async def test_the_answer_names_the_columns_that_are_left_out(shop: Shop) -> None:
+    ((*_, summary, _path),) = await shop.execute("INSERT INTO b SELECT y FROM a")
+    assert str(summary).endswith("writes shop.public.b; columns left NULL: x, z")
+    ((*_, summary, _path),) = await shop.execute("INSERT INTO b SELECT z AS one, y AS two, x AS three FROM a")
+    assert str(summary).endswith("writes shop.public.b")
+
+
+async def test_a_query_that_does_not_exist_is_pointed_at(shop: Shop) -> None:
+    await shop.execute("INSERT INTO b SELECT x FROM a QUERY WITH ('query.name' = 'first')")
+    text = "TERMINATE QUERY frist"
+    with pytest.raises(UserError) as caught:
+        await shop.execute(text)
+    assert caught.value.state.value == "3D019"
+    assert caught.value.span is not None
+    assert text[caught.value.span.start : caught.value.span.end] == "frist"
+    assert caught.value.hint == "Did you mean first?"
