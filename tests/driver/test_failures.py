@@ -42,13 +42,15 @@ def failure(driver: DriverControl, stores: Stores, checkpoint: Path) -> Callable
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ('{"id":"abc"}', "column id expects BIGINT, found a string"),
-        ('{"id":1.5}', "column id expects BIGINT, found a number"),
-        ("not json", "its value is not a JSON object"),
-        ("[1]", "expected a JSON object, found an array"),
-        (" ", "its value is not a JSON object"),
-        ('{"t":5}', "column t expects TIMESTAMP, found a number"),
-        ('{"s":{"x":"y"}}', "column s expects STRUCT<x INTEGER>, found an object"),
+        ('{"id":"a:é"}', 'column id expects BIGINT, found the string "a:é"'),
+        ('{"id":11}{"id":12}', "more follows the JSON value, at byte 9"),
+        ("null", "expected a JSON object, found null"),
+        (" ", "expected JSON, found nothing"),
+        (
+            '{"t":"10:00:00"}',
+            'column t expects TIMESTAMP, written yyyy-MM-dd HH:mm:ss, found the string "10:00:00"',
+        ),
+        ('{"s":{"x":"y"}}', 'column s.x expects INTEGER, found the string "y"'),
     ],
 )
 def test_a_record_that_cannot_be_read_ends_the_query_and_is_named(
@@ -68,23 +70,36 @@ def test_a_key_that_cannot_be_read_ends_the_query(
     failure: Callable[[SparkPlan], QueryEnded], kafka: KafkaClient, topic: Topic
 ) -> None:
     source = topic()
-    kafka.produce(source, [("abc", "{}")])
-    ended = failure(
-        plan(*read(source, "v BIGINT", key_format="primitive", key_type="BIGINT"), results("a", "v BIGINT"))
+    # Also where it is all that the record has.
+    kafka.produce(source, [("abc", None)])
+    keyed = read(
+        source, "v BIGINT", key_format="primitive", key_type="BIGINT", upsert=True, key_columns=["v"]
     )
+    ended = failure(plan(*keyed, results("a", "v BIGINT")))
     assert ended.sqlstate == "22P02"
-    assert "its key" in (ended.error or "")
+    assert "its key is not of the declared 'key.type': found 3 bytes" in (ended.error or "")
 
 
-def test_such_records_are_skipped_when_asked(
-    driver: DriverControl, stores: Stores, kafka: KafkaClient, topic: Topic, checkpoint: Path
+@pytest.mark.parametrize("mode", ["micro_batch", "real_time"])
+def test_such_records_are_skipped_and_counted_when_asked(
+    driver: DriverControl, stores: Stores, kafka: KafkaClient, topic: Topic, checkpoint: Path, mode: str
 ) -> None:
-    source = topic()
-    kafka.produce(source, [(None, text) for text in ('{"id":"abc"}', "no", '{"id":7}')])
-    steps = plan(*read(source, "id BIGINT", on_error="ignore"), results("a", "id BIGINT"))
-    query = driver.start(steps, checkpoint=checkpoint, stores=stores)
-    assert driver.rows(query, 1) == [["7"]]
+    source, target = topic(), topic()
+    kafka.produce(source, [(None, text) for text in ('{"id":"abc"}', "no", '{"id":7,"Name":"x"}')])
+    declared = "id BIGINT; name VARCHAR"
+    steps = plan(*read(source, declared, on_error="ignore"), *write(target, "a", declared), mode=mode)
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores, checkpoint_interval_ms=5000)
+
+    def skipped() -> int:
+        return sum(progress.bad_records for progress in driver.progress(query))
+
+    driver.until(lambda: skipped() >= 2)
+    kafka.produce(source, [(None, "no")])
+    driver.until(lambda: skipped() >= 3)
+    assert driver.progress(query)[-1].detail["fields_that_differ_in_case"] == {"Name": "name"}
     driver.stop(query)
+    assert skipped() == 3
+    assert kafka.consume(target) == [(None, '{"id":7,"name":null}')]
 
 
 def test_a_filter_on_another_column_does_not_hide_a_bad_record(

@@ -82,7 +82,10 @@ class QueryStarted(_Message):
 
 
 class QueryProgress(_Message):
-    """What one batch did. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late."""
+    """What one batch did. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
+
+    `bad_records` could not be read and were skipped, as the source's property says.
+    """
 
     type: Literal["query_progress"] = "query_progress"
     query_id: str
@@ -94,6 +97,7 @@ class QueryProgress(_Message):
     state_rows: int = 0
     state_bytes: int = 0
     late_rows: int = 0
+    bad_records: int = 0
     detail: dict[str, object] = Field(default_factory=dict)
 
 

@@ -33,6 +33,7 @@ class QueryMetrics(QueryProgress):
 
     input_rows_total: int = Field(0, description="Rows read since the server started.")
     late_rows_total: int = Field(0, description="Rows dropped as too late since the server started.")
+    bad_records_total: int = Field(0, description="Records skipped as unreadable since the server started.")
 
 
 @dataclass
@@ -129,6 +130,7 @@ class Supervisor:
             **dict(message),
             input_rows_total=message.input_rows + (earlier.input_rows_total if earlier else 0),
             late_rows_total=message.late_rows + (earlier.late_rows_total if earlier else 0),
+            bad_records_total=message.bad_records + (earlier.bad_records_total if earlier else 0),
         )
 
     def query_ended(self, message: QueryEnded) -> None:

@@ -13,13 +13,8 @@ KeyFormat = Literal["json", "primitive"]
 TimestampFormat = Literal["sql", "iso8601"]
 
 BAD_RECORD = "HEADRACE_BAD_RECORD"
-"""Begins the message of the exception that ends a query at a record that cannot be decoded; JSON follows."""
-
-MALFORMED_COLUMN = "__malformed"
-"""Where a parser puts the text of a record that it could not read."""
-
-EXCERPT_CHARACTERS = 4096
-"""So much of such a record comes with the exception, for saying what is wrong with it."""
+"""Begins the message of the exception that ends a query at a record that cannot be decoded; then, between colons, in base64
+JSON with `topic`, `partition`, `offset` and `reason`."""
 
 HIDDEN_COLUMNS = (
     "__rowtime",

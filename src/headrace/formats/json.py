@@ -1,46 +1,22 @@
 """JSON records, as Spark SQL text.
 
-Mapping (dialect section 16): a VARCHAR takes any value (an object or array as its JSON text), a missing field is NULL, an
-extra one is ignored; a string where a number is declared, or the other way round for times, is an error. Timestamps are read
-in both layouts, with or without a zone (UTC).
+Mapping (dialect section 16): a VARCHAR takes any value (all but strings as their JSON text), a missing field is NULL, an extra
+one is ignored; a string where a number is declared, or the other way round for times, is an error. Timestamps are read in both
+layouts, with or without a zone (UTC). It is read by the JVM extension (`JsonDecoder`), which is strict, and written by Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.core.schema import Column
 from headrace.core.types import Array, DataType, Map, Struct, Timestamp
-from headrace.formats.base import MALFORMED_COLUMN, TimestampFormat
-from headrace.formats.types import name_sql, spark_type, text_sql
+from headrace.formats.base import TimestampFormat
+from headrace.formats.types import spark_type, text_sql
 
 
-def parsed_sql(text: str, columns: Sequence[Column]) -> str:
-    """A STRUCT of `columns` and MALFORMED_COLUMN from the JSON object in `text`; NULL for NULL and for blank text."""
-    fields = [f"{name_sql(column.name)} {parsed_type(column.type)}" for column in columns]
-    fields.append(f"{name_sql(MALFORMED_COLUMN)} STRING")
-    options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{MALFORMED_COLUMN}')"
-    return f"from_json({text}, {text_sql(', '.join(fields))}, {options})"
-
-
-def parsed_type(kind: DataType) -> str:
-    """The type that `parsed_sql` gives a column of `kind`.
-
-    Timestamps are read as text first: Spark would take a number for seconds, where the dialect has none.
-    """
-    return "STRING" if isinstance(kind, Timestamp) else spark_type(kind)
-
-
-def readable_sql(value: str, kind: DataType) -> str | None:
-    """A condition that holds when a parsed value (or NULL) can become `kind`; None when it always can."""
-    if not isinstance(kind, Timestamp):
-        return None
-    return f"({value} IS NULL OR {typed_sql(value, kind)} IS NOT NULL)"
-
-
-def typed_sql(value: str, kind: DataType) -> str:
-    """A parsed value as `kind`."""
-    return f"try_cast({value} AS TIMESTAMP)" if isinstance(kind, Timestamp) else value
+def parsed_sql(data: str, kind: DataType) -> str:
+    """A STRUCT of `value`, the JSON in the BINARY `data` as `kind`, and `reason`, why there is none; NULL for NULL."""
+    return f"headrace_from_json({data}, {text_sql(spark_type(kind))})"
 
 
 def written_sql(values: Sequence[tuple[str, str, DataType]], layout: TimestampFormat) -> str:

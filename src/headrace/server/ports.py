@@ -85,6 +85,7 @@ class QuerySample:
     state_rows: int | None = None
     input_rows_total: int | None = None
     late_rows_total: int | None = None
+    bad_records_total: int | None = None
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,26 @@ async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
         guarantee(statement.properties, relation, kind)
         await asyncio.to_thread(_ensure_entity, statement.properties, kind, store, relation)
         run.catalog.create_relation(relation)
-    return Outcome(ddl(word, name.name, "CREATE", f"{word} {name} was created", name.path))
+    summary = f"{word} {name} was created{_folding_told(statement)}"
+    return Outcome(ddl(word, name.name, "CREATE", summary, name.path))
+
+
+def _folding_told(statement: CreateRelation) -> str:
+    """Which fields are read for columns that were written with capitals and no quotes: records may well have the capitals."""
+    start = statement.span.start
+    folded = [
+        (written, column.name.name)
+        for column in statement.columns
+        if (span := column.name.span) is not None
+        and (written := statement.text[span.start - start : span.end - start]) != column.name.name
+        and written.lower() == column.name.name
+    ]
+    if not folded:
+        return ""
+    fields = ", ".join(f"{name} for {written}" for written, name in folded)
+    return (
+        f"; of the records it reads {fields}: names fold to lower case, put them in double quotes to keep it"
+    )
 
 
 @handles(DropRelation, requires=None)

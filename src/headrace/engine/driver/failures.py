@@ -5,35 +5,19 @@ The trace stays in the driver's log. No text holds a secret of a store.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pyspark.sql import SparkSession
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import (
-    BIGINT,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    INTEGER,
-    SMALLINT,
-    TINYINT,
-    Array,
-    DataType,
-    Map,
-    Struct,
-    Varchar,
-    is_numeric,
-    parse_type,
-)
-from headrace.core.types import Timestamp as TimestampType
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.protocol import StartQuery
@@ -41,6 +25,7 @@ from headrace.formats.base import BAD_RECORD
 from headrace.planner import physical
 
 _MESSAGE_CHARACTERS = 500
+_BAD_RECORD = re.compile(BAD_RECORD + r":([A-Za-z0-9+/=]+):")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)((?:\.[A-Z0-9_]+)*)\] ([^\n]*?)(?=\[[A-Z][A-Z0-9_.]+\] |\n|$)")
 _ADVICE = re.compile(
     r"\s*(If necessary set|To tolerate|Use `try_|If you (have|need) to|Did you mean|SQLSTATE: ).*"
@@ -105,8 +90,8 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
 
 
 def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
-    if BAD_RECORD + "{" in text:
-        return _bad_record(text, start)
+    if bad := _BAD_RECORD.search(text):
+        return _bad_record(bad.group(1))
     if _DISK_FULL.search(text):
         return _full_disk(text, start)
     if isinstance(error, HeadraceError):
@@ -175,91 +160,14 @@ def _spark_state(condition: str) -> str:
     return str(jvm(session).org.apache.spark.SparkThrowableHelper.getSqlState(condition) or "")
 
 
-def _bad_record(text: str, start: StartQuery) -> UserError:
-    place = _first_json(text[text.index(BAD_RECORD + "{") + len(BAD_RECORD) :])
-    topic, partition, offset = (place.get(name, "?") for name in ("topic", "partition", "offset"))
-    reason = _reason(place, start)
+def _bad_record(facts: str) -> UserError:
+    found = json.loads(base64.b64decode(facts))
     return UserError(
         SqlState.INVALID_RECORD,
-        f"cannot read the record at offset {offset} of partition {partition} of {topic}: {reason}",
+        f"cannot read the record at offset {found['offset']} of partition {found['partition']} of {found['topic']}: "
+        f"{found['reason']}",
         hint="'source.deserialization.error.handling' = 'IGNORE' skips such records.",
     )
-
-
-def _first_json(text: str) -> dict[str, Any]:
-    try:
-        found = json.JSONDecoder().raw_decode(text)[0]
-    except ValueError:
-        # The exception's text came escaped once more, or cut: the places stand at its beginning.
-        names = ("topic", "partition", "offset", "key")
-        pairs = ((name, re.search(rf'{name}\\*":\\*"?([^\\",}}]+)', text)) for name in names)
-        found = {name: match.group(1) for name, match in pairs if match}
-    return found if isinstance(found, dict) else {}
-
-
-def _reason(place: dict[str, Any], start: StartQuery) -> str:
-    if place.get("key") in (True, "true"):
-        return "its key is not of the declared 'key.type'"
-    try:
-        value = json.loads(place.get("excerpt") or "")
-    except ValueError:
-        return "its value is not a JSON object"
-    if not isinstance(value, dict):
-        return f"expected a JSON object, found {_kind(value)}"
-    for step in start.plan.steps:
-        if isinstance(step, physical.DecodeRows) and _reads(step, start) == place.get("topic"):
-            for column in step.columns:
-                kind = parse_type(column.type)
-                if column.name in value and not _fits(value[column.name], kind):
-                    return f"column {column.name} expects {kind}, found {_kind(value[column.name])}"
-    return "a value does not fit its column"
-
-
-def _reads(step: physical.DecodeRows, start: StartQuery) -> str | None:
-    source = next((other for other in start.plan.steps if other.id == step.input), None)
-    return source.entity if isinstance(source, physical.ReadEntity) else None
-
-
-_INTEGRAL_BITS = {TINYINT: 8, SMALLINT: 16, INTEGER: 32, BIGINT: 64}
-
-
-def _fits(value: object, kind: DataType) -> bool:
-    """Whether a JSON value looks like `kind`; for the message only, so it errs on the side of True."""
-    if value is None or isinstance(kind, Varchar):
-        return True
-    if kind in _INTEGRAL_BITS:
-        limit = 1 << (_INTEGRAL_BITS[kind] - 1)
-        return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
-    if is_numeric(kind):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == BOOLEAN:
-        return isinstance(value, bool)
-    if isinstance(kind, TimestampType) or kind in (DATE, BYTES):
-        return (
-            False
-            if not isinstance(value, str)
-            else not (isinstance(kind, TimestampType) and not re.match(r"\d{4}-", value))
-        )
-    if isinstance(kind, Array):
-        return isinstance(value, list) and all(_fits(item, kind.element) for item in value)
-    if isinstance(kind, Map):
-        return isinstance(value, dict) and all(_fits(item, kind.value) for item in value.values())
-    if isinstance(kind, Struct):
-        return isinstance(value, dict) and all(_fits(value.get(name), item) for name, item in kind.fields)
-    return True
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "a boolean"
-    kinds: dict[type, str] = {
-        str: "a string",
-        int: "a number",
-        float: "a number",
-        list: "an array",
-        dict: "an object",
-    }
-    return kinds.get(type(value), "null")
 
 
 def _secrets(start: StartQuery) -> list[str]:

@@ -24,6 +24,7 @@ class ProgressReader:
         self._query = query._jsq
         self._run = str(query.runId)
         self._watermark = jvm(session).io.headrace.spark.PartitionWatermark
+        self._counts = jvm(session).io.headrace.spark.RowCounts
         self._last: tuple[int, str] = (-1, "")
 
     def read(self) -> QueryProgress | None:
@@ -37,6 +38,9 @@ class ProgressReader:
         described = json.loads(self._watermark.describe(self._run))
         if described.get("active"):
             detail["watermark"] = described
+        counted = json.loads(self._counts.take(self._query, last["batchId"]))
+        if counted["spellings"]:
+            detail["fields_that_differ_in_case"] = counted["spellings"]
         return QueryProgress(
             query_id=self._id,
             batch_id=last["batchId"],
@@ -51,6 +55,7 @@ class ProgressReader:
                 for batch in batches
                 for operator in batch.get("stateOperators", [])
             ),
+            bad_records=counted["counts"].get("bad_records", 0),
             detail=detail,
         )
 

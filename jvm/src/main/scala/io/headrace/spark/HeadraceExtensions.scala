@@ -5,10 +5,14 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.headrace.SparkInternals
 
-/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, and leaves all others alone. */
+/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, leaving all others alone, and
+  * adds the functions that read records.
+  */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
-  override def apply(extensions: SparkSessionExtensions): Unit =
+  override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
+    RecordFunctions.all.foreach(extensions.injectFunction)
+  }
 }
 
 private[spark] object PartitionWatermarkStrategy extends SparkStrategy {

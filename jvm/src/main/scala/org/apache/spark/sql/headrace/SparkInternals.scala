@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.ReentrantLock
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.{Column, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -49,6 +50,15 @@ object SparkInternals {
       Some(wrapper.streamingQuery).collect { case microBatch: MicroBatchExecution => microBatch }
     case _ => None
   }
+
+  /** Every expression in the plan of a query that runs, or has run. */
+  def expressions(query: StreamingQuery): Seq[Expression] = execution(query).toSeq.flatMap { running =>
+    running.logicalPlan.flatMap(_.expressions).flatMap(_.collect { case expression => expression })
+  }
+
+  /** The batch that a task works for; -1 outside of a streaming query. */
+  def taskBatch(task: TaskContext): Long =
+    Option(task).flatMap(known => Option(known.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))).fold(-1L)(_.toLong)
 
   /** Node id -> the watermark column's metadata and the streams it reads, for every watermark node of the query. */
   def watermarkNodes(execution: MicroBatchExecution): Seq[(EventTimeWatermark, Seq[SparkDataStream])] =

@@ -1,0 +1,147 @@
+package io.headrace.spark
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.util.{ArrayData, GenericArrayData}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** `headrace_from_json(text BINARY, 'type')`: a STRUCT of `value`, of that type, and `reason`, which says why there is none.
+  * NULL for NULL. See [[JsonDecoder]].
+  */
+private[spark] final case class FromJson(child: Expression, kind: DataType, counts: RowCounts)
+    extends UnaryExpression
+    with CountsRows {
+  override def dataType: DataType = new StructType().add("value", kind).add("reason", StringType)
+  override def nullable: Boolean = child.nullable
+  override def prettyName: String = "headrace_from_json"
+  override protected def stringArgs: Iterator[Any] = Iterator(child)
+
+  @transient private lazy val decoder = new JsonDecoder(kind, counts.spelled)
+
+  /** For generated code, which holds this expression. */
+  def decode(text: Array[Byte]): InternalRow = decoder.decode(text)
+
+  override protected def nullSafeEval(text: Any): Any = decode(text.asInstanceOf[Array[Byte]])
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val self = ctx.addReferenceObj("fromJson", this, classOf[FromJson].getName)
+    defineCodeGen(ctx, ev, text => s"$self.decode($text)")
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): FromJson = copy(child = newChild)
+}
+
+/** `headrace_admit(row, problem, reason, topic, partition, offset, skip)`: an array of the row where `problem` is NULL.
+  *
+  * Else the record is counted under the name that `problem` is, and with `skip` (a literal) left out: the array is empty.
+  * Without it the query ends by a [[BadRecord]].
+  */
+private[spark] final case class AdmitRecord(children: Seq[Expression], skip: Boolean, counts: RowCounts)
+    extends Expression
+    with CountsRows {
+  private val Seq(row, problem) = children.take(2)
+
+  // So that the optimizer neither moves it, nor drops or repeats what it counts.
+  override lazy val deterministic: Boolean = false
+  override def dataType: DataType = ArrayType(row.dataType, containsNull = false)
+  override def nullable: Boolean = false
+  override def prettyName: String = "headrace_admit"
+  override protected def stringArgs: Iterator[Any] = children.iterator ++ Iterator(skip)
+
+  /** For generated code, which holds this expression. */
+  def admitted(row: InternalRow): ArrayData = new GenericArrayData(Array[Any](row))
+
+  /** For generated code. The arguments are the children from `problem` on. */
+  def refused(problem: UTF8String, reason: UTF8String, topic: UTF8String, partition: Int, offset: Long): ArrayData = {
+    if (!skip) throw new BadRecord(reason.toString, topic.toString, partition, offset)
+    counts.add(problem.toString)
+    AdmitRecord.Nothing
+  }
+
+  override def eval(input: InternalRow): Any = problem.eval(input) match {
+    case null => admitted(row.eval(input).asInstanceOf[InternalRow])
+    case found: UTF8String =>
+      val Seq(reason, topic, partition, offset) = children.drop(2).map(_.eval(input))
+      refused(
+        found,
+        reason.asInstanceOf[UTF8String],
+        topic.asInstanceOf[UTF8String],
+        partition.asInstanceOf[Int],
+        offset.asInstanceOf[Long]
+      )
+  }
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val self = ctx.addReferenceObj("admit", this, classOf[AdmitRecord].getName)
+    val Seq(good, wrong, reason, topic, partition, offset) = children.map(_.genCode(ctx))
+    ExprCode(
+      code"""
+            |${wrong.code}
+            |${classOf[ArrayData].getName} ${ev.value};
+            |if (${wrong.isNull}) {
+            |  ${good.code}
+            |  ${ev.value} = $self.admitted(${good.value});
+            |} else {
+            |  ${reason.code}
+            |  ${topic.code}
+            |  ${partition.code}
+            |  ${offset.code}
+            |  ${ev.value} = $self.refused(
+            |    ${wrong.value}, ${reason.value}, ${topic.value}, ${partition.value}, ${offset.value});
+            |}
+            |""".stripMargin,
+      FalseLiteral,
+      ev.value
+    )
+  }
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): AdmitRecord =
+    copy(children = newChildren)
+}
+
+private[spark] object AdmitRecord {
+  private val Nothing: ArrayData = new GenericArrayData(Array.empty[Any])
+}
+
+/** Ends a query at a record. The message is for the driver: JSON, in base64 since messages are quoted on their way. */
+private[spark] final class BadRecord(reason: String, topic: String, partition: Int, offset: Long)
+    extends RuntimeException(BadRecord.message(reason, topic, partition, offset))
+
+private[spark] object BadRecord {
+  private val mapper = new ObjectMapper()
+
+  private def message(reason: String, topic: String, partition: Int, offset: Long): String = {
+    val facts = mapper.createObjectNode()
+    facts.put("topic", topic).put("partition", partition).put("offset", offset).put("reason", reason)
+    s"HEADRACE_BAD_RECORD:${java.util.Base64.getEncoder.encodeToString(mapper.writeValueAsBytes(facts))}:"
+  }
+}
+
+/** The expressions as SQL functions. */
+private[spark] object RecordFunctions {
+  type Description = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
+
+  val all: Seq[Description] = Seq(
+    function("headrace_from_json") { case Seq(text, Constant(kind: UTF8String)) =>
+      FromJson(text, CatalystSqlParser.parseDataType(kind.toString), RowCounts.registered())
+    },
+    function("headrace_admit") { case arguments :+ Constant(skip: Boolean) if arguments.size == 6 =>
+      AdmitRecord(arguments, skip, RowCounts.registered())
+    }
+  )
+
+  private object Constant {
+    def unapply(expression: Expression): Option[Any] = Option.when(expression.foldable)(expression.eval())
+  }
+
+  private def function(name: String)(build: PartialFunction[Seq[Expression], Expression]): Description = {
+    def refuse(arguments: Seq[Expression]): Expression =
+      throw new IllegalArgumentException(s"found ${arguments.size} arguments that $name does not take")
+    (FunctionIdentifier(name), new ExpressionInfo(getClass.getName, name), build.applyOrElse(_, refuse))
+  }
+}
