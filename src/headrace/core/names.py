@@ -6,6 +6,7 @@ Rule (dialect section 2): an unquoted identifier folds to lower case; `"…"` an
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 
 from headrace.core.errors import Span, UserError
@@ -13,6 +14,7 @@ from headrace.core.sqlstate import SqlState
 
 NAME_LENGTH_MAX = 255
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def quote(name: str) -> str:
@@ -23,6 +25,25 @@ def quote(name: str) -> str:
 def printed(name: str) -> str:
     """`name` as it must be typed: bare when the case rule gives it back, else double-quoted."""
     return name if _PLAIN.match(name) else quote(name)
+
+
+def unseen_at(name: str) -> int | None:
+    """Where `name` has its first character that no one sees: NUL and other controls, zero-width ones, line separators, and those
+    that turn the direction of text. With them two names look the same, or like what they are not."""
+    if name.isascii() and name.isprintable():
+        return None
+    return next((index for index, char in enumerate(name) if unicodedata.category(char) in _UNSEEN), None)
+
+
+def unseen_character(char: str, span: Span | None) -> UserError:
+    """42601 for a name with such a character."""
+    title = unicodedata.name(char, "a control character")
+    return UserError(
+        SqlState.SYNTAX_ERROR,
+        f"expected a name of visible characters, found U+{ord(char):04X} ({title}) in it",
+        hint="Write the name without it.",
+        span=span,
+    )
 
 
 @dataclass(frozen=True)
@@ -43,6 +64,9 @@ class Identifier:
                 f"expected a name of at most {NAME_LENGTH_MAX} characters, found {len(self.name)}",
                 span=self.span,
             )
+        unseen = unseen_at(self.name)
+        if unseen is not None:
+            raise unseen_character(self.name[unseen], self.span)
 
     def __str__(self) -> str:
         return printed(self.name)

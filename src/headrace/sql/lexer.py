@@ -18,6 +18,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import Span, UserError
+from headrace.core.names import unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
 
 _PIECE = re.compile(
@@ -239,6 +240,11 @@ def _pair(placed: list[Token], token: Token) -> TokenType | None:
 
 
 def _check_token(source: Source, token: Token) -> None:
+    if token.token_type is TokenType.IDENTIFIER:
+        unseen = unseen_at(source.text[token.start : token.end + 1])
+        if unseen is not None:
+            place = token.start + unseen
+            raise unseen_character(source.text[place], source.span(place, place + 1))
     if token.token_type is TokenType.UNKNOWN or (
         token.token_type is TokenType.VAR and not _WORD.match(token.text)
     ):

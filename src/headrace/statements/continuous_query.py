@@ -283,6 +283,11 @@ def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Ex
     pool = run.context.compute_pool or run.catalog.default_compute_pool
     # Both places are in use (dialect, 24.10): QUERY WITH, and the WITH of the relation.
     name = prepared.logical.properties.name or statement.properties.get("query.name")
+    if name:
+        Identifier(
+            name,
+            statement.properties.span("query.name") or statement.select.query_properties.span("query.name"),
+        )
     namesake = run.catalog.query_by_name(name) if name else None
     if namesake is not None and namesake.actual_state is not QueryState.TERMINATED:
         raise UserError(

@@ -57,7 +57,8 @@ KEYWORDS = st.sampled_from(
         "history",
     ]
 )
-NAMES = st.one_of(TEXT.filter(bool), KEYWORDS, st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True))
+VISIBLE = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"]), min_size=1, max_size=12)
+NAMES = st.one_of(VISIBLE, KEYWORDS, st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True))
 IDENTIFIERS = NAMES.map(Identifier)
 QUALIFIED = st.lists(IDENTIFIERS, min_size=1, max_size=3).map(lambda parts: QualifiedName(tuple(parts)))
 PROPERTIES = st.lists(st.tuples(TEXT, st.none() | TEXT), max_size=4, unique_by=lambda entry: entry[0]).map(

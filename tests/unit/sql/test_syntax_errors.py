@@ -135,6 +135,48 @@ def test_a_long_chain_of_operators_is_not_nesting() -> None:
     assert statement.sql().count("+") == 2999
 
 
+@pytest.mark.parametrize(
+    ("char", "title"),
+    [
+        ("\0", "U+0000 (a control character)"),
+        ("\n", "U+000A (a control character)"),
+        ("\x1b", "U+001B (a control character)"),
+        ("\x9b", "U+009B (a control character)"),
+        ("\u200b", "U+200B (ZERO WIDTH SPACE)"),
+        ("\u200d", "U+200D (ZERO WIDTH JOINER)"),
+        ("\u202e", "U+202E (RIGHT-TO-LEFT OVERRIDE)"),
+        ("\u2028", "U+2028 (LINE SEPARATOR)"),
+        ("\u2066", "U+2066 (LEFT-TO-RIGHT ISOLATE)"),
+        ("\ufeff", "U+FEFF (ZERO WIDTH NO-BREAK SPACE)"),
+    ],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE DATABASE {}",
+        "CREATE STREAM {} (a INT) WITH ('value.format' = JSON)",
+        "CREATE STREAM s ({} INT) WITH ('value.format' = JSON)",
+        "CREATE STREAM s (a STRUCT<{} INT>) WITH ('value.format' = JSON)",
+        "SELECT a AS {} FROM t",
+        "SELECT a FROM t WHERE a->{} = 1",
+        "DROP ENTITY {} IN STORE k",
+    ],
+)
+def test_a_name_has_no_character_that_one_cannot_see(text: str, char: str, title: str) -> None:
+    written = text.format(f'"pay""{char}pal"')
+    with pytest.raises(UserError) as caught:
+        parse(written)
+    assert caught.value.state is SqlState.SYNTAX_ERROR
+    assert caught.value.message == f"expected a name of visible characters, found {title} in it"
+    assert caught.value.span is not None
+    assert caught.value.span.start == written.index(char)
+
+
+def test_names_of_any_script_are_names() -> None:
+    for name in ("größe", "注文", "заказы", "Ünï çödé 🙂", "ภาษาไทย"):
+        parse(f'CREATE DATABASE "{name}"')
+
+
 def test_a_name_may_be_too_long() -> None:
     with pytest.raises(UserError) as caught:
         parse(f"SELECT {'a' * 300} FROM t")
