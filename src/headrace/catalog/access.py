@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 
 from headrace.catalog.objects import ComputePool, Database, Principal, Query, Relation, SchemaObject, Store
-from headrace.core.errors import UserError
+from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
 
@@ -64,17 +64,24 @@ def roles_of(principal: Principal) -> frozenset[str]:
     return frozenset[str]().union(*(inherited(role) for role in principal.roles))
 
 
+def check_role(principal: Principal, role: str, *, span: Span | None = None) -> None:
+    """Raises UserError 3D001 for a role that does not exist, 42501 for one that `principal` may not take on."""
+    held = roles_of(principal)
+    if role in held:
+        return
+    hint = f"USE ROLE one of {', '.join(sorted(held))}."
+    if role not in BUILT_IN_ROLES:
+        raise UserError(SqlState.ROLE_NOT_FOUND, f"the role {role!r} does not exist", hint=hint, span=span)
+    message = f"the user {principal.user!r} does not hold the role {role!r}"
+    raise UserError(SqlState.INSUFFICIENT_PRIVILEGE, message, hint=hint, span=span)
+
+
 def authorize(principal: Principal, role: str, privilege: Privilege, target: object | None = None) -> None:
-    """Raises UserError 42501 unless `principal` holds `role` and `role` holds `privilege` on `target`.
+    """Raises UserError 42501 (or 3D001) unless `principal` holds `role` and `role` holds `privilege` on `target`.
 
     `target` is an object of the catalog, or None for the organization. The text names role, privilege and object.
     """
-    if role not in roles_of(principal):
-        raise UserError(
-            SqlState.INSUFFICIENT_PRIVILEGE,
-            f"the user {principal.user!r} does not hold the role {role!r}",
-            hint=f"USE ROLE one of {', '.join(sorted(roles_of(principal)))}.",
-        )
+    check_role(principal, role)
     if allows(role, privilege, target):
         return
     name = _described(target)

@@ -69,6 +69,10 @@ class StatementRunner(Protocol):
         """Run `text` as `principal`; raises HeadraceError."""
         ...
 
+    def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
+        """`context` as an answer tells it: complete, and nothing in it that does not exist."""
+        ...
+
 
 @dataclass(frozen=True)
 class QuerySample:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
+from headrace.catalog.access import check_role, roles_of
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError, UserError
+from headrace.core.names import printed
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.sql import parse
 from headrace.sql.ast import Statement
+from headrace.sql.statements.session import Use
 from headrace.statements.base import Execution, Services
 from headrace.statements.registry import execute
 
@@ -39,10 +42,13 @@ class StatementService:
     async def execute(self, text: str, *, principal: Principal, context: SessionContext) -> Executed:
         """`text` holds zero or more statements; none at all is an empty success.
 
-        A live result is only possible for the last statement (0A000 otherwise). Raises HeadraceError.
+        A live result is only possible for the last statement (0A000 otherwise). The organization and the role of `context` are
+        checked at once (3D004, 3D001, 42501) unless the first statement chooses another; its other names when a statement
+        resolves them, since some clients go on naming what was dropped. Raises HeadraceError.
         """
         statements = parse(text)
-        context = self._defaults(context, principal)
+        first = statements[0] if statements else None
+        context = self._begun(context, principal, chooses=first.kind if isinstance(first, Use) else None)
         identifiers: list[str] = []
         outcome: ResultSet | ResultChannel = ResultSet()
         for statement in statements:
@@ -57,15 +63,44 @@ class StatementService:
             self._log(statement, identifiers[-1], run, SqlState.SUCCESS)
             outcome = answer.result
             context = answer.context or context
+        context = self.settled(context, principal)
         return Executed(tuple(identifiers) or (str(uuid.uuid4()),), outcome, context)
 
-    def _defaults(self, context: SessionContext, principal: Principal) -> SessionContext:
-        """The organization is the only one there is; the role falls back to the principal's default."""
-        values = {**context.__dict__, "organization_id": self._services.catalog.organization().id}
-        values["role"] = context.role or principal.default_role
-        if context.database and not context.schema:
-            values["schema"] = "public"
-        return SessionContext(**values)
+    def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
+        """`context` as an answer tells it, whatever came of the statement: defaults filled in, and nothing in it that does not
+        exist or that `principal` may not take on."""
+        catalog = self._services.catalog
+        database, schema, store, pool = context.database, context.schema, context.store, context.compute_pool
+        if database and catalog.database(database) is None:
+            database = None
+        if database is None or (schema and catalog.schema(database, schema) is None):
+            schema = None
+        return replace(
+            context,
+            organization_id=catalog.organization().id,
+            role=context.role if context.role in roles_of(principal) else principal.default_role,
+            database=database,
+            schema=schema or ("public" if database else None),
+            store=store if store and catalog.store(store) else None,
+            compute_pool=pool if pool and catalog.compute_pool(pool) else None,
+        )
+
+    def _begun(self, context: SessionContext, principal: Principal, *, chooses: str | None) -> SessionContext:
+        """`context` with its organization and role checked, unless the first statement `chooses` that very name."""
+        organization = self._services.catalog.organization()
+        named = context.organization_id
+        if chooses != "ORGANIZATION" and named not in ("", organization.id, organization.name):
+            raise UserError(
+                SqlState.ORGANIZATION_NOT_FOUND,
+                f"the session's organization {named!r} does not exist",
+                hint=f"Connect to {organization.id}, or say USE ORGANIZATION {printed(organization.name)}.",
+            )
+        role = context.role or principal.default_role
+        if chooses == "ROLE" and role not in roles_of(principal):
+            role = principal.default_role
+        check_role(principal, role)
+        schema = context.schema or ("public" if context.database else None)
+        return replace(context, organization_id=organization.id, role=role, schema=schema)
 
     async def _refuse_unfinished(self, outcome: ResultSet | ResultChannel, statement: Statement) -> None:
         if isinstance(outcome, ResultChannel):

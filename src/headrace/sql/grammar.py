@@ -18,6 +18,7 @@ from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.sql.cursor import Cursor
 from headrace.sql.dialect import Headrace
+from headrace.sql.listing import filtered
 from headrace.sql.query_parser import QueryParser
 
 S = TypeVar("S", bound=Statement)
@@ -70,6 +71,8 @@ def statement(cursor: Cursor) -> Statement:
             if words[0] == "DROP" and cursor.at("IF", "EXISTS"):
                 raise cursor.unsupported("IF EXISTS", words=2)
             result = found(cursor)
+            if words[0] == "LIST" and cursor.at("WHERE"):
+                return filtered(cursor, result)
             cursor.finish()
             return result
     raise _unknown(cursor, words)

@@ -44,11 +44,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Execution:
-    """One statement on its way: who asks, in which context, with which services."""
+    """One statement on its way: who asks, in which context, with which services. A listing `everywhere` does not stop at the
+    session's database."""
 
     services: Services
     principal: Principal
     context: SessionContext
+    everywhere: bool = False
 
     @property
     def catalog(self) -> Catalog:
@@ -81,6 +83,12 @@ class Execution:
                 span=name.span if name else None,
             )
         return database
+
+    def listed_database(self, name: Identifier | None) -> str | None:
+        """The database that a list is about: the named one or the session's, None for all of them; raises 3D002."""
+        if name is None and (self.everywhere or self.context.database is None):
+            return None
+        return self.database_of(name)
 
     def relation_name(self, name: QualifiedName) -> RelationName:
         """The full name of a relation, existing or not; raises 3D002, 3D003, or 42601 for more than three parts."""
@@ -134,6 +142,21 @@ class Execution:
             )
         return store, connector(store.type)
 
+    def compute_pool(self) -> str:
+        """The session's compute pool, or the default one; raises 3D023."""
+        name = self.context.compute_pool
+        if name is None:
+            return self.catalog.default_compute_pool
+        pool = self.catalog.compute_pool(name)
+        if pool is None:
+            raise UserError(
+                SqlState.COMPUTE_POOL_NOT_FOUND,
+                f"the compute pool {name!r} does not exist",
+                hint="Say USE COMPUTE_POOL name; LIST COMPUTE_POOLS shows those that there are.",
+            )
+        self.authorize(Privilege.USAGE, pool)
+        return pool.name
+
     def with_context(self, **changes: Any) -> SessionContext:
         """A changed copy of the context."""
         return replace(self.context, **changes)
@@ -166,6 +189,12 @@ def ddl(kind: str, name: str, command: str, summary: str, path: Sequence[str]) -
     """The row that every successful DDL statement answers with: Type, Name, Command, Summary, Path (a JSON array)."""
     columns = [(title, VARCHAR) for title in ("Type", "Name", "Command", "Summary", "Path")]
     return result(columns, [(kind, name, command, summary, json.dumps(list(path)))])
+
+
+def relation_ddl(relation: Relation, command: str, done: str) -> ResultSet:
+    """That row for a relation; its type is the word that LIST RELATIONS has for it."""
+    name, word = relation.name, relation.kind.value
+    return ddl(word, name.name, command, f"{word.replace('_', ' ')} {name} {done}", name.path)
 
 
 def now() -> datetime.datetime:

@@ -36,7 +36,7 @@ from headrace.sql import parse
 from headrace.sql.ast import Select
 from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
-from headrace.statements.base import Execution, Outcome, ddl, handles, now
+from headrace.statements.base import Execution, Outcome, ddl, handles, now, relation_ddl
 
 _KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANGELOG}
 _QUERY_KINDS = {
@@ -64,9 +64,9 @@ class Prepared:
 async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Outcome:
     """The relation, its entity or view if missing, and the query; all or nothing but for an entity, which is harmless."""
     name = run.relation_name(statement.name)
-    word = statement.kind.lower()
-    if statement.if_not_exists and run.catalog.relation(name):
-        return Outcome(ddl(word, name.name, "CREATE", f"{word} {name} already exists", name.path))
+    existing = run.catalog.relation(name)
+    if statement.if_not_exists and existing:
+        return Outcome(relation_ddl(existing, "CREATE", "already exists"))
     prepared = await prepare(statement, run)
     return Outcome(await _carry_out(prepared, statement, run))
 
@@ -273,14 +273,12 @@ def _answer(prepared: Prepared, query: Query) -> ResultSet:
     started = ddl("query", query.id, prepared.kind.value, f"query {query.id} writes {name}{nulls}", name.path)
     if prepared.relation is None:
         return started
-    word = prepared.relation.kind.value.replace("_", " ")
-    created = ddl(word, name.name, "CREATE", f"{word} {name} was created", name.path)
+    created = relation_ddl(prepared.relation, "CREATE", "was created")
     return ResultSet(created.columns, created.rows + started.rows)
 
 
 def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution) -> Query:
     moment = now()
-    pool = run.context.compute_pool or run.catalog.default_compute_pool
     # Both places are in use (dialect, 24.10): QUERY WITH, and the WITH of the relation.
     name = prepared.logical.properties.name or statement.properties.get("query.name")
     if name:
@@ -304,7 +302,7 @@ def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Ex
         plan=prepared.plan.to_json(),
         sink=prepared.sink_name,
         sources=tuple(dict.fromkeys(scan.relation.name for scan in prepared.logical.scans)),
-        compute_pool=pool,
+        compute_pool=run.compute_pool(),
         owner=run.role,
         created_at=moment,
         updated_at=moment,

@@ -18,7 +18,8 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
     exists = statement.if_not_exists and run.catalog.database(name) is not None
     if not exists:
         run.catalog.create_database(name, run.role)
-    context = None if run.context.database else run.with_context(database=name, schema="public")
+    selected = run.context.database and run.catalog.database(run.context.database)
+    context = None if selected else run.with_context(database=name, schema="public")
     return Outcome(
         ddl(
             "database",

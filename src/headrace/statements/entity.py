@@ -14,7 +14,7 @@ from headrace.catalog.objects import Store
 from headrace.connectors.base import Connector, EntityDescription, PrintedRecord
 from headrace.core.errors import UserError
 from headrace.core.names import QualifiedName, printed
-from headrace.core.resultset import LiveRows, ResultColumn, result
+from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, BOOLEAN, VARCHAR
 from headrace.engine.results import ResultChannel
@@ -71,12 +71,15 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
 @handles(ListEntities, requires=None)
 async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
     """Names are printed as they must be typed (client-contract, 6.6)."""
+    columns = (ResultColumn("Name"), ResultColumn("IsLeaf", BOOLEAN))
+    if statement.store is None and run.context.store is None:
+        return Outcome(
+            ResultSet(columns, message="no store is selected: USE STORE name, or LIST ENTITIES IN STORE name")
+        )
     store, kind = run.store(statement.store)
     run.authorize(Privilege.USAGE, store)
     names = [] if statement.path else await asyncio.to_thread(kind.list_entities, store.properties)
-    return Outcome(
-        result([("Name", VARCHAR), ("IsLeaf", BOOLEAN)], [(printed(name), True) for name in names])
-    )
+    return Outcome(ResultSet(columns, tuple((printed(name), "true") for name in names)))
 
 
 @handles(DescribeEntity, requires=None)
@@ -185,8 +188,9 @@ async def _about(name: QualifiedName, store: Store, kind: Connector) -> AsyncGen
             raise
         known = await asyncio.to_thread(kind.list_entities, store.properties)
         near = difflib.get_close_matches(name.last.name, known, n=1)
+        # Clients read "there is none" from this code, not from 3D007 (client-contract, section 4).
         raise UserError(
-            error.state,
+            SqlState.INVALID_PARAMETER,
             f"the entity {entity} does not exist in the store {store.name}",
             hint=f"Did you mean {printed(near[0])}?" if near else error.hint,
             span=name.span,

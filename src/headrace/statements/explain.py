@@ -16,6 +16,7 @@ from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
 from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.continuous_query import Prepared, bound, prepare
+from headrace.statements.relation import store_name
 
 
 @handles(Explain, requires=None)
@@ -44,8 +45,8 @@ async def _described(statement: Statement, run: Execution) -> tuple[str, str]:
     organization = run.context.organization_id
     if isinstance(statement, CreateRelation):
         name = run.relation_name(statement.name)
-        store = statement.properties.get("store") or run.context.store
-        fact = _fact(name, statement.kind.lower(), store)
+        store, _ = run.store(store_name(statement.properties))
+        fact = _fact(name, statement.kind.lower(), store.name)
         return describe(kind=f"CREATE_{statement.kind}", ddl=fact)
     if isinstance(statement, CreateRelationAs | InsertInto):
         prepared = await prepare(statement, run)

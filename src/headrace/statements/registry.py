@@ -15,6 +15,7 @@ MODULES = (
     "database",
     "entity",
     "explain",
+    "listing",
     "organization",
     "query",
     "relation",

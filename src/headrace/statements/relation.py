@@ -25,7 +25,7 @@ from headrace.planner.sink_properties import (
 )
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
-from headrace.statements.base import Execution, Outcome, ddl, handles, now
+from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
 from headrace.statements.relation_properties import entity_format
 
 _KINDS = {
@@ -41,26 +41,25 @@ async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
     """Defines a relation over an entity, which is made when it does not exist and its layout is given."""
     name = run.relation_name(statement.name)
     run.authorize(Privilege.CREATE_RELATION, run.catalog.schema(name.database, name.schema))
-    word = statement.kind.lower()
     existing = run.catalog.relation(name)
-    if existing is None or not statement.if_not_exists:
-        if existing is not None:
-            raise UserError(
-                SqlState.DUPLICATE_RELATION,
-                f"the relation {name} already exists",
-                hint="Choose another name, or drop it first.",
-                span=statement.name.span,
-            )
-        store, kind = run.store(_store_name(statement.properties))
-        run.authorize(Privilege.USAGE, store)
-        relation = _defined(statement, run, store)
-        # The defaults that its readers and writers will have are checked now, where the user can see it.
-        source_properties(relation, Properties(), kind)
-        guarantee(statement.properties, relation, kind)
-        await asyncio.to_thread(_ensure_entity, statement.properties, kind, store, relation)
-        run.catalog.create_relation(relation)
-    summary = f"{word} {name} was created{_folding_told(statement)}"
-    return Outcome(ddl(word, name.name, "CREATE", summary, name.path))
+    if existing is not None:
+        if statement.if_not_exists:
+            return Outcome(relation_ddl(existing, "CREATE", "already exists"))
+        raise UserError(
+            SqlState.DUPLICATE_RELATION,
+            f"the relation {name} already exists",
+            hint="Choose another name, or drop it first.",
+            span=statement.name.span,
+        )
+    store, kind = run.store(store_name(statement.properties))
+    run.authorize(Privilege.USAGE, store)
+    relation = _defined(statement, run, store)
+    # The defaults that its readers and writers will have are checked now, where the user can see it.
+    source_properties(relation, Properties(), kind)
+    guarantee(statement.properties, relation, kind)
+    await asyncio.to_thread(_ensure_entity, statement.properties, kind, store, relation)
+    run.catalog.create_relation(relation)
+    return Outcome(relation_ddl(relation, "CREATE", f"was created{_folding_told(statement)}"))
 
 
 def _folding_told(statement: CreateRelation) -> str:
@@ -112,14 +111,12 @@ async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
     if relation.kind is RelationKind.MATERIALIZED_VIEW:
         await asyncio.to_thread(run.services.engine.views.drop, relation.id)
     await run.services.engine.forget(writers)
-    return Outcome(
-        ddl(word, relation.name.name, "DROP", f"{word} {relation.name} was dropped", relation.name.path)
-    )
+    return Outcome(relation_ddl(relation, "DROP", "was dropped"))
 
 
 @handles(ListRelations, requires=None)
 async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
-    """Those of the named schema, or of the session's database."""
+    """Those of the named schema, of the session's database, or all."""
     columns = [
         *((title, VARCHAR) for title in ("Name", "Type", "Owner", "State")),
         ("CreatedAt", TIMESTAMP),
@@ -128,7 +125,10 @@ async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
         ("Schema", VARCHAR),
     ]
     parts = statement.schema.parts if statement.schema else ()
-    database = run.database_of(parts[0] if len(parts) == 2 else None)
+    if parts:
+        database: str | None = run.database_of(parts[0] if len(parts) == 2 else None)
+    else:
+        database = run.listed_database(None)
     schema = parts[-1].name if parts else None
     wanted = _KINDS.get(statement.kind or "")
     rows = [
@@ -160,7 +160,9 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
         ]
         return Outcome(result(columns, rows))
     facts = [
-        ("Name", relation.name.fqn),
+        ("Name", relation.name.name),
+        ("Database", relation.name.database),
+        ("Schema", relation.name.schema),
         ("Type", relation.kind.value),
         ("State", relation.state),
         ("Owner", relation.owner),
@@ -178,7 +180,8 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], facts))
 
 
-def _store_name(properties: Properties) -> Identifier | None:
+def store_name(properties: Properties) -> Identifier | None:
+    """The store that a relation's properties name."""
     name = properties.get("store")
     return Identifier(name, properties.span("store")) if name else None
 

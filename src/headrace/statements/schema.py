@@ -12,7 +12,13 @@ from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
 from headrace.statements.base import Execution, Outcome, ddl, handles
 
-_COLUMNS = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
+_COLUMNS = [
+    ("Name", VARCHAR),
+    ("IsDefault", BOOLEAN),
+    ("Owner", VARCHAR),
+    ("CreatedAt", TIMESTAMP),
+    ("Database", VARCHAR),
+]
 
 
 @handles(CreateSchema, requires=None)
@@ -50,7 +56,7 @@ async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
 
 @handles(ListSchemas, requires=None)
 async def list_schemas(statement: ListSchemas, run: Execution) -> Outcome:
-    database = run.database_of(statement.database)
+    database = run.listed_database(statement.database)
     return Outcome(result(_COLUMNS, [_row(schema, run) for schema in run.catalog.schemas(database)]))
 
 
@@ -63,7 +69,7 @@ async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
 
 def _row(schema: SchemaObject, run: Execution) -> tuple[object, ...]:
     default = (schema.database, schema.name) == (run.context.database, run.context.schema)
-    return (schema.name, default, schema.owner, schema.created_at)
+    return (schema.name, default, schema.owner, schema.created_at, schema.database)
 
 
 def _existing(name: QualifiedName, run: Execution) -> SchemaObject:

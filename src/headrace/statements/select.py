@@ -22,8 +22,8 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
         readers = run.services.engine.views.readers
         return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
     plan = plan_query(logical, ResultSink())
-    pool = run.context.compute_pool or run.catalog.default_compute_pool
-    return Outcome(await run.services.engine.run_interactive(plan, plan_columns(plan), compute_pool=pool))
+    columns = plan_columns(plan)
+    return Outcome(await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool()))
 
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:

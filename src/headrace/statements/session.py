@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.catalog.access import Privilege, roles_of
+from headrace.catalog.access import Privilege, check_role
 from headrace.core.errors import UserError
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
@@ -18,13 +18,7 @@ async def use(statement: Use, run: Execution) -> Outcome:
 
 async def _role(statement: Use, run: Execution) -> Outcome:
     name = statement.name.last.name
-    if name not in roles_of(run.principal):
-        raise UserError(
-            SqlState.INSUFFICIENT_PRIVILEGE,
-            f"the user {run.principal.user!r} does not hold the role {name!r}",
-            hint=f"Held: {', '.join(sorted(roles_of(run.principal)))}.",
-            span=statement.name.span,
-        )
+    check_role(run.principal, name, span=statement.name.span)
     return Outcome(_used("role", name), run.with_context(role=name))
 
 

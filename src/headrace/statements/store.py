@@ -36,7 +36,8 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
             error.span = statement.properties.span("uris")
             raise
         run.catalog.create_store(store)
-    context = None if run.context.store else run.with_context(store=name)
+    selected = run.context.store and run.catalog.store(run.context.store)
+    context = None if selected else run.with_context(store=name)
     return Outcome(ddl("store", name, "CREATE", f"store {name} was created", [name]), context)
 
 

@@ -1,75 +1,75 @@
-"""The result columns that docs/reference/statements.md names are those that the statements answer with."""
+"""The result columns that docs/reference/statements.md names are those that the statements answer with, all of them.
+
+Statements that need a broker are asked in tests/clients/test_documented_answers.py.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
-
-from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Principal
-from headrace.core.context import SessionContext
-from headrace.core.resultset import ResultSet
-from headrace.core.settings import Settings
-from headrace.engine.engine import Engine
-from headrace.session import StatementService
 from headrace.sql import parse
-from headrace.statements.base import Services
+from tests.clients.test_documented_answers import WITH_A_BROKER
+from tests.harness.reference_page import assert_documented, documented, kinds
+from tests.harness.session import open_session
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/reference/statements.md"
-ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
+OTHERS_COLUMNS = {"FilteredList", "SelectStatement"}
+"""What answers in the columns of what it is given."""
+STATEMENTS = [
+    "USE DATABASE shop",
+    "USE STORE k",
+    "CREATE DATABASE IF NOT EXISTS other",
+    "CREATE SCHEMA IF NOT EXISTS other.more",
+    "DESCRIBE SCHEMA other.more",
+    "LIST SCHEMAS",
+    "DROP SCHEMA other.more",
+    "DESCRIBE DATABASE other",
+    "LIST DATABASES",
+    "DROP DATABASE other",
+    "LIST STORES",
+    "DESCRIBE STORE k",
+    "DROP STORE unused",
+    "LIST ENTITIES IN a.b",
+    "LIST RELATIONS",
+    "DESCRIBE RELATION orders",
+    "DESCRIBE RELATION COLUMNS orders",
+    "CREATE MATERIALIZED VIEW best AS SELECT n FROM orders QUERY WITH ('query.name' = best)",
+    "INSERT INTO orders SELECT n FROM lab.tests.orders",
+    "SELECT n FROM best",
+    "LIST QUERIES",
+    "DESCRIBE QUERY best",
+    "DESCRIBE QUERY HISTORY best",
+    "DESCRIBE QUERY EVENTS best",
+    "DESCRIBE QUERY METRICS best",
+    "DESCRIBE QUERY STATE best",
+    "RESTART QUERY best",
+    "TERMINATE QUERY best",
+    "EXPLAIN SELECT n FROM orders",
+    "DESCRIBE SELECT n FROM orders",
+    'DROP RELATION "Best"',
+    "LIST COMPUTE_POOLS",
+    "DESCRIBE COMPUTE_POOL default_pool",
+    "LIST ORGANIZATIONS",
+    "LIST ROLES",
+    "LIST DESCRIPTOR_SOURCES",
+    "LIST FUNCTIONS",
+    "LIST FUNCTION_SOURCES",
+    "LIST SCHEMA_REGISTRIES",
+    "LIST SECRETS",
+    "LIST STORES WHERE name = 'k'",
+]
 
 
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[StatementService]:
-    """The real service over an empty catalog. Its engine is not started: what is asked here needs no driver."""
-    catalog = Catalog.open(tmp_path)
-    catalog.create_database("shop", "sysadmin")
-    settings = Settings(data_dir=tmp_path)
-    engine = Engine(catalog, settings)
-    yield StatementService(Services(catalog, engine, settings))
-    engine.views.close()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "LIST COMPUTE_POOLS",
-        "LIST DATABASES",
-        "LIST ORGANIZATIONS",
-        "LIST QUERIES",
-        "LIST RELATIONS",
-        "LIST ROLES",
-        "LIST SCHEMAS",
-        "LIST STORES",
-        "EXPLAIN SELECT 1",
-        "DESCRIBE SELECT 1",
-    ],
-)
-async def test_the_page_names_every_column(service: StatementService, text: str) -> None:
-    (statement,) = parse(text)
-    context = SessionContext("", database="shop")
-    outcome = (await service.execute(text, principal=ADMINISTRATOR, context=context)).outcome
-    assert isinstance(outcome, ResultSet)
-    section = _section(type(statement).__name__)
-    assert [column.name for column in outcome.columns if f"`{column.name}`" not in section] == []
-
-
-async def test_the_page_names_the_columns_of_the_ddl_row(service: StatementService) -> None:
-    executed = await service.execute(
-        "CREATE DATABASE other", principal=ADMINISTRATOR, context=SessionContext("")
-    )
-    assert isinstance(executed.outcome, ResultSet)
-    named = re.search(r"\*\*The DDL row\.\*\*(.*?)\n\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert named
-    assert re.findall(r"`(\w+)`", named[1])[:5] == [column.name for column in executed.outcome.columns]
-
-
-def _section(statement: str) -> str:
-    found = re.search(
-        rf"<!-- {statement} -->\n(.*?)(?=^##|\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
-    assert found, f"docs/reference/statements.md has no section {statement}"
-    return found[1]
+async def test_the_page_names_every_column_of_every_answer(tmp_path: Path) -> None:
+    answered: dict[str, set[str]] = {}
+    async with open_session(tmp_path) as session:
+        for text in STATEMENTS:
+            (statement,) = parse(text)
+            kind = type(statement).__name__
+            columns = [column.name for column in (await session.run(text)).columns]
+            answered.setdefault(kind, set()).update(columns)
+            if kind not in OTHERS_COLUMNS:
+                assert_documented(kind, columns)
+    assert answered["FilteredList"] == answered["ListStores"]
+    for kind in answered.keys() - OTHERS_COLUMNS:
+        assert set(documented(kind)) <= answered[kind], f"the page promises columns that {kind} does not have"
+    assert kinds() == {*answered, *WITH_A_BROKER}

@@ -90,8 +90,10 @@ class ScriptedStatements:
         self.texts.append(text)
         self.contexts.append(context)
         outcome = await self.steps[text]() if text in self.steps else ResultSet()
-        after = replace(context, organization_id=ORGANIZATION, role=context.role or principal.default_role)
-        return ScriptedExecuted((str(uuid.uuid4()),), outcome, after)
+        return ScriptedExecuted((str(uuid.uuid4()),), outcome, self.settled(context, principal))
+
+    def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
+        return replace(context, organization_id=ORGANIZATION, role=context.role or principal.default_role)
 
 
 @asynccontextmanager

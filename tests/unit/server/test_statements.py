@@ -139,7 +139,7 @@ async def test_a_sql_error_is_a_200_with_its_sqlstate_place_and_hint(
         "encoding": "json",
         "columns": [],
         "partitionInfo": [],
-        "context": {"databaseName": "d"},
+        "context": {"organizationID": ORGANIZATION, "roleName": "sysadmin", "databaseName": "d"},
     }
     assert body["data"] == []
 

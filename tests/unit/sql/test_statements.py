@@ -8,6 +8,7 @@ from headrace.core.names import Identifier, QualifiedName
 from headrace.core.types import VARCHAR, Array, Struct, parse_type
 from headrace.sql import parse
 from headrace.sql.ast import Statement
+from headrace.sql.listing import FilteredList
 from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
 from headrace.sql.statements.entity import (
@@ -18,6 +19,7 @@ from headrace.sql.statements.entity import (
     ListEntities,
     PrintEntity,
 )
+from headrace.sql.statements.listing import ListNothing
 from headrace.sql.statements.organization import ListOrganizations
 from headrace.sql.statements.query import (
     DescribeQuery,
@@ -99,6 +101,12 @@ STATEMENTS = [
     ("SELECT 1 AS one", SelectStatement),
     ("WITH x AS (SELECT 1 AS a) SELECT a FROM x", SelectStatement),
     ("LIST QUERIES", ListQueries),
+    ("LIST SCHEMA_REGISTRIES", ListNothing),
+    ("LIST STORES WHERE type = 'x'", FilteredList),
+    (
+        "SHOW STREAMS IN SCHEMA d.s WHERE \"Name\" NOT LIKE '%''s' AND is_default != TRUE AND n = 4",
+        FilteredList,
+    ),
     (f"DESCRIBE QUERY {QUERY_ID}", DescribeQuery),
     (f"DESCRIBE QUERY HISTORY {QUERY_ID}", DescribeQuery),
     ("DESCRIBE QUERY METRICS my_query", DescribeQuery),

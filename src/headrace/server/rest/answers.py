@@ -33,7 +33,7 @@ class Streaming:
 
 @dataclass(frozen=True)
 class Failed:
-    """A SQL error. `context` is the request's."""
+    """A SQL error. `context` is that before the request: a text that fails changes no names, whatever it got done."""
 
     sqlstate: str
     message: str

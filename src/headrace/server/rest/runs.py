@@ -129,12 +129,14 @@ class StatementRuns:
             # The user's mistakes are in the session's line of the log; our own leave their trace.
             if error.domain is ErrorDomain.INTERNAL:
                 log.exception("statement_failed", sqlstate=error.state.value)
-            return Failed(error.state.value, error.text(), context)
+            return Failed(error.state.value, error.text(), self._statements.settled(context, principal))
         except Exception:
             error_id = str(uuid.uuid4())
             log.exception("statement_broke", error_id=error_id)
             message = f"an error inside the server; its log has the details under {error_id}"
-            return Failed(SqlState.INTERNAL_ERROR.value, message, context)
+            return Failed(
+                SqlState.INTERNAL_ERROR.value, message, self._statements.settled(context, principal)
+            )
         outcome = executed.outcome
         if isinstance(outcome, ResultSet):
             return Succeeded(outcome, executed.context, executed.statement_ids)

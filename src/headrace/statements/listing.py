@@ -1,0 +1,90 @@
+"""LIST … WHERE, over the result of any listing; and the lists of kinds of objects that cannot be made yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headrace.core.errors import InternalError, UserError
+from headrace.core.names import Identifier
+from headrace.core.resultset import Cell, ResultColumn, ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.sql.listing import Condition, FilteredList
+from headrace.sql.statements.listing import ListNothing
+from headrace.statements.base import HANDLERS, Execution, Outcome, handles
+
+_TITLES = {
+    "DESCRIPTOR_SOURCES": ("Name", "Type", "Url", "Tags"),
+    "FUNCTIONS": ("Name", "Signature", "Type", "SourceName", "ClassName", "EgressAllowURIs", "Properties"),
+    "FUNCTION_SOURCES": ("Name", "State", "Language", "Description", "Url"),
+    "SCHEMA_REGISTRIES": ("Name", "Type", "State", "Url"),
+    "SECRETS": ("Name", "Type", "Description", "State"),
+}
+
+
+@handles(FilteredList, requires=None)
+async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
+    """The rows that fulfil every condition. One on the database widens a list of the session's database to all of them."""
+    names = [_folded(condition.column.name) for condition in statement.conditions]
+    everywhere = any(_names(name, "Database") for name in names)
+    listing = statement.listing
+    outcome = await HANDLERS[type(listing)](listing, replace(run, everywhere=everywhere))
+    rows = outcome.result
+    if not isinstance(rows, ResultSet):
+        raise InternalError(f"{type(listing).__name__} has no bounded result")
+    tests = [(_index(item.column, rows.columns), _pattern(item), item) for item in statement.conditions]
+    kept = tuple(
+        row for row in rows.rows if all(_holds(row[index], pattern, item) for index, pattern, item in tests)
+    )
+    return Outcome(replace(rows, rows=kept))
+
+
+@handles(ListNothing, requires=None)
+async def list_nothing(statement: ListNothing, _run: Execution) -> Outcome:
+    """The columns that clients look for, and no rows."""
+    titles = (*_TITLES[statement.kind], "Owner")
+    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
+    return Outcome(result(columns, []))
+
+
+def _index(name: Identifier, columns: Sequence[ResultColumn]) -> int:
+    folded = _folded(name.name)
+    found = next((index for index, column in enumerate(columns) if _names(folded, column.name)), None)
+    if found is None:
+        raise UserError(
+            SqlState.UNDEFINED_COLUMN,
+            f"this list has no column {name}",
+            hint=f"Its columns are {', '.join(column.name for column in columns)}.",
+            span=name.span,
+        )
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _names(folded: str, column: str) -> bool:
+    """Clients write `created_at` for CreatedAt, and `database_name` for Database."""
+    return folded in (column.lower(), f"{column.lower()}name")
+
+
+def _pattern(condition: Condition) -> re.Pattern[str]:
+    if not condition.operator.endswith("LIKE"):
+        return re.compile(re.escape(condition.value), re.IGNORECASE)
+    first, *others = [
+        "".join("." if char == "_" else re.escape(char) for char in part)
+        for part in condition.value.split("%")
+    ]
+    if others:
+        # Each part where it is found first, for good: a pattern of many % would take for ever to try all places.
+        first += "".join(f"(?>.*?{part})" for part in others[:-1]) + f".*{others[-1]}"
+    return re.compile(first, re.IGNORECASE | re.DOTALL)
+
+
+def _holds(cell: Cell, pattern: re.Pattern[str], condition: Condition) -> bool:
+    if cell is None:
+        return False
+    return (pattern.fullmatch(cell) is not None) == (condition.operator in ("=", "LIKE"))

@@ -1,0 +1,37 @@
+"""What docs/reference/statements.md says of answers that need a broker; the others are in tests/unit/docs."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.client import Client
+from headrace.core.context import SessionContext
+from tests.harness.kafka import KafkaClient
+from tests.harness.process import HeadraceProcess
+from tests.harness.reference_page import assert_documented
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+WITH_A_BROKER = {
+    "CreateStore": "CREATE STORE k_{seed} WITH ('type' = KAFKA, 'uris' = '{bootstrap}', 'tls.disabled' = TRUE)",
+    "CreateEntity": "CREATE ENTITY e_{seed} WITH ('topic.partitions' = 1)",
+    "DescribeEntity": "DESCRIBE ENTITY e_{seed}",
+    "InsertIntoEntity": "INSERT INTO ENTITY e_{seed} VALUE('{{}}')",
+    "PrintEntity": "PRINT ENTITY e_{seed}",
+    "CreateRelation": "CREATE STREAM s (n BIGINT) WITH ('topic' = 'e_{seed}', 'value.format' = JSON)",
+    "CreateRelationAs": "CREATE STREAM t WITH ('topic' = 't_{seed}') AS SELECT n FROM s",
+    "DropEntity": "DROP ENTITY f_{seed}",
+}
+
+
+async def test_the_page_names_every_column_of_every_answer(
+    headrace_server: HeadraceProcess, kafka: KafkaClient, seed: str
+) -> None:
+    kafka.create(f"f_{seed}")
+    async with Client(headrace_server.url, headrace_server.token, context=SessionContext("")) as client:
+        await client.execute(f"CREATE DATABASE d_{seed}; USE DATABASE d_{seed};")
+        for kind, text in WITH_A_BROKER.items():
+            answer = await client.execute(text.format(seed=seed, bootstrap=kafka.bootstrap))
+            assert_documented(kind, [column.name for column in answer.columns])
+        [query] = (await client.execute(f"LIST QUERIES WHERE query LIKE '%t_{seed}%'")).rows
+        await client.execute(f"TERMINATE QUERY {query[0]}")

@@ -1,0 +1,43 @@
+"""What docs/reference/statements.md says of each statement's answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/statements.md"
+DDL_ROW = ["Type", "Name", "Command", "Summary", "Path"]
+_COLUMN = re.compile(r"`((?!\w*_)[A-Z]\w+)`")
+
+
+def kinds() -> set[str]:
+    """The statement classes that have a section."""
+    return set(re.findall(r"<!-- (\w+) -->\n", PAGE.read_text(encoding="utf-8")))
+
+
+def section(kind: str) -> str:
+    """The text under a statement's heading."""
+    found = re.search(
+        rf"<!-- {kind} -->\n(.*?)(?=^##|\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert found, f"docs/reference/statements.md has no section {kind}"
+    return found[1]
+
+
+def documented(kind: str) -> list[str]:
+    """The columns that a section names as answers, in order: its own, those of the DDL row, or of the list that it is a row of."""
+    answers = "".join(re.findall(r"\*[Aa]nswers\*(.*?)(?=\*[A-Z]\w+\*|```|\Z)", section(kind), re.DOTALL))
+    if "DDL row" in answers:
+        return DDL_ROW
+    other = re.search(r"one row of (?:the list|LIST (\w+))", answers)
+    if other:
+        return documented("List" + kind.removeprefix("Describe") + "s")
+    return _COLUMN.findall(answers) or re.findall(r"`(\w+)`", answers)
+
+
+def assert_documented(kind: str, columns: Sequence[str]) -> None:
+    """Fails unless the page names exactly these columns, next to each other and in this order."""
+    named = documented(kind)
+    places = [start for start in range(len(named)) if named[start : start + len(columns)] == [*columns]]
+    assert places, f"{kind} answers {', '.join(columns)}; the page says {', '.join(named)}"

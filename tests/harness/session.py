@@ -1,0 +1,80 @@
+"""The real service over a catalog with a few objects; its engine is not started: what is asked here needs no driver."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import Principal, Relation, RelationKind, Store
+from headrace.core.context import SessionContext
+from headrace.core.names import RelationName
+from headrace.core.resultset import ResultSet
+from headrace.core.schema import Column, Schema
+from headrace.core.settings import Settings
+from headrace.core.types import BIGINT
+from headrace.engine.engine import Engine
+from headrace.session import StatementService
+from headrace.statements.base import Services
+
+ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+class Session:
+    """Runs statements and keeps the context as Go's client does: each answer's replaces it."""
+
+    def __init__(self, catalog: Catalog, service: StatementService) -> None:
+        self.catalog = catalog
+        self.service = service
+        self.context = SessionContext("")
+
+    async def run(self, text: str) -> ResultSet:
+        executed = await self.service.execute(text, principal=ADMINISTRATOR, context=self.context)
+        self.context = executed.context
+        assert isinstance(executed.outcome, ResultSet)
+        return executed.outcome
+
+    async def rows(self, text: str, *titles: str) -> list[tuple[str | None, ...]]:
+        """The rows, or those columns of theirs."""
+        found = await self.run(text)
+        places = [[column.name for column in found.columns].index(title) for title in titles]
+        return [tuple(row[place] for place in places) if titles else row for row in found.rows]
+
+
+@asynccontextmanager
+async def open_session(folder: Path) -> AsyncIterator[Session]:
+    """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused."""
+    catalog = Catalog.open(folder)
+    for store in ("k", "unused"):
+        catalog.create_store(Store(store, "Kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
+    catalog.create_database("shop", "sysadmin")
+    catalog.create_database("lab", "sysadmin")
+    catalog.create_schema("lab", "tests", "sysadmin")
+    for name, kind in (
+        (RelationName("shop", "public", "orders"), RelationKind.STREAM),
+        (RelationName("shop", "public", "Best"), RelationKind.MATERIALIZED_VIEW),
+        (RelationName("lab", "tests", "orders"), RelationKind.STREAM),
+    ):
+        stored = kind is RelationKind.STREAM
+        catalog.create_relation(
+            Relation(
+                name=name,
+                kind=kind,
+                schema=Schema((Column("n", BIGINT),)),
+                owner="sysadmin",
+                created_at=NOW,
+                updated_at=NOW,
+                store="k" if stored else None,
+                entity=f"{name.database}_{name.name}" if stored else None,
+                id=str(uuid.uuid4()),
+            )
+        )
+    settings = Settings(data_dir=folder)
+    engine = Engine(catalog, settings)
+    yield Session(catalog, StatementService(Services(catalog, engine, settings)))
+    await engine.stop()
+    catalog.close()

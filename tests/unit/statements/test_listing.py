@@ -1,0 +1,134 @@
+"""LIST: of what, with nothing selected, and WHERE."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.sql import parse
+from headrace.sql.grammar import GRAMMAR
+from headrace.statements.base import REQUIRED
+from tests.harness.session import Session
+
+ALL = [("orders", "lab"), ("Best", "shop"), ("orders", "shop")]
+
+
+async def test_with_nothing_selected_a_list_is_of_all_databases(session: Session) -> None:
+    assert await session.rows("LIST RELATIONS", "Name", "Database") == ALL
+    assert await session.rows("LIST STREAMS", "Name", "Database") == [ALL[0], ALL[2]]
+    assert await session.rows("LIST CHANGELOGS") == []
+    schemas = await session.rows("LIST SCHEMAS", "Name", "Database")
+    assert schemas == [("public", "lab"), ("tests", "lab"), ("public", "shop")]
+    entities = await session.run("LIST ENTITIES")
+    assert [column.name for column in entities.columns] == ["Name", "IsLeaf"]
+    assert entities.rows == ()
+    assert "USE STORE" in (entities.message or "")
+
+
+async def test_with_a_database_selected_a_list_is_of_that(session: Session) -> None:
+    await session.run("USE DATABASE lab")
+    assert await session.rows("LIST RELATIONS", "Name", "Database") == [("orders", "lab")]
+    assert await session.rows("LIST SCHEMAS", "Name", "IsDefault") == [("public", "true"), ("tests", "false")]
+    assert await session.rows("LIST RELATIONS IN SCHEMA shop.public", "Name") == [("Best",), ("orders",)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("name = 'orders'", [ALL[0], ALL[2]]),
+        ("NAME = 'ORDERS' AND database_name = 'shop'", [ALL[2]]),
+        ("database_name = 'lab' AND schema_name = 'tests'", [ALL[0]]),
+        ("type = 'materialized_view'", [ALL[1]]),
+        ("Type <> 'stream'", [ALL[1]]),
+        ("type != 'stream' AND name LIKE 'b%'", [ALL[1]]),
+        ("name NOT LIKE '%o_ders'", [ALL[1]]),
+        ("name LIKE '%r%d_r%%'", [ALL[0], ALL[2]]),
+        ("name LIKE '%'", ALL),
+        ("name LIKE 'orders'", [ALL[0], ALL[2]]),
+        ("name LIKE 'order'", []),
+        ("name LIKE '%order'", []),
+        ("name LIKE '%ordersorders%'", []),
+        ("name = 'o%'", []),
+        ("name LIKE 'o.*'", []),
+        ("\"created_at\" LIKE '2026-01-01%'", ALL),
+        ("CreatedAt LIKE '2026%' AND updatedat LIKE '2027%'", []),
+    ],
+)
+async def test_where_keeps_the_rows_that_fulfil_all_conditions(
+    session: Session, condition: str, expected: list[tuple[str, str]]
+) -> None:
+    assert await session.rows(f"LIST RELATIONS WHERE {condition}", "Name", "Database") == expected
+
+
+async def test_a_pattern_of_many_wildcards_is_no_work(session: Session) -> None:
+    name = "a" * 255
+    await session.run(f"CREATE DATABASE {name}")
+    assert await session.rows(f"LIST DATABASES WHERE name LIKE '{'%a' * 100}%b'") == []
+    assert await session.rows(f"LIST DATABASES WHERE name LIKE '{'%a' * 100}'", "Name") == [(name,)]
+
+
+async def test_a_condition_on_the_database_looks_beyond_the_selected_one(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    assert await session.rows("LIST STREAMS WHERE name = 'orders'", "Database") == [("shop",)]
+    assert await session.rows("LIST STREAMS WHERE database_name = 'lab'", "Database") == [("lab",)]
+    everywhere = "LIST SCHEMAS WHERE database LIKE '%' AND is_default = TRUE"
+    assert await session.rows(everywhere, "Name", "Database") == [("public", "shop")]
+
+
+async def test_where_filters_every_list(session: Session) -> None:
+    await session.run("USE STORE k")
+    assert await session.rows("LIST STORES WHERE type = 'KAFKA'", "Name") == [("k",), ("unused",)]
+    assert await session.rows("LIST STORES WHERE is_default = TRUE", "Name") == [("k",)]
+    assert await session.rows("LIST DATABASES WHERE name = 'shop'", "Name") == [("shop",)]
+    assert await session.rows("LIST COMPUTE_POOLS WHERE timeout = 0", "Name") == [("default_pool",)]
+    # NULL is neither like nor unlike anything.
+    assert await session.rows("LIST STORES WHERE message <> 'x'") == []
+    assert await session.rows("LIST SECRETS WHERE name = 'x'") == []
+
+
+async def test_a_column_that_the_list_has_not_is_named_with_those_that_it_has(session: Session) -> None:
+    with pytest.raises(UserError) as refused:
+        await session.run("LIST DATABASES WHERE size = 1")
+    assert refused.value.state is SqlState.UNDEFINED_COLUMN
+    assert refused.value.message == "this list has no column size"
+    assert refused.value.hint == "Its columns are Name, IsDefault, Owner, CreatedAt."
+    assert refused.value.span is not None
+    assert refused.value.span.start == 21
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("LIST STORES WHERE", "expected the name of a column of the list, found the end of the statement"),
+        ("LIST STORES WHERE name", "expected =, <>, LIKE or NOT LIKE, found the end of the statement"),
+        ("LIST STORES WHERE name > 'a'", "expected =, <>, LIKE or NOT LIKE, found '>'"),
+        ("LIST STORES WHERE name = x", "expected a value: 'text', a number, TRUE or FALSE, found 'x'"),
+        (
+            "LIST STORES WHERE name = 'a' OR name = 'b'",
+            "expected AND or the end of the statement, found 'OR'",
+        ),
+    ],
+)
+def test_what_where_does_not_take_is_a_syntax_error(text: str, message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse(text)
+    assert refused.value.message == message
+
+
+def test_lists_need_no_privilege_so_that_where_has_none_to_check() -> None:
+    lists = {function.__annotations__["return"] for words, function in GRAMMAR.items() if words[0] == "LIST"}
+    assert {kind.__name__: REQUIRED[kind] for kind in REQUIRED if kind.__name__ in lists} == dict.fromkeys(
+        lists
+    )
+
+
+async def test_describe_and_create_name_a_relation_as_lists_do(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    facts = dict(await session.rows('DESCRIBE RELATION "Best"'))
+    assert (facts["Name"], facts["Database"], facts["Schema"]) == ("Best", "shop", "public")
+    assert facts["Type"] == "materialized_view"
+    created = await session.rows("CREATE MATERIALIZED VIEW v AS SELECT n FROM orders", "Type", "Name")
+    assert created[0] == ("materialized_view", "v")
+    assert await session.rows("LIST RELATIONS WHERE name = 'v'", "Type") == [("materialized_view",)]
+    assert await session.rows('DROP MATERIALIZED VIEW "Best"', "Type") == [("materialized_view",)]
