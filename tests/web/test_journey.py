@@ -1,7 +1,7 @@
 """One journey through the web page, in a real Chromium against a real server and a real broker.
 
-Sign in, create a stream, watch rows arrive while they are produced, stop, read an error at its place, sign
-out. Screenshots of each step are left in pytest's temporary folder.
+Sign in, create a stream, watch rows arrive while they are produced, stop, read an error at its place, run from the explorer,
+reload, lose the database, sign out. Screenshots of each step are left in pytest's temporary folder.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_playwright
 
+from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
 from tests.harness.process import HeadraceProcess
 from tests.harness.patience import PATIENCE_S
@@ -94,11 +95,12 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
         USE DATABASE web_{seed};
         CREATE STORE {store} WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}',
           'kafka.sasl.hash_function' = NONE, 'tls.disabled' = TRUE);
+        USE STORE {store};
         CREATE STREAM {stream} (viewtime BIGINT, userid VARCHAR) WITH (
           'store' = '{store}', 'topic' = '{entity}', 'value.format' = 'JSON');
     """
     run(page, create, keys="Control+Shift+Enter")
-    expect(page.get_by_role("tab")).to_have_count(4, timeout=PATIENCE_MS)
+    expect(page.get_by_role("tab")).to_have_count(5, timeout=PATIENCE_MS)
     expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
     expect(page.get_by_test_id("context-database")).to_contain_text(f"web_{seed}")
     explorer = page.get_by_role("complementary", name="Explorer")
@@ -125,18 +127,60 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
     assert rows_received(page) == stopped_at, "rows arrived after the query was stopped"
     snap("5-stopped")
 
+    read_an_error_at_its_place(page, stream)
+    snap("6-error")
+    run_from_the_explorer(page, stream)
+    reload_in_a_narrow_window(page, database=f"web_{seed}", store=store)
+    snap("7-narrow")
+    door = RestDoor(headrace_server)
+    door.execute(f"DROP STREAM web_{seed}.public.{stream}; DROP DATABASE web_{seed};")
+    door.close()
+    lose_the_database(page, database=f"web_{seed}", store=store)
+
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API token")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0, "signing out must leave nothing behind"
+    snap("8-signed-out")
+
+
+def read_an_error_at_its_place(page: Page, stream: str) -> None:
+    """SQLSTATE, line and column, and the word underlined."""
     run(page, f"SELECT userid,\n  no_such_column\nFROM {stream};")
     expect(run_state(page)).to_have_attribute("data-state", "failed", timeout=PATIENCE_MS)
     alert = page.get_by_role("region", name="Results").get_by_role("alert")
     expect(alert).to_contain_text(re.compile(r"SQLSTATE [0-9A-Z]{5}"))
     expect(alert).to_contain_text("line 2, column 3")
     expect(page.locator(".cm-lintRange-error")).to_have_text("no_such_column")
-    snap("6-error")
 
-    page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_label("API token")).to_be_visible()
-    assert page.evaluate("sessionStorage.length") == 0, "signing out must leave nothing behind"
-    snap("7-signed-out")
+
+def run_from_the_explorer(page: Page, stream: str) -> None:
+    """What runs from there leaves the editor alone."""
+    text = page.locator(".cm-content").inner_text()
+    page.get_by_role("button", name=f"Run SELECT * FROM {stream}").click()
+    expect(run_state(page)).to_have_attribute("data-state", "streaming", timeout=PATIENCE_MS)
+    assert page.locator(".cm-content").inner_text() == text
+
+
+def reload_in_a_narrow_window(page: Page, *, database: str, store: str) -> None:
+    """The context is what it was, and can be read."""
+    page.reload()
+    expect(page.get_by_test_id("context-database")).to_contain_text(database)
+    expect(page.get_by_test_id("context-store")).to_contain_text(store)
+    page.set_viewport_size({"width": 480, "height": 800})
+    for field in ("role", "database", "schema", "store"):
+        value = page.get_by_test_id(f"context-{field}").locator(".chip-value")
+        assert value.evaluate("it => it.scrollWidth <= it.clientWidth"), f"the {field} is cut"
+
+
+def lose_the_database(page: Page, *, database: str, store: str) -> None:
+    """Dropped elsewhere, it is unset here, at the next statement as after a reload; the page goes on."""
+    run(page, "LIST RELATIONS;")
+    expect(page.get_by_test_id("context-database")).not_to_contain_text(database)
+    page.reload()
+    run(page, "LIST STORES;")
+    expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
+    expect(page.get_by_test_id("context-database")).not_to_contain_text(database)
+    expect(page.get_by_test_id("context-store")).to_contain_text(store)
 
 
 def sign_in(page: Page, token: str) -> None:

@@ -1,8 +1,9 @@
 import { useCallback, useEffect, useState } from "react";
 import { failureOf } from "./api/failures";
 import { StatementClient } from "./api/statements";
+import { keptContext, restoredContext } from "./catalog/context";
 import { forgetSession, keepToken, storedToken } from "./features/session/session";
-import { PROBE, type SignedIn, SignIn } from "./features/session/sign-in";
+import { type SignedIn, SignIn } from "./features/session/sign-in";
 import { Shell } from "./shell";
 
 type Session =
@@ -30,19 +31,22 @@ export function App() {
   useEffect(() => {
     if (state.kind !== "checking") return;
     const client = new StatementClient(state.token);
-    const controller = new AbortController();
-    client
-      .run({ statement: PROBE, context: {}, signal: controller.signal })
-      .then((answer) => signIn({ client, token: state.token, context: answer.context ?? {} }))
+    let isOver = false;
+    restoredContext(client, keptContext())
+      .then((context) => {
+        if (!isOver) signIn({ client, token: state.token, context });
+      })
       .catch((error: unknown) => {
-        if (controller.signal.aborted) return;
+        if (isOver) return;
         const failure = failureOf(error);
         // A server that is away says nothing about the token: the page opens and waits for it.
         if (failure.kind === "away")
-          setState({ kind: "in", session: { client, token: state.token, context: {} } });
+          setState({ kind: "in", session: { client, token: state.token, context: keptContext() } });
         else signOut(failure.kind === "denied" ? "The session has ended. Sign in again." : failure.message);
       });
-    return () => controller.abort();
+    return () => {
+      isOver = true;
+    };
   }, [state, signIn, signOut]);
 
   switch (state.kind) {

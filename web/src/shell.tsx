@@ -1,6 +1,8 @@
 import type { SQLNamespace } from "@codemirror/lang-sql";
-import { type CSSProperties, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { StatementClient } from "./api/statements";
 import type { StatementContext } from "./api/wire";
+import { isAboutContext, keepContext, restoredContext } from "./catalog/context";
 import { ContextBar } from "./features/context/context-bar";
 import { Explorer } from "./features/explorer/explorer";
 import type { SignedIn } from "./features/session/sign-in";
@@ -24,27 +26,44 @@ export function Shell({ session, onSignOut }: ShellProps) {
   const contextNow = useRef(context);
   const [version, setVersion] = useState(0);
   const [names, setNames] = useState<Names>({});
-  const [sideWidth, setSideWidth] = useState(270);
+  const [sideWidth, setSideWidth] = useState(300);
   const editor = useRef<SqlEditor | null>(null);
+  const runApart = useRef<(statement: string) => void>(() => {});
   const refresh = useCallback(() => setVersion((before) => before + 1), []);
-  const { isAway, reportAway } = useReachability(refresh);
 
   const onContext = useCallback((next: StatementContext) => {
     contextNow.current = next;
+    keepContext(next);
     setContext(next);
   }, []);
+  const validate = useValidation(client, contextNow, onContext);
+  const { isAway, reportAway } = useReachability(
+    useCallback(() => {
+      validate();
+      refresh();
+    }, [validate, refresh]),
+  );
+  useEffect(() => keepContext(contextNow.current), []);
   useEffect(
     () =>
-      client.watchConnection((failure) => {
+      client.watchFailures((failure) => {
         if (failure.kind === "away") reportAway();
         if (failure.kind === "denied") onSignOut("The server no longer accepts this token. Sign in again.");
+        if (failure.kind === "sql" && isAboutContext(failure.sqlState)) validate();
       }),
-    [client, reportAway, onSignOut],
+    [client, reportAway, onSignOut, validate],
   );
+  useEffect(() => {
+    // What was made elsewhere in the meantime is there when somebody comes back to the page.
+    const onVisible = () => document.visibilityState === "visible" && refresh();
+    document.addEventListener("visibilitychange", onVisible);
+    return () => document.removeEventListener("visibilitychange", onVisible);
+  }, [refresh]);
   const onNames = useCallback((database: string, schema: string, relations: readonly string[]) => {
     setNames((before) => ({ ...before, [database]: { ...before[database], [schema]: relations } }));
   }, []);
   const onInsert = useCallback((statement: string) => editor.current?.insertStatement(statement), []);
+  const onRun = useCallback((statement: string) => runApart.current(statement), []);
   const environment = useMemo(
     () => ({
       client,
@@ -64,8 +83,8 @@ export function Shell({ session, onSignOut }: ShellProps) {
         <h1>
           <Mark /> Headrace
         </h1>
-        <ContextBar context={context} onChange={onInsert} />
-        <button type="button" className="ghost" onClick={() => onSignOut(null)}>
+        <ContextBar client={client} context={context} onContext={onContext} />
+        <button type="button" className="ghost sign-out" onClick={() => onSignOut(null)}>
           <Icon name="sign-out" /> Sign out
         </button>
       </header>
@@ -80,14 +99,43 @@ export function Shell({ session, onSignOut }: ShellProps) {
         context={context}
         version={version}
         onRefresh={refresh}
+        onRun={onRun}
         onInsert={onInsert}
         onNames={onNames}
         width={sideWidth}
         onWidth={setSideWidth}
       />
-      <Workspace environment={environment} editor={editor} names={completion} />
+      <Workspace environment={environment} editor={editor} runApart={runApart} names={completion} />
     </div>
   );
+}
+
+/** A function that drops the names of the context that are there no longer; while it works, further calls do nothing. */
+function useValidation(
+  client: StatementClient,
+  contextNow: RefObject<StatementContext>,
+  onContext: (context: StatementContext) => void,
+): () => void {
+  const isWorking = useRef(false);
+  return useCallback(() => {
+    if (isWorking.current) return;
+    isWorking.current = true;
+    const before = contextNow.current;
+    restoredContext(client, before)
+      .then((found) => {
+        if (contextNow.current === before && !isSame(found, before)) onContext(found);
+      })
+      // Whoever watches the client has been told.
+      .catch(() => {})
+      .finally(() => {
+        isWorking.current = false;
+      });
+  }, [client, contextNow, onContext]);
+}
+
+function isSame(one: StatementContext, other: StatementContext): boolean {
+  const names = new Set([...Object.keys(one), ...Object.keys(other)]) as Set<keyof StatementContext>;
+  return [...names].every((name) => one[name] === other[name]);
 }
 
 /** Relations of the current schema complete by their bare names, all others by their paths. */

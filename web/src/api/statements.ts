@@ -1,6 +1,14 @@
 /** The control plane: submit a statement, poll it, gather its partitions. */
 
-import { away, broken, type ConnectionFailure, denied, RequestFailed, readSqlFailure } from "./failures";
+import {
+  away,
+  broken,
+  type ConnectionFailure,
+  denied,
+  type Failure,
+  RequestFailed,
+  readSqlFailure,
+} from "./failures";
 import {
   asObject,
   type Column,
@@ -47,15 +55,15 @@ export interface StatementRequest {
 export class StatementClient {
   readonly #base: URL;
   readonly #token: string;
-  readonly #watchers = new Set<(failure: ConnectionFailure) => void>();
+  readonly #watchers = new Set<(failure: Failure) => void>();
 
   constructor(token: string, base: URL = apiBase()) {
     this.#token = token;
     this.#base = base;
   }
 
-  /** Tells of a refused token or an absent server, whichever request found out. Returns how to stop that. */
-  watchConnection(watcher: (failure: ConnectionFailure) => void): () => void {
+  /** Tells of every failure, whichever request found out. Returns how to stop that. */
+  watchFailures(watcher: (failure: Failure) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
   }
@@ -71,7 +79,7 @@ export class StatementClient {
       answer = await this.#ask(partitionPath(answer.statementId, 0), {}, signal);
     }
     if (answer.sqlState !== SUCCESS) {
-      throw new RequestFailed(readSqlFailure(answer.sqlState, answer.message));
+      throw this.#reported(readSqlFailure(answer.sqlState, answer.message));
     }
     return answer.dataplane === null ? this.#gather(answer, signal) : offerOf(answer, answer.dataplane);
   }
@@ -121,7 +129,7 @@ export class StatementClient {
     }
   }
 
-  #reported(failure: ConnectionFailure): RequestFailed {
+  #reported(failure: Failure): RequestFailed {
     for (const watcher of this.#watchers) watcher(failure);
     return new RequestFailed(failure);
   }

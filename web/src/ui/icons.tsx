@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 const DRAWINGS = {
   play: <path d="M4.5 2.8v10.4l8.5-5.2z" fill="currentColor" stroke="none" />,
   stop: <rect x="3.5" y="3.5" width="9" height="9" rx="1.5" fill="currentColor" stroke="none" />,
+  write: <path d="M9.5 3.5 12.5 6.5 6 13H3v-3zM8 14h5.5" />,
   pause: <path d="M5.5 3.5v9M10.5 3.5v9" />,
   refresh: <path d="M13 8a5 5 0 1 1-1.6-3.7M13 2.5v2.8h-2.8" />,
   chevron: <path d="M6 3.5 10.5 8 6 12.5" />,

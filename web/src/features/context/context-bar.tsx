@@ -1,42 +1,54 @@
+import { useState } from "react";
+import type { StatementClient } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
+import type { ContextField } from "../../catalog/context";
+import { ContextDialog } from "./context-dialog";
 
 const FIELDS = [
-  ["role", "Role", "USE ROLE"],
-  ["database", "Database", "USE DATABASE"],
-  ["schema", "Schema", "USE SCHEMA"],
-  ["store", "Store", "USE STORE"],
-  ["computePool", "Compute pool", "USE COMPUTE_POOL"],
-] as const;
+  ["role", "Role"],
+  ["database", "Database"],
+  ["schema", "Schema"],
+  ["store", "Store"],
+  ["computePool", "Compute pool"],
+] as const satisfies readonly (readonly [ContextField, string])[];
 
-/** Where statements run. A click starts the USE statement that changes it. */
-export function ContextBar({
-  context,
-  onChange,
-}: {
+interface ContextBarProps {
+  readonly client: StatementClient;
   readonly context: StatementContext;
-  readonly onChange: (statement: string) => void;
-}) {
+  readonly onContext: (context: StatementContext) => void;
+}
+
+/** Where statements run. A click lists what else there is to choose. */
+export function ContextBar({ client, context, onContext }: ContextBarProps) {
+  const [asked, setAsked] = useState<ContextField | null>(null);
+  const fields = FIELDS.filter(([field]) => field !== "computePool" || context[field] !== undefined);
   return (
     <nav className="context" aria-label="Context">
-      {FIELDS.map(([field, label, statement]) => {
+      {fields.map(([field, label]) => {
         const value = context[field];
-        if (field === "computePool" && value === undefined) return null;
         return (
           <button
             key={field}
             type="button"
             className="chip"
-            title={`Change it with ${statement} …;`}
+            title={`${label}: ${value ?? "none"}. Click to choose another`}
             data-testid={`context-${field}`}
-            onClick={() =>
-              onChange(`${statement} ${value === undefined ? "" : `"${value.replaceAll('"', '""')}"`};`)
-            }
+            onClick={() => setAsked(field)}
           >
             <span className="chip-label">{label}</span>
             <span className={value === undefined ? "chip-value unset" : "chip-value"}>{value ?? "none"}</span>
           </button>
         );
       })}
+      {asked === null ? null : (
+        <ContextDialog
+          client={client}
+          context={context}
+          field={asked}
+          onContext={onContext}
+          onClose={() => setAsked(null)}
+        />
+      )}
     </nav>
   );
 }

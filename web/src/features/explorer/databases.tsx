@@ -1,12 +1,13 @@
 import { useEffect, useMemo } from "react";
+import { Items } from "../../catalog/items";
+import { type RelationItem, readNames, readRelations } from "../../catalog/listing";
+import { useListing } from "../../catalog/use-listing";
 import { quoteIdentifier, quotePath } from "../../sql/identifiers";
 import { Icon } from "../../ui/icons";
 import { Branch } from "./branch";
 import type { ExplorerProps } from "./explorer";
-import { type RelationItem, readNames, readRelations } from "./listing";
 import { Relation } from "./relation";
-import { Items, Section } from "./section";
-import { useListing } from "./use-listing";
+import { Section } from "./section";
 
 export function Databases(props: ExplorerProps) {
   const { client, context, version } = props;

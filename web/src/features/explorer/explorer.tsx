@@ -11,7 +11,9 @@ export interface ExplorerProps {
   readonly context: StatementContext;
   readonly version: number;
   readonly onRefresh: () => void;
-  /** Puts a statement into the editor. */
+  /** Runs a statement by itself: its result shows below, the editor's text stays as it is. */
+  readonly onRun: (statement: string) => void;
+  /** Puts a statement behind the editor's text. */
   readonly onInsert: (statement: string) => void;
   /** The relations of a schema, for the editor's completion. */
   readonly onNames: (database: string, schema: string, relations: readonly string[]) => void;

@@ -1,15 +1,19 @@
 import { useState } from "react";
+import { Items } from "../../catalog/items";
+import { isEnded, type QueryItem, readQueries } from "../../catalog/listing";
+import { useListing } from "../../catalog/use-listing";
 import { terminateStatement } from "../../sql/identifiers";
 import { Icon } from "../../ui/icons";
+import { Branch } from "./branch";
 import type { ExplorerProps } from "./explorer";
-import { isEnded, type QueryItem, readQueries } from "./listing";
-import { Items, Section } from "./section";
+import { Row } from "./row";
+import { Section } from "./section";
 import { TerminateDialog } from "./terminate-dialog";
-import { useListing } from "./use-listing";
 
 const REFRESH_EVERY_MS = 5000;
 
-export function Queries({ client, context, version, onInsert, onRefresh }: ExplorerProps) {
+/** The queries that run or should; those that have ended are behind a line of their own, and counted there. */
+export function Queries({ client, context, version, onRun, onRefresh }: ExplorerProps) {
   const [asked, setAsked] = useState<QueryItem | null>(null);
   const listing = useListing<QueryItem>({
     client,
@@ -19,49 +23,37 @@ export function Queries({ client, context, version, onInsert, onRefresh }: Explo
     read: readQueries,
     refreshEveryMs: REFRESH_EVERY_MS,
   });
-  const running = listing.items?.filter((query) => !isEnded(query)).length ?? null;
+  const current = listing.items?.filter((query) => !isEnded(query)) ?? null;
+  const ended = listing.items?.filter(isEnded) ?? [];
+  const itemOf = (query: QueryItem) => <QueryEntry query={query} onRun={onRun} onTerminate={setAsked} />;
   return (
-    <Section title="Queries" count={running}>
+    <Section title="Queries" count={current?.length ?? null}>
       <Items
-        listing={listing}
+        listing={{ items: current, failure: listing.failure }}
         empty={
           <>
             Nothing runs. <code>CREATE STREAM … AS SELECT</code> starts a query that keeps running.
           </>
         }
         keyOf={(query) => query.id}
-        render={(query) => (
-          <div className={isEnded(query) ? "query ended" : "query"}>
-            <button
-              type="button"
-              className="item leaf"
-              title={query.message || query.sql || query.id}
-              onClick={() => onInsert(`DESCRIBE QUERY ${query.id};`)}
-            >
-              <span className={`dot query-${query.state}`} aria-hidden="true" />
-              <span className="item-name">{query.name}</span>
-              <span className="item-state">{stateText(query)}</span>
-            </button>
-            {query.state === "errored" && query.message !== "" ? (
-              <p className="query-message">{query.message}</p>
-            ) : null}
-            {isEnded(query) ? null : (
-              <button
-                type="button"
-                className="ghost item-action"
-                aria-label={`Terminate query ${query.name}`}
-                title="Terminate"
-                onClick={() => setAsked(query)}
-              >
-                <Icon name="stop" />
-              </button>
-            )}
-          </div>
-        )}
+        render={itemOf}
       />
+      {ended.length === 0 ? null : (
+        <Branch label="Ended" badge={<span className="count">{ended.length}</span>}>
+          {() => (
+            <ul className="list">
+              {ended.map((query) => (
+                <li key={query.id}>{itemOf(query)}</li>
+              ))}
+            </ul>
+          )}
+        </Branch>
+      )}
       {asked === null ? null : (
         <TerminateDialog
           query={asked}
+          client={client}
+          context={context}
           terminate={async () => {
             await client.run({ statement: terminateStatement(asked.id), context });
             onRefresh();
@@ -71,6 +63,54 @@ export function Queries({ client, context, version, onInsert, onRefresh }: Explo
       )}
     </Section>
   );
+}
+
+interface QueryEntryProps {
+  readonly query: QueryItem;
+  readonly onRun: (statement: string) => void;
+  readonly onTerminate: (query: QueryItem) => void;
+}
+
+/** A query: it opens to its SQL, and says by itself what is wrong with it. */
+function QueryEntry({ query, onRun, onTerminate }: QueryEntryProps) {
+  const [isOpen, setOpen] = useState(false);
+  const describe = {
+    icon: "play",
+    label: `Run DESCRIBE QUERY of ${query.name}`,
+    onClick: () => onRun(`DESCRIBE QUERY ${query.id};`),
+  } as const;
+  const terminate = {
+    icon: "stop",
+    label: `Terminate query ${query.name}`,
+    onClick: () => onTerminate(query),
+  } as const;
+  return (
+    <div className={isEnded(query) ? "query ended" : "query"}>
+      <Row actions={isEnded(query) ? [describe] : [describe, terminate]}>
+        <button
+          type="button"
+          className="item"
+          aria-expanded={isOpen}
+          title={`${query.name}, ${stateText(query)}`}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <span className={isOpen ? "chevron open" : "chevron"}>
+            <Icon name="chevron" />
+          </span>
+          <span className={`dot query-${query.state}`} aria-hidden="true" />
+          <span className="item-name">{query.name}</span>
+          <span className="item-state">{stateText(query)}</span>
+        </button>
+      </Row>
+      {query.message === "" ? null : <p className={messageClass(query, isOpen)}>{query.message}</p>}
+      {isOpen ? <pre className="query-sql">{query.sql || query.id}</pre> : null}
+    </div>
+  );
+}
+
+function messageClass(query: QueryItem, isOpen: boolean): string {
+  const tone = query.state === "errored" ? "query-message danger" : "query-message";
+  return isOpen ? `${tone} whole` : tone;
 }
 
 function stateText(query: QueryItem): string {

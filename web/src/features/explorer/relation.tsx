@@ -1,10 +1,11 @@
 import { useState } from "react";
+import { Items } from "../../catalog/items";
+import { type ColumnItem, type RelationItem, readColumnItems } from "../../catalog/listing";
+import { useListing } from "../../catalog/use-listing";
 import { quotePath } from "../../sql/identifiers";
 import { Icon } from "../../ui/icons";
 import type { ExplorerProps } from "./explorer";
-import { type ColumnItem, type RelationItem, readColumnItems } from "./listing";
-import { Items } from "./section";
-import { useListing } from "./use-listing";
+import { Row } from "./row";
 
 const LETTERS: Readonly<Record<string, string>> = {
   stream: "S",
@@ -19,38 +20,37 @@ interface RelationProps extends ExplorerProps {
   readonly path: readonly string[];
 }
 
-/** A relation: its name inserts a SELECT, the arrow before it shows its columns. */
+/** A relation: it opens to its columns. */
 export function Relation({ relation, path, ...explorer }: RelationProps) {
   const [isOpen, setOpen] = useState(false);
   const name = path.at(-1) ?? "";
   const type = relation.type || "relation";
+  const select = `SELECT * FROM ${quotePath(path)};`;
   return (
     <>
-      <div className="relation">
+      <Row
+        actions={[
+          { icon: "play", label: `Run SELECT * FROM ${name}`, onClick: () => explorer.onRun(select) },
+          { icon: "write", label: `Write SELECT * FROM ${name}`, onClick: () => explorer.onInsert(select) },
+        ]}
+      >
         <button
           type="button"
-          className="twist"
+          className="item"
           aria-expanded={isOpen}
-          aria-label={`Columns of ${name}`}
+          title={`${type} ${name}`}
           onClick={() => setOpen(!isOpen)}
         >
           <span className={isOpen ? "chevron open" : "chevron"}>
             <Icon name="chevron" />
           </span>
-        </button>
-        <button
-          type="button"
-          className="item"
-          title={`${type}: insert SELECT`}
-          onClick={() => explorer.onInsert(`SELECT * FROM ${quotePath(path)};`)}
-        >
           <span className={`letter ${type.replaceAll(" ", "-")}`} aria-hidden="true">
             {LETTERS[type] ?? "R"}
           </span>
           <span className="item-name">{name}</span>
           <span className="hidden">{type}</span>
         </button>
-      </div>
+      </Row>
       {isOpen ? <Columns {...explorer} path={path} /> : null}
     </>
   );

@@ -1,12 +1,14 @@
 import { useCallback } from "react";
 import type { ResultSet } from "../../api/statements";
+import { Items } from "../../catalog/items";
+import { type EntityItem, readEntities, readStores, type StoreItem } from "../../catalog/listing";
+import { useListing } from "../../catalog/use-listing";
 import { quoteIdentifier, quotePath } from "../../sql/identifiers";
 import { Icon } from "../../ui/icons";
 import { Branch } from "./branch";
 import type { ExplorerProps } from "./explorer";
-import { type EntityItem, readEntities, readStores, type StoreItem } from "./listing";
-import { Items, Section } from "./section";
-import { useListing } from "./use-listing";
+import { Row } from "./row";
+import { Section } from "./section";
 
 export function Stores(props: ExplorerProps) {
   const { client, context, version } = props;
@@ -50,13 +52,36 @@ export function Stores(props: ExplorerProps) {
 
 const TOP: readonly string[] = [];
 
+interface EntityProps extends Pick<ExplorerProps, "onRun" | "onInsert"> {
+  readonly store: string;
+  readonly path: readonly string[];
+}
+
+function Entity({ store, path, onRun, onInsert }: EntityProps) {
+  const name = path.at(-1) ?? "";
+  const print = `PRINT ENTITY ${quotePath(path)} IN STORE ${quoteIdentifier(store)};`;
+  return (
+    <Row
+      actions={[
+        { icon: "play", label: `Run PRINT ENTITY ${name}`, onClick: () => onRun(print) },
+        { icon: "write", label: `Write PRINT ENTITY ${name}`, onClick: () => onInsert(print) },
+      ]}
+    >
+      <p className="item leaf" title={`entity ${name}`}>
+        <Icon name="entity" />
+        <span className="item-name">{name}</span>
+      </p>
+    </Row>
+  );
+}
+
 interface EntitiesProps extends ExplorerProps {
   readonly store: string;
   readonly parent: readonly string[];
 }
 
 function Entities(props: EntitiesProps) {
-  const { client, context, version, store, parent, onInsert } = props;
+  const { client, context, version, store, parent, onRun, onInsert } = props;
   const inside = parent.length === 0 ? "" : ` IN ${quotePath(parent)}`;
   const read = useCallback((result: ResultSet) => readEntities(result, parent), [parent]);
   const statement = `LIST ENTITIES${inside} IN STORE ${quoteIdentifier(store)};`;
@@ -68,17 +93,7 @@ function Entities(props: EntitiesProps) {
       keyOf={(entity) => quotePath(entity.path)}
       render={(entity) =>
         entity.isLeaf ? (
-          <button
-            type="button"
-            className="item leaf"
-            title="Insert PRINT ENTITY"
-            onClick={() =>
-              onInsert(`PRINT ENTITY ${quotePath(entity.path)} IN STORE ${quoteIdentifier(store)};`)
-            }
-          >
-            <Icon name="entity" />
-            <span className="item-name">{entity.path.at(-1)}</span>
-          </button>
+          <Entity store={store} path={entity.path} onRun={onRun} onInsert={onInsert} />
         ) : (
           <Branch label={entity.path.at(-1) ?? ""} icon={<Icon name="folder" />}>
             {() => <Entities {...props} parent={entity.path} />}

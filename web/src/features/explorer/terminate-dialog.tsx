@@ -1,18 +1,31 @@
 import { useState } from "react";
 import { failureOf } from "../../api/failures";
+import type { StatementClient } from "../../api/statements";
+import type { StatementContext } from "../../api/wire";
+import { type PropertyItem, type QueryItem, readProperties } from "../../catalog/listing";
+import { useListing } from "../../catalog/use-listing";
 import { Dialog } from "../../ui/dialog";
-import type { QueryItem } from "./listing";
 
 interface TerminateDialogProps {
   readonly query: QueryItem;
+  readonly client: StatementClient;
+  readonly context: StatementContext;
   readonly terminate: () => Promise<void>;
   readonly onClose: () => void;
 }
 
-/** Asks before a query is ended for good. */
-export function TerminateDialog({ query, terminate, onClose }: TerminateDialogProps) {
+/** Asks before a query is ended: says which one it is, what it reads and writes, and what stays. */
+export function TerminateDialog({ query, client, context, terminate, onClose }: TerminateDialogProps) {
   const [isWorking, setWorking] = useState(false);
   const [problem, setProblem] = useState("");
+  const facts = useListing<PropertyItem>({
+    client,
+    context,
+    version: 0,
+    statement: `DESCRIBE QUERY ${query.id};`,
+    read: readProperties,
+  });
+  const fact = (name: string) => facts.items?.find((item) => item.name === name)?.value ?? "";
 
   async function confirm(): Promise<void> {
     setWorking(true);
@@ -28,7 +41,7 @@ export function TerminateDialog({ query, terminate, onClose }: TerminateDialogPr
 
   return (
     <Dialog
-      title="Terminate this query?"
+      title={`Terminate the query ${query.name}?`}
       onClose={onClose}
       actions={
         <>
@@ -41,8 +54,18 @@ export function TerminateDialog({ query, terminate, onClose }: TerminateDialogPr
         </>
       }
     >
+      <dl className="facts">
+        <dt>Reads</dt>
+        <dd>{fact("sources") || "…"}</dd>
+        <dt>Writes</dt>
+        <dd>{fact("sink") || query.name}</dd>
+        <dt>Query</dt>
+        <dd>{query.id}</dd>
+      </dl>
       <p>
-        <strong>{query.name}</strong> stops for good and its state is removed. What it has written stays.
+        It stops reading and writing within seconds. Rows that it has written stay, and so does{" "}
+        <strong>{fact("sink") || query.name}</strong> itself: it is only no longer kept up to date. How far
+        the query has come is kept too: <code>RESTART QUERY {query.id};</code> goes on from there.
       </p>
       {query.sql === "" ? null : <pre className="viewer-value">{query.sql}</pre>}
       {problem === "" ? null : (

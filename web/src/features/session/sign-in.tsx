@@ -2,6 +2,7 @@ import { type FormEvent, useState } from "react";
 import { type Failure, failureOf } from "../../api/failures";
 import { StatementClient } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
+import { restoredContext } from "../../catalog/context";
 import { Mark } from "../../ui/icons";
 
 export interface SignedIn {
@@ -21,8 +22,6 @@ type Attempt =
   | { readonly kind: "checking" }
   | { readonly kind: "refused"; readonly message: string; readonly hint: string };
 
-export const PROBE = "LIST DATABASES;";
-
 export function SignIn({ reason, onSignIn }: SignInProps) {
   const [token, setToken] = useState("");
   const [attempt, setAttempt] = useState<Attempt>(
@@ -36,8 +35,7 @@ export function SignIn({ reason, onSignIn }: SignInProps) {
     setAttempt({ kind: "checking" });
     const client = new StatementClient(trimmed);
     try {
-      const answer = await client.run({ statement: PROBE, context: {} });
-      onSignIn({ client, token: trimmed, context: answer.context ?? {} });
+      onSignIn({ client, token: trimmed, context: await restoredContext(client, {}) });
     } catch (error) {
       const failure = failureOf(error);
       setAttempt({ kind: "refused", ...explained(failure) });

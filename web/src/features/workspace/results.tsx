@@ -29,6 +29,7 @@ export function Results({ state, onShowPosition }: ResultsProps) {
               type="button"
               role="tab"
               aria-selected={run === shown}
+              ref={run === shown ? scrollIntoSight : null}
               onClick={() => setChosen(run.id)}
               title={run.statement.text}
             >
@@ -41,6 +42,10 @@ export function Results({ state, onShowPosition }: ResultsProps) {
       <RunResult run={shown ?? { kind: "idle" }} onShowPosition={onShowPosition} />
     </section>
   );
+}
+
+function scrollIntoSight(tab: HTMLElement | null): void {
+  tab?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function firstWords(statement: string): string {
@@ -73,10 +78,13 @@ function RunResult({ run, onShowPosition }: RunResultProps) {
   const position = run.kind === "failed" && run.failure.kind === "sql" ? run.failure.position : null;
   return (
     <>
+      {run.statement.offset === null ? <p className="apart">{run.statement.text}</p> : null}
       {run.kind === "failed" ? (
         <FailurePanel
           failure={run.failure}
-          onShowPosition={position === null ? null : () => onShowPosition(run.statement)}
+          onShowPosition={
+            position === null || run.statement.offset === null ? null : () => onShowPosition(run.statement)
+          }
         />
       ) : null}
       {run.output.kind === "stream" ? (

@@ -7,8 +7,8 @@ import type { StreamRows } from "../../grid/rows";
 
 export interface RunStatement {
   readonly text: string;
-  /** Where the text began in the editor when it was run. */
-  readonly offset: number;
+  /** Where the text began in the editor when it was run; null for a statement that is not from the editor. */
+  readonly offset: number | null;
 }
 
 interface Started {

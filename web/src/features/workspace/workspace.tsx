@@ -16,17 +16,20 @@ const TEXT_KEY = "headrace.workspace.text";
 interface WorkspaceProps {
   readonly environment: Omit<RunEnvironment, "onFailure">;
   readonly editor: RefObject<SqlEditor | null>;
+  /** Set by this component: runs a statement that is not from the editor. */
+  readonly runApart: RefObject<(statement: string) => void>;
   readonly names: SQLNamespace;
 }
 
-export function Workspace({ environment, editor, names }: WorkspaceProps) {
+export function Workspace({ environment, editor, runApart, names }: WorkspaceProps) {
   const [height, setHeight] = useState(() => Math.round(window.innerHeight * 0.42));
   const [hasSelection, setHasSelection] = useState(false);
   const initialText = useRef(sessionStorage.getItem(TEXT_KEY) ?? STARTING_TEXT);
   const runner = useRun({
     ...environment,
     onFailure: (failure, statement) => {
-      if (failure.kind === "sql") editor.current?.showFailure(statement, failure);
+      const { text, offset } = statement;
+      if (failure.kind === "sql" && offset !== null) editor.current?.showFailure({ text, offset }, failure);
     },
   });
   const { state, run, stop } = runner;
@@ -40,6 +43,10 @@ export function Workspace({ environment, editor, names }: WorkspaceProps) {
     },
     [editor, run],
   );
+
+  useEffect(() => {
+    runApart.current = (text) => start([{ text, offset: null }]);
+  }, [runApart, start]);
 
   useEffect(() => {
     if (!isRunning) return;
@@ -58,6 +65,7 @@ export function Workspace({ environment, editor, names }: WorkspaceProps) {
 
   const showPosition = useCallback(
     (statement: RunStatement) => {
+      if (statement.offset === null) return;
       const { current, earlier } = state;
       const failed = [...earlier, current].find(
         (one) => one.kind === "failed" && one.statement === statement,

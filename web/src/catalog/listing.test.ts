@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ResultSet } from "../../api/statements";
+import type { ResultSet } from "../api/statements";
 import { readEntities, readQueries, readRelations, readStores } from "./listing";
 
 const answer = (names: readonly string[], ...rows: readonly (string | null)[][]): ResultSet => ({

@@ -1,7 +1,7 @@
 /** What the side panel lists, read from the answers of LIST statements by column name. */
 
-import type { ResultSet } from "../../api/statements";
-import { readPath } from "../../sql/identifiers";
+import type { ResultSet } from "../api/statements";
+import { readPath } from "../sql/identifiers";
 
 export interface StoreItem {
   readonly name: string;
@@ -26,13 +26,18 @@ export interface ColumnItem {
   readonly type: string;
 }
 
+export interface PropertyItem {
+  readonly name: string;
+  readonly value: string;
+}
+
 export interface QueryItem {
   readonly id: string;
   readonly name: string;
   readonly state: string;
   readonly intendedState: string;
   readonly sql: string;
-  /** Why it ended, when it failed. */
+  /** Why it ended, or what it waits for. */
   readonly message: string;
 }
 
@@ -80,6 +85,11 @@ export function readRelations(result: ResultSet): readonly RelationItem[] {
 
 export function readColumnItems(result: ResultSet): readonly ColumnItem[] {
   return readers(result).map((read) => ({ name: readPath(read("name")).at(-1) ?? "", type: read("type") }));
+}
+
+/** The rows of a DESCRIBE, which has the columns Property and Value. */
+export function readProperties(result: ResultSet): readonly PropertyItem[] {
+  return readers(result).map((read) => ({ name: read("property"), value: read("value") }));
 }
 
 /** Database and schema, where the answer has columns for them. */

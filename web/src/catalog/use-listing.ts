@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
-import { type Failure, failureOf } from "../../api/failures";
-import type { ResultSet, StatementClient } from "../../api/statements";
-import type { StatementContext } from "../../api/wire";
+import { type Failure, failureOf } from "../api/failures";
+import type { ResultSet, StatementClient } from "../api/statements";
+import type { StatementContext } from "../api/wire";
 
 export interface Listing<TItem> {
   /** The last list that was read, also while the next one is on its way. */

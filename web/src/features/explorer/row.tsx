@@ -1,0 +1,35 @@
+import type { ReactNode } from "react";
+import { Icon } from "../../ui/icons";
+
+interface RowAction {
+  readonly icon: "play" | "write" | "stop";
+  /** What it does, and to what. */
+  readonly label: string;
+  readonly onClick: () => void;
+}
+
+interface RowProps {
+  readonly children: ReactNode;
+  readonly actions: readonly RowAction[];
+}
+
+/** An item with what can be done with it beside it: the actions have their own place and cover nothing. */
+export function Row({ children, actions }: RowProps) {
+  return (
+    <div className="row">
+      {children}
+      {actions.map(({ icon, label, onClick }) => (
+        <button
+          key={label}
+          type="button"
+          className="ghost row-action"
+          aria-label={label}
+          title={label}
+          onClick={onClick}
+        >
+          <Icon name={icon} />
+        </button>
+      ))}
+    </div>
+  );
+}
