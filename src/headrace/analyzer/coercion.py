@@ -11,18 +11,23 @@ from headrace.analyzer.expressions import NULL, Cast, Expression, Literal
 from headrace.analyzer.typing import common
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import DATE, DataType
+from headrace.core.types import DATE, DOUBLE, INTEGRAL, DataType, is_numeric
 
 _FRACTION = re.compile(r"\.(\d{1,9})")
 
 
 def as_type(expression: Expression, kind: DataType) -> Expression:
-    """`expression` as `kind`: itself if it is that already, else a CAST; a NULL takes the type."""
+    """`expression` as `kind`: itself if it is that already, else a CAST; a NULL takes the type, and a number that of wider ones."""
     if expression.type == kind:
         return expression
-    if isinstance(expression, Literal) and expression.text is None:
+    if isinstance(expression, Literal) and (expression.text is None or _reads_as(expression.type, kind)):
         return replace(expression, type=kind)
     return Cast(operand=expression, type=kind, nullable=expression.nullable, span=expression.span)
+
+
+def _reads_as(number: DataType, kind: DataType) -> bool:
+    """True when the literal of a number is one of `kind` too, without a CAST."""
+    return is_numeric(number) and (kind == DOUBLE or (number in INTEGRAL and kind in INTEGRAL))
 
 
 def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[list[Expression], DataType]:

@@ -27,7 +27,7 @@ from headrace.analyzer.functions import OPERATORS_BY_NAME, lookup
 from headrace.analyzer.functions.operators import is_division_of_integers
 from headrace.analyzer.invocation import COMPARISONS, call
 from headrace.analyzer.scope import Scope
-from headrace.analyzer.typing import castable, common, is_temporal, is_text
+from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, castable, common, is_temporal, is_text
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
@@ -352,13 +352,17 @@ def _number_type(text: str, span: Span | None) -> DataType:
         return DOUBLE
     if "." in text:
         whole, _, fraction = text.partition(".")
-        digits = len(whole.lstrip("0")) + len(fraction)
-        return Decimal(min(38, max(digits, 1)), min(38, len(fraction)))
+        return _exact_type(len(whole.lstrip("0")) + len(fraction), len(fraction), span)
     value = int(text)
     if value < 2**31:
         return INTEGER
-    if value < 2**63:
-        return BIGINT
-    if len(text) > 38:
-        raise UserError(SqlState.DATATYPE_MISMATCH, "a number has at most 38 digits", span=span)
-    return Decimal(len(text), 0)
+    return BIGINT if value < 2**63 else _exact_type(len(str(value)), 0, span)
+
+
+def _exact_type(digits: int, scale: int, span: Span | None) -> DataType:
+    if digits > DECIMAL_PRECISION_MAX:
+        message = f"a number has at most {DECIMAL_PRECISION_MAX} digits, found {digits}"
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH, message, hint="CAST('…' AS DOUBLE) takes more.", span=span
+        )
+    return Decimal(max(digits, 1), scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expressions import Call, Cast, Expression, Literal, aggregates
 from headrace.analyzer.functions.signature import Function
 from headrace.core.errors import Span, UserError
@@ -57,6 +58,9 @@ def call(
     kind = row.result([argument.type for argument in arguments])
     if kind is None:
         raise _mismatch(row, arguments, span)
+    if row.operands is not None:
+        taken = row.operands([argument.type for argument in arguments])
+        arguments = [as_type(argument, wanted) for argument, wanted in zip(arguments, taken, strict=True)]
     always = row.never_null or (
         not row.aggregate and _keeps_not_null(row) and not any(a.nullable for a in arguments)
     )

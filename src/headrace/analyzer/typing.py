@@ -124,21 +124,51 @@ def arithmetic(operator: str, left: DataType, right: DataType) -> DataType | Non
     if isinstance(left, Decimal) or isinstance(right, Decimal):
         if DOUBLE in (left, right) or FLOAT in (left, right):
             return DOUBLE
-        return _decimal_arithmetic(operator, as_decimal(left), as_decimal(right))
+        return bounded(*_digits(operator, as_decimal(left), as_decimal(right)))
     return _common_number(left, right)
 
 
-def _decimal_arithmetic(operator: str, left: Decimal, right: Decimal) -> Decimal:
+def operands(kinds: Sequence[DataType]) -> Sequence[DataType]:
+    """The types at which numbers meet in arithmetic: both DOUBLE (or FLOAT), each its DECIMAL, or both the wider whole number."""
+    if not all(kind == NULL or is_numeric(kind) for kind in kinds):
+        return kinds
+    numbers = [kind for kind in kinds if kind != NULL]
+    if any(isinstance(kind, Decimal) for kind in numbers) and not has_approximate(numbers):
+        return [as_decimal(numbers[0] if kind == NULL else kind) for kind in kinds]
+    kind = common(numbers)
+    return kinds if kind is None else [kind] * len(kinds)
+
+
+def compared(kinds: Sequence[DataType]) -> Sequence[DataType]:
+    """The types at which values are compared: a FLOAT or DOUBLE meets other numbers as a DOUBLE, all else as it is."""
+    if not has_approximate(kinds):
+        return kinds
+    kind = common(kinds)
+    return kinds if kind is None else [kind] * len(kinds)
+
+
+def has_approximate(kinds: Sequence[DataType]) -> bool:
+    """True when a FLOAT or DOUBLE is among them."""
+    return DOUBLE in kinds or FLOAT in kinds
+
+
+def exact(operator: str, kinds: Sequence[DataType]) -> bool:
+    """True when two DECIMALs' sum, difference, product or remainder has at most 38 digits: nothing of it is ever rounded."""
+    return _digits(operator, as_decimal(kinds[0]), as_decimal(kinds[1]))[0] <= DECIMAL_PRECISION_MAX
+
+
+def _digits(operator: str, left: Decimal, right: Decimal) -> tuple[int, int]:
+    """Precision and scale of a result, not cut to 38 digits."""
     if operator == "*":
-        return bounded(left.precision + right.precision + 1, left.scale + right.scale)
+        return left.precision + right.precision + 1, left.scale + right.scale
     if operator == "/":
         scale = max(DECIMAL_SCALE_KEPT, left.scale + right.precision + 1)
-        return bounded(left.precision - left.scale + right.scale + scale, scale)
+        return left.precision - left.scale + right.scale + scale, scale
     scale = max(left.scale, right.scale)
-    integral = max(left.precision - left.scale, right.precision - right.scale)
+    integral = (left.precision - left.scale, right.precision - right.scale)
     if operator == "%":
-        return bounded(min(left.precision - left.scale, right.precision - right.scale) + scale, scale)
-    return bounded(integral + scale + 1, scale)
+        return min(integral) + scale, scale
+    return max(integral) + scale + 1, scale
 
 
 def comparable(left: DataType, right: DataType) -> bool:

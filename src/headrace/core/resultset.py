@@ -21,6 +21,7 @@ from headrace.core.types import (
     VARCHAR,
     Array,
     DataType,
+    Decimal,
     Map,
     Struct,
     Timestamp,
@@ -97,6 +98,8 @@ def cell(value: object, kind: DataType) -> Cell:
         return "true" if value else "false"
     if isinstance(value, float):
         return _float(value)
+    if isinstance(value, decimal.Decimal):
+        return _decimal(value, kind)
     if isinstance(value, datetime.date) and kind == DATE:
         return value.isoformat()
     return str(value)
@@ -122,6 +125,11 @@ def _timestamp(value: datetime.datetime, kind: Timestamp) -> str:
     return text + ("Z" if kind.local else "")
 
 
+def _decimal(value: decimal.Decimal, kind: DataType) -> str:
+    """Without an exponent, and with as many places as the type has: Spark hands over 1E-8 as 10E-9."""
+    return format(value, f".{kind.scale}f" if isinstance(kind, Decimal) else "f")
+
+
 def _float(value: float) -> str:
     if math.isnan(value):
         return "NaN"
@@ -136,7 +144,7 @@ def _plain(value: object, kind: DataType) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else _float(value)
     if isinstance(value, decimal.Decimal):
-        return str(value)
+        return _decimal(value, kind)
     if isinstance(kind, Struct):
         values: Any = value
         items = (

@@ -18,7 +18,9 @@ from headrace.core.errors import InternalError, UserError
 from headrace.core.names import quote
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
+from headrace.engine.data_errors import data_error
 from headrace.engine.protocol import ApplyView
+from headrace.engine.view_functions import OWN_ERROR, install
 from headrace.planner.duckdb_sql import type_name
 from headrace.planner.physical import Column
 
@@ -59,6 +61,7 @@ class ViewStore:
                 "lock_configuration": "true",
             },
         )
+        install(self._database)
         self._database.execute(
             f"CREATE TABLE IF NOT EXISTS {_EPOCHS} (query_id VARCHAR, view VARCHAR, epoch BIGINT)"
         )
@@ -143,15 +146,10 @@ class ViewStore:
                 "the query needs more memory than views may use",
                 hint="Select fewer rows or columns, or aggregate in the view's own query.",
             ) from error
-        except duckdb.DataError as error:
-            raise UserError(
-                SqlState.DATA_EXCEPTION,
-                f"a value does not fit the query: {_in_short(error)}",
-                hint="TRY_CAST gives NULL where CAST fails."
-                if isinstance(error, duckdb.ConversionException)
-                else None,
-            ) from error
         except duckdb.Error as error:
+            of_data = _data_error(error)
+            if of_data is not None:
+                raise of_data from error
             raise InternalError(f"the views cannot answer the query: {error}") from error
         finally:
             timer.cancel()
@@ -215,6 +213,19 @@ class _Transaction:
             self._database.commit()
         else:
             self._database.rollback()
+
+
+def _data_error(error: duckdb.Error) -> UserError | None:
+    """What DuckDB, or a function of ours in it, could not do with a value; None for any other error."""
+    text = _in_short(error)
+    if isinstance(error, duckdb.InvalidInputException):
+        own = OWN_ERROR.search(text)
+        if own is not None:
+            return data_error(own[1], own[2])
+        return data_error(SqlState.DIVISION_BY_ZERO.value, text) if "ivision by zero" in text else None
+    if isinstance(error, duckdb.OutOfRangeException) or "out of range" in text:
+        return data_error(SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value, text)
+    return data_error(SqlState.DATA_EXCEPTION.value, text) if isinstance(error, duckdb.DataError) else None
 
 
 def _in_short(error: duckdb.Error) -> str:

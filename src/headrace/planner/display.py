@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from headrace.analyzer.expressions import ColumnReference
 from headrace.analyzer.functions import OPERATORS_BY_NAME
-from headrace.analyzer.functions.signature import Function, Template
+from headrace.analyzer.functions.signature import Function, PerType, Spelling
 from headrace.core.names import printed
 from headrace.planner.expression_sql import Dialect, ExpressionSql
 from headrace.sql.ast import duration_text, quoted_text
 
 
-def _template(function: Function) -> Template:
+def _template(function: Function) -> Spelling:
     if function.infix is not None:
         return f"({{0}} {function.infix} {{1}})"
-    if OPERATORS_BY_NAME.get(function.name) is function and function.spark is not None:
+    if OPERATORS_BY_NAME.get(function.name) is function and not isinstance(function.spark, PerType | None):
         return "{0}[{1}]" if function.name == "ELEMENT_AT" else function.spark
     return f"{function.name}({{*}})"
 
@@ -27,6 +27,7 @@ def _column(reference: ColumnReference) -> str:
 DISPLAY = Dialect(
     identifier=printed,
     text=quoted_text,
+    number=lambda text, _kind: text,
     type_name=str,
     template=_template,
     time_as_text=lambda operand, _kind: f"CAST({operand} AS VARCHAR)",

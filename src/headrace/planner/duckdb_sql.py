@@ -5,7 +5,9 @@ from __future__ import annotations
 from headrace.core.errors import InternalError
 from headrace.core.names import quote
 from headrace.core.types import (
+    BIGINT,
     BYTES,
+    DOUBLE,
     Array,
     DataType,
     Decimal,
@@ -21,6 +23,15 @@ from headrace.planner.expression_sql import Dialect
 def text_literal(value: str) -> str:
     """A text literal; only quotes are special."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def number_literal(text: str, kind: DataType) -> str:
+    """A number, or TRUE or FALSE; DuckDB gives numbers types of its own."""
+    return (
+        f"CAST({text} AS {type_name(kind)})"
+        if kind in (BIGINT, DOUBLE) or isinstance(kind, Decimal)
+        else text
+    )
 
 
 def type_name(kind: DataType) -> str:
@@ -52,6 +63,7 @@ def time_as_text(operand: str, kind: Timestamp) -> str:
 DUCKDB = Dialect(
     identifier=quote,
     text=text_literal,
+    number=number_literal,
     type_name=type_name,
     template=lambda function: function.duckdb,
     time_as_text=time_as_text,

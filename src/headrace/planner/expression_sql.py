@@ -18,20 +18,21 @@ from headrace.analyzer.expressions import (
     Literal,
     Star,
 )
-from headrace.analyzer.functions.signature import Function, Template
+from headrace.analyzer.functions.signature import Function, PerType, Spelling, Template
 from headrace.analyzer.typing import is_text
 from headrace.core.errors import InternalError
-from headrace.core.types import BOOLEAN, DATE, DOUBLE, DataType, Decimal, Timestamp, Varchar
+from headrace.core.types import DATE, DataType, Timestamp, Varchar
 
 _PLACE = re.compile(r"\{(\d+|\*|type)\}")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How an engine writes identifiers, texts, types, times as text, and which template of a function is its own."""
+    """How an engine writes identifiers, texts, numbers, types, times as text, and which template of a function is its own."""
 
     identifier: Callable[[str], str]
     text: Callable[[str], str]
+    number: Callable[[str, DataType], str]
     type_name: Callable[[DataType], str]
     template: Callable[[Function], Template | None]
     time_as_text: Callable[[str, Timestamp], str]
@@ -80,12 +81,12 @@ class ExpressionSql:
             return f"DATE '{literal.text}'"
         if isinstance(literal.type, Timestamp):
             return f"TIMESTAMP '{literal.text}'"
-        if literal.type == BOOLEAN or literal.type == DOUBLE or isinstance(literal.type, Decimal):
-            return literal.text
-        return literal.text
+        return self.dialect.number(literal.text, literal.type)
 
     def _call(self, call: Call) -> str:
         template = self.dialect.template(call.function) or f"{call.function.name.lower()}({{*}})"
+        if isinstance(template, PerType):
+            template = template.choose([argument.type for argument in call.arguments], call.type)
         arguments = [self.text(argument) for argument in call.arguments]
         if call.distinct:
             arguments[0] = f"DISTINCT {arguments[0]}"
@@ -112,7 +113,7 @@ class ExpressionSql:
         return f"CASE {branches}{otherwise} END"
 
 
-def fill(template: Template, arguments: Sequence[str], type_name: str) -> str:
+def fill(template: Spelling, arguments: Sequence[str], type_name: str) -> str:
     """A function's template with its arguments in place."""
     if callable(template):
         return template(arguments)

@@ -190,7 +190,7 @@ def _row_time(node: LogicalNode, _source: Source) -> list[str]:
 
 
 def _exact(item: Item, sql: ExpressionSql) -> str:
-    """An item whose Spark type is the declared one: what Spark makes of decimal literals it alone knows."""
+    """An item whose Spark type is the declared one, however many digits Spark gives what is neither a column nor arithmetic."""
     text = sql.bare(item.expression)
     if isinstance(item.expression.type, Decimal) and not isinstance(item.expression, ColumnReference):
         return f"CAST({text} AS {type_name(item.expression.type)})"

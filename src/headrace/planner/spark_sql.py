@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from headrace.core.errors import InternalError
 from headrace.core.types import (
+    BIGINT,
     BYTES,
+    DOUBLE,
     INTEGER,
     Array,
     DataType,
@@ -28,6 +30,13 @@ def identifier(name: str) -> str:
 def text_literal(value: str) -> str:
     """A text literal; Spark reads backslashes as escapes, the dialect does not."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def number_literal(text: str, kind: DataType) -> str:
+    """A number, or TRUE or FALSE; where Spark would take it for an INT or a DECIMAL, it needs its mark."""
+    if kind == DOUBLE:
+        return text if "e" in text.lower() else f"{text}D"
+    return f"{text}L" if kind == BIGINT else text
 
 
 def type_name(kind: DataType) -> str:
@@ -68,6 +77,7 @@ def interval(milliseconds: int) -> str:
 SPARK = Dialect(
     identifier=identifier,
     text=text_literal,
+    number=number_literal,
     type_name=type_name,
     template=lambda function: function.spark,
     time_as_text=time_as_text,

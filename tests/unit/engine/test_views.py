@@ -246,3 +246,22 @@ def test_a_result_has_a_largest_number_of_rows(tmp_path: Path) -> None:
         views.query('SELECT * FROM "v-1"')
     assert failure.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
     assert "LIMIT 3" in (failure.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("expression", "state", "said"),
+    [
+        ("n // 0", SqlState.DIVISION_BY_ZERO, "division by zero"),
+        ("n + 9223372036854775807", SqlState.NUMERIC_VALUE_OUT_OF_RANGE, "out of the range of its type"),
+        ("CAST(1000 * n AS TINYINT)", SqlState.NUMERIC_VALUE_OUT_OF_RANGE, "out of the range of its type"),
+    ],
+)
+def test_arithmetic_that_fails_is_told_in_the_dialects_words(
+    views: ViewStore, expression: str, state: SqlState, said: str
+) -> None:
+    views.apply(epoch(0), batch([{"k": "a", "n": 1}]))
+    with pytest.raises(UserError) as caught:
+        views.query(f'SELECT {expression} FROM "v-1"')
+    assert caught.value.state is state
+    assert said in caught.value.message
+    assert "SET " not in caught.value.message

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.analyzer.functions.signature import SAME, Function, function
-from headrace.analyzer.typing import bounded
+from headrace.analyzer.functions.signature import SAME, Function, PerType, Spelling, Template, function
+from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, DECIMAL_SCALE_KEPT
 from headrace.core.types import BIGINT, DOUBLE, INTEGRAL, VARCHAR, Array, DataType, Decimal
 
 
 def _sum(kinds: Sequence[DataType]) -> DataType:
     kind = kinds[0]
     if isinstance(kind, Decimal):
-        return bounded(kind.precision + 10, kind.scale)
+        return Decimal(DECIMAL_PRECISION_MAX, kind.scale)
     return BIGINT if kind in INTEGRAL else DOUBLE
 
 
 def _average(kinds: Sequence[DataType]) -> DataType:
     kind = kinds[0]
-    return bounded(kind.precision + 4, kind.scale + 4) if isinstance(kind, Decimal) else DOUBLE
+    if isinstance(kind, Decimal):
+        return Decimal(DECIMAL_PRECISION_MAX, max(kind.scale, DECIMAL_SCALE_KEPT))
+    return DOUBLE
 
 
 def _first(kinds: Sequence[DataType]) -> DataType:
@@ -27,6 +29,20 @@ def _first(kinds: Sequence[DataType]) -> DataType:
 
 def _deviation(name: str, doc: str, spark: str | None = None) -> Function:
     return function(name, "number", DOUBLE, doc, spark=spark, duckdb=SAME, aggregate=True)
+
+
+def _quotient(division: str) -> Template:
+    """AVG of DECIMALs is their sum by their count, as in Flink; the engines' own would round it twice, or to a DOUBLE."""
+
+    def choose(kinds: Sequence[DataType], result: DataType) -> Spelling:
+        if not isinstance(kinds[0], Decimal) or not isinstance(result, Decimal):
+            return "avg({0})"
+        total = f"CAST(sum({{0}}) AS DECIMAL({DECIMAL_PRECISION_MAX}, {kinds[0].scale}))"
+        count = "CAST(nullif(count({0}), 0) AS DECIMAL(20, 0))"
+        text = division.replace("{0}", total).replace("{1}", count).replace("{scale}", str(result.scale))
+        return f"CAST({text} AS {{type}})"
+
+    return PerType(choose)
 
 
 AGGREGATES: tuple[Function, ...] = (
@@ -53,7 +69,8 @@ AGGREGATES: tuple[Function, ...] = (
         "number",
         _average,
         "Mean; a DOUBLE unless of a DECIMAL.",
-        duckdb="CAST(avg({0}) AS {type})",
+        spark=_quotient("({0} / {1})"),
+        duckdb=_quotient("decimal_arithmetic('/', CAST({0} AS VARCHAR), CAST({1} AS VARCHAR), 38, {scale})"),
         aggregate=True,
     ),
     function("MIN", "ordered", _first, "The smallest.", duckdb=SAME, aggregate=True),

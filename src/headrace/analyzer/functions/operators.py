@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.analyzer.functions.signature import SAME, Function, ResultRule, function
-from headrace.analyzer.typing import arithmetic, comparable, is_temporal, is_text
+from headrace.analyzer.functions.signature import (
+    SAME,
+    Function,
+    OperandRule,
+    PerType,
+    ResultRule,
+    Spelling,
+    Template,
+    by_text_if_long,
+    function,
+)
+from headrace.analyzer.typing import (
+    arithmetic,
+    as_decimal,
+    comparable,
+    compared,
+    exact,
+    is_temporal,
+    is_text,
+    operands,
+)
 from headrace.core.types import (
     BOOLEAN,
     BYTES,
@@ -64,45 +83,74 @@ def _spark_like(arguments: Sequence[str]) -> str:
     return _like(arguments)
 
 
-def _binary(
-    symbol: str, rule: ResultRule, doc: str, *, spark: str | None = None, duckdb: str = SAME
-) -> Function:
-    template = spark or f"({{0}} {symbol} {{1}})"
-    return function(symbol, "any, any", rule, doc, spark=template, duckdb=duckdb, infix=symbol)
+_DUCKDB_SHORT = 18
+"""A result of two DECIMALs of so many digits has no more in DuckDB: one of them must have more."""
 
+
+def duckdb_arithmetic(operator: str) -> Template:
+    """DuckDB divides as DOUBLE, and has no product or sum of more than 38 digits: such are computed in Python."""
+
+    def choose(kinds: Sequence[DataType], result: DataType) -> Spelling:
+        plain = f"({{0}} {operator} {{1}})"
+        met = "+" if operator == "%" else operator
+        if not isinstance(result, Decimal) or (operator != "/" and exact(met, kinds)):
+            short = [isinstance(kind, Decimal) and kind.precision <= _DUCKDB_SHORT for kind in kinds]
+            if isinstance(result, Decimal) and result.precision > _DUCKDB_SHORT and all(short):
+                scale = as_decimal(kinds[0]).scale
+                return plain.replace("{0}", f"CAST({{0}} AS DECIMAL({_DUCKDB_SHORT + 1}, {scale}))")
+            return plain
+        texts = "CAST({0} AS VARCHAR), CAST({1} AS VARCHAR)"
+        return (
+            f"CAST(decimal_arithmetic('{operator}', {texts}, {result.precision}, {result.scale}) AS {{type}})"
+        )
+
+    return PerType(choose)
+
+
+def _binary(
+    symbol: str,
+    rule: ResultRule,
+    doc: str,
+    *,
+    signature: str = "any, any",
+    duckdb: Template = SAME,
+    taken: OperandRule = compared,
+) -> Function:
+    spark = f"({{0}} {symbol} {{1}})"
+    return function(symbol, signature, rule, doc, spark=spark, duckdb=duckdb, infix=symbol, operands=taken)
+
+
+def _calculation(symbol: str, doc: str, *, signature: str = "any, any") -> Function:
+    rule, duckdb = _arithmetic(symbol), duckdb_arithmetic(symbol)
+    return _binary(symbol, rule, doc, signature=signature, duckdb=duckdb, taken=operands)
+
+
+_WITH_INTERVAL = "any or interval, any or interval"
 
 OPERATORS: tuple[Function, ...] = (
-    function(
-        "+",
-        "any or interval, any or interval",
-        _arithmetic("+"),
-        "Sum; or a time plus an INTERVAL.",
-        spark="({0} + {1})",
-        duckdb=SAME,
-        infix="+",
-    ),
-    function(
-        "-",
-        "any or interval, any or interval",
-        _arithmetic("-"),
-        "Difference; or a time minus an INTERVAL.",
-        spark="({0} - {1})",
-        duckdb=SAME,
-        infix="-",
-    ),
-    _binary("*", _arithmetic("*"), "Product."),
-    _binary("/", _arithmetic("/"), "Quotient of numbers with a fraction."),
+    _calculation("+", "Sum; or a time plus an INTERVAL.", signature=_WITH_INTERVAL),
+    _calculation("-", "Difference; or a time minus an INTERVAL.", signature=_WITH_INTERVAL),
+    _calculation("*", "Product."),
+    _calculation("/", "Quotient of numbers with a fraction."),
     function(
         "DIV",
         "integer, integer",
         _arithmetic("/"),
         "Quotient of whole numbers, cut towards zero.",
         spark="CAST({0} div {1} AS {type})",
-        duckdb="CAST(trunc({0} / {1}) AS {type})",
+        duckdb="CAST({0} // {1} AS {type})",
         infix="/",
+        operands=operands,
     ),
-    _binary("%", _arithmetic("%"), "Remainder; its sign is the dividend's."),
-    function("NEGATE", "number", _negated, "The number with its sign changed.", spark="(- {0})", duckdb=SAME),
+    _calculation("%", "Remainder; its sign is the dividend's."),
+    function(
+        "NEGATE",
+        "number",
+        _negated,
+        "The number with its sign changed.",
+        spark=by_text_if_long("(- {0})", "replace(concat('-', {0}), '--', '')"),
+        duckdb="(- {0})",
+    ),
     _binary("=", _comparison, "Equal; NULL when either is NULL."),
     _binary("<>", _comparison, "Not equal; NULL when either is NULL."),
     _binary("<", _comparison, "Less than."),
@@ -118,6 +166,7 @@ OPERATORS: tuple[Function, ...] = (
         duckdb="({0} IS NOT DISTINCT FROM {1})",
         never_null=True,
         infix="IS NOT DISTINCT FROM",
+        operands=compared,
     ),
     function(
         "IS DISTINCT FROM",
@@ -128,6 +177,7 @@ OPERATORS: tuple[Function, ...] = (
         duckdb="({0} IS DISTINCT FROM {1})",
         never_null=True,
         infix="IS DISTINCT FROM",
+        operands=compared,
     ),
     function(
         "AND", "boolean, boolean", BOOLEAN, "Both are true.", spark="({0} AND {1})", duckdb=SAME, infix="AND"
@@ -162,8 +212,11 @@ OPERATORS: tuple[Function, ...] = (
         "Within the two bounds, both included.",
         spark="({0} BETWEEN {1} AND {2})",
         duckdb=SAME,
+        operands=compared,
     ),
-    function("IN", "any, any, ...", BOOLEAN, "Equal to one of the list.", spark=_in, duckdb=SAME),
+    function(
+        "IN", "any, any, ...", BOOLEAN, "Equal to one of the list.", spark=_in, duckdb=SAME, operands=compared
+    ),
     function(
         "LIKE",
         "text, text, [text]",

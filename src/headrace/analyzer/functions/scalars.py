@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.analyzer.functions.signature import SAME, Function, Template, function
-from headrace.analyzer.typing import common
+from headrace.analyzer.functions.operators import duckdb_arithmetic
+from headrace.analyzer.functions.signature import SAME, Function, Template, by_text_if_long, function
+from headrace.analyzer.typing import arithmetic, common, operands
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
@@ -29,6 +30,21 @@ from headrace.core.types import (
 
 def _first(kinds: Sequence[DataType]) -> DataType:
     return kinds[0]
+
+
+def _rounded(kinds: Sequence[DataType]) -> DataType:
+    """A digit more than before the point: 9.99 becomes 10.00."""
+    kind = kinds[0]
+    return Decimal(min(38, kind.precision + 1), kind.scale) if isinstance(kind, Decimal) else kind
+
+
+def _doubles(kinds: Sequence[DataType]) -> Sequence[DataType]:
+    return [DOUBLE] * len(kinds)
+
+
+def _alike(kinds: Sequence[DataType]) -> Sequence[DataType]:
+    kind = common(kinds)
+    return kinds if kind is None else [kind] * len(kinds)
 
 
 def _text_like(kinds: Sequence[DataType]) -> DataType:
@@ -69,7 +85,7 @@ def _map_values(kinds: Sequence[DataType]) -> DataType | None:
 
 
 def _double(name: str, doc: str, signature: str = "number", spark: str | None = None) -> Function:
-    return function(name, signature, DOUBLE, doc, spark=spark, duckdb=SAME)
+    return function(name, signature, DOUBLE, doc, spark=spark, duckdb=SAME, operands=_doubles)
 
 
 def _text(
@@ -79,7 +95,7 @@ def _text(
 
 
 def _remainder(kinds: Sequence[DataType]) -> DataType | None:
-    return kinds[1] if kinds[1] in INTEGRAL and kinds[0] in INTEGRAL else common(kinds)
+    return kinds[1] if set(kinds) <= {*INTEGRAL} else arithmetic("%", *kinds)
 
 
 def _trimmed(side: str) -> Template:
@@ -112,7 +128,14 @@ def _json_string(arguments: Sequence[str]) -> str:
 _MAP_DELIMITERS = ("','", "'='")
 
 MATHEMATICS: tuple[Function, ...] = (
-    function("ABS", "number", _first, "The number without its sign.", duckdb=SAME),
+    function(
+        "ABS",
+        "number",
+        _first,
+        "The number without its sign.",
+        spark=by_text_if_long("abs({0})", "replace({0}, '-', '')"),
+        duckdb="abs({0})",
+    ),
     _double("POWER", "The first number to the power of the second.", "number, number"),
     _double("SQRT", "Square root."),
     _double("LN", "Natural logarithm."),
@@ -160,7 +183,7 @@ MATHEMATICS: tuple[Function, ...] = (
     function(
         "ROUND",
         "number, [integer]",
-        _first,
+        _rounded,
         "Rounded, half away from zero, to that many decimal places (0).",
         spark="CAST(round({*}) AS {type})",
         duckdb=SAME,
@@ -190,7 +213,8 @@ MATHEMATICS: tuple[Function, ...] = (
         _remainder,
         "Remainder; its sign is the dividend's.",
         spark="CAST({0} % {1} AS {type})",
-        duckdb=SAME,
+        duckdb=duckdb_arithmetic("%"),
+        operands=operands,
     ),
     function("BIN", "integer", VARCHAR, "The number in base 2.", duckdb=SAME),
     function("HEX", "any", VARCHAR, "A number, text or bytes in base 16.", duckdb=SAME),
@@ -379,7 +403,13 @@ TEXTS: tuple[Function, ...] = (
 
 CONDITIONALS: tuple[Function, ...] = (
     function("COALESCE", "any, ...", common, "The first argument that is not NULL.", duckdb=SAME),
-    function("NULLIF", "any, any", _first, "NULL when both are equal, else the first.", duckdb=SAME),
+    function(
+        "NULLIF",
+        "any, any",
+        _first,
+        "NULL when both are equal, else the first.",
+        duckdb=SAME,
+    ),
     function(
         "IF",
         "boolean, any, any",
@@ -397,6 +427,7 @@ CONDITIONALS: tuple[Function, ...] = (
         "The largest; NULL if one is NULL.",
         spark=_null_if_any("greatest"),
         duckdb=SAME,
+        operands=_alike,
     ),
     function(
         "LEAST",
@@ -405,6 +436,7 @@ CONDITIONALS: tuple[Function, ...] = (
         "The smallest; NULL if one is NULL.",
         spark=_null_if_any("least"),
         duckdb=SAME,
+        operands=_alike,
     ),
 )
 

@@ -19,6 +19,7 @@ from headrace.core.types import (
     INTEGRAL,
     Array,
     DataType,
+    Decimal,
     Map,
     Struct,
     Timestamp,
@@ -28,8 +29,32 @@ from headrace.core.types import (
 SAME = "same"
 """As a DuckDB template: spelled as in Spark."""
 
-Template = str | Callable[[Sequence[str]], str]
+_SCALA_DIGITS = 34
+
+Spelling = str | Callable[[Sequence[str]], str]
 ResultRule = Callable[[Sequence[DataType]], DataType | None]
+OperandRule = Callable[[Sequence[DataType]], Sequence[DataType]]
+
+
+@dataclass(frozen=True)
+class PerType:
+    """A template that depends on the types of the arguments and of the result."""
+
+    choose: Callable[[Sequence[DataType], DataType], Spelling]
+
+
+Template = Spelling | PerType
+
+
+def by_text_if_long(plain: str, of_text: str) -> PerType:
+    """Spark rounds a DECIMAL to 34 digits when it changes its sign: a longer one is changed as text."""
+
+    def choose(kinds: Sequence[DataType], _result: DataType) -> Spelling:
+        if not isinstance(kinds[0], Decimal) or kinds[0].precision <= _SCALA_DIGITS:
+            return plain
+        return f"CAST({of_text.replace('{0}', 'CAST({0} AS STRING)')} AS {{type}})"
+
+    return PerType(choose)
 
 
 class ParameterKind(Enum):
@@ -82,7 +107,7 @@ class Function:
 
     `result` gives the type from the arguments' types; None refuses the combination. `never_null` marks results that are not NULL
     whatever the arguments are. `infix` is how an operator is printed between its operands in EXPLAIN. Arguments from the index
-    `constant_from` on must be literals.
+    `constant_from` on must be literals. `operands` gives the types at which the arguments are taken, from their own.
     """
 
     name: str
@@ -98,6 +123,7 @@ class Function:
     infix: str | None = None
     deterministic: bool = True
     constant_from: int | None = None
+    operands: OperandRule | None = None
 
     def parameter(self, index: int) -> ParameterKind:
         """What the argument at `index` must be."""
@@ -131,6 +157,7 @@ def function(
     infix: str | None = None,
     deterministic: bool = True,
     constant_from: int | None = None,
+    operands: OperandRule | None = None,
 ) -> Function:
     """A row of the catalogue from its signature text. `duckdb=SAME` repeats Spark's spelling; None: not for view queries."""
     parts = [part.strip() for part in signature.split(",") if part.strip()]
@@ -154,4 +181,5 @@ def function(
         infix=infix,
         deterministic=deterministic,
         constant_from=constant_from,
+        operands=operands,
     )

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.data_errors import data_error
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.protocol import StartQuery
@@ -146,9 +147,9 @@ def _spark_error(text: str) -> HeadraceError | None:
         if condition in _WRAPPERS:
             continue
         message = _ADVICE.sub("", message).strip()
-        if condition == "DIVIDE_BY_ZERO" or _spark_state(condition + detail).startswith("22"):
-            hint = "Change the expression, for example with TRY_CAST or NULLIF, or filter such rows."
-            return UserError(SqlState.DATA_EXCEPTION, message, hint=hint)
+        state = _spark_state(condition + detail)
+        if state.startswith("22"):
+            return data_error(state, message)
         if condition in _ANALYSIS_STATES:
             return UserError(_ANALYSIS_STATES[condition], message)
     return None

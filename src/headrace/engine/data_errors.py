@@ -1,0 +1,23 @@
+"""A value that an expression cannot take, said in the dialect's words: the same whichever engine met it."""
+
+from __future__ import annotations
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+DIVISION_BY_ZERO = "NULLIF(divisor, 0) makes the result NULL; WHERE leaves such rows out."
+OUT_OF_RANGE = "CAST an operand to a wider type, or TRY_CAST the value, which gives NULL instead; WHERE leaves such rows out."
+OTHERWISE = "TRY_CAST gives NULL where CAST fails; WHERE leaves such rows out."
+
+
+def data_error(code: str, detail: str, *, hint: str | None = OTHERWISE) -> UserError:
+    """The error of an engine's SQLSTATE of class 22; `detail` is its sentence, in which a value may stand."""
+    if code == SqlState.DIVISION_BY_ZERO.value:
+        return UserError(SqlState.DIVISION_BY_ZERO, "division by zero", hint=DIVISION_BY_ZERO)
+    if code == SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value:
+        return UserError(
+            SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
+            f"a number is out of the range of its type: {detail}",
+            hint=OUT_OF_RANGE,
+        )
+    return UserError(SqlState.DATA_EXCEPTION, f"a value does not fit the query: {detail}", hint=hint)

@@ -1,0 +1,138 @@
+"""One relation with corner values, as a stream of Spark's and as a view of DuckDB's, and what both say to the same expressions.
+
+What is asked goes the way of real statements: bound, planned, printed, run, and written as the wire shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyspark.sql import SparkSession
+
+from headrace.analyzer import BindingContext, bind
+from headrace.catalog.objects import Relation, RelationKind
+from headrace.connectors.registry import connector
+from headrace.core.resultset import Cell, encoder
+from headrace.core.schema import Schema
+from headrace.core.types import Array, DataType, Decimal, Map, Timestamp, Varchar, parse_type
+from headrace.engine.protocol import ApplyView
+from headrace.engine.views import ViewStore
+from headrace.planner import physical, plan_query
+from headrace.planner.sinks import ResultSink
+from headrace.planner.snapshot import compile_snapshot
+from tests.plans.world import SESSION, World, relation, schema, select_of
+
+Rows = list[list[Cell]]
+HIDDEN = (
+    "CAST(NULL AS TIMESTAMP) AS __rowtime, CAST(NULL AS STRING) AS __rowkey, false AS __deleted, '' AS __topic, "
+    "0 AS __partition, 0L AS __offset, 0 AS __timestamp_type"
+)
+
+
+class Values(World):
+    """A catalog with one relation, `v`: a stream or a materialized view."""
+
+    def __init__(self, kind: RelationKind, columns: Schema) -> None:
+        self._relation = relation("v", kind, columns)
+
+    def relation(self, name: Any, /) -> Relation | None:
+        return self._relation if name == self._relation.name else None
+
+
+class Engines:
+    """Spark and DuckDB over the rows of `v`, whose columns are `name TYPE; …`."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, columns: str, rows: Sequence[Sequence[Any]]
+    ) -> None:
+        self._spark = spark
+        self._stream = _context(RelationKind.STREAM, columns)
+        self._view = _context(RelationKind.MATERIALIZED_VIEW, columns)
+        kinds = {name: kind for name, _, kind in (part.strip().partition(" ") for part in columns.split(";"))}
+        table = pyarrow.table(
+            [
+                pyarrow.array([row[place] for row in rows], type=arrow_type(parse_type(kind)))
+                for place, kind in enumerate(kinds.values())
+            ],
+            names=list(kinds),
+        )
+        self._spark.createDataFrame(table).selectExpr("*", *HIDDEN.split(", ")).createOrReplaceTempView(
+            "rows_1"
+        )
+        self.views = ViewStore(folder / "views.duckdb")
+        described = [physical.Column(name=name, type=kind) for name, kind in kinds.items()]
+        self.views.create("id_of_v", described, [])
+        buffer = pyarrow.BufferOutputStream()
+        with pyarrow.ipc.new_stream(buffer, table.schema) as out:
+            out.write_table(table)
+        self.views.apply(
+            ApplyView(sequence=1, query_id="q", view="id_of_v", epoch=1, key_columns=[]),
+            bytes(buffer.getvalue()),
+        )
+
+    def kinds(self, query: str) -> list[DataType]:
+        """The declared types of a query's columns."""
+        return [column.type for column in bind(select_of(query), self._view).schema.columns]
+
+    def continuous(self, query: str) -> Rows:
+        """What a continuous query answers, all of its steps on Spark."""
+        plan = plan_query(bind(select_of(query), self._stream), ResultSink())
+        for step in plan.steps:
+            if isinstance(step, physical.SqlTransform):
+                self._spark.sql(step.sql).createOrReplaceTempView(step.id)
+        sink = plan.steps[-1]
+        assert isinstance(sink, physical.WriteResults)
+        frame = self._spark.table(sink.input).select(*(column.name for column in sink.columns))
+        encode = encoder([parse_type(column.type) for column in sink.columns])
+        return [encode(row) for row in frame.collect()]
+
+    def snapshot(self, query: str) -> Rows:
+        """What a query of the view answers."""
+        compiled = compile_snapshot(bind(select_of(query), self._view))
+        encode = encoder([column.type for column in compiled.columns])
+        return [encode(row) for row in self.views.query(compiled.sql)[1]]
+
+
+def in_parts(ask: Callable[[str], Rows], items: Sequence[str], size: int) -> Rows:
+    """The cells of many expressions for every row of `v`, by its column `n`, asked for `size` of them at a time."""
+    rows: dict[int, list[Cell]] = {}
+    for first in range(0, len(items), size):
+        for number, *cells in ask(f"SELECT n, {', '.join(items[first : first + size])} FROM v"):
+            rows.setdefault(int(number or 0), []).extend(cells)
+    return [cells for _, cells in sorted(rows.items())]
+
+
+def _context(kind: RelationKind, columns: str) -> BindingContext:
+    return BindingContext(Values(kind, schema(columns)), SESSION, connector)
+
+
+def arrow_type(kind: DataType) -> Any:
+    """The Arrow type in which a driver hands over a column."""
+    match kind:
+        case Decimal(precision=precision, scale=scale):
+            return pyarrow.decimal128(precision, scale)
+        case Timestamp():
+            return pyarrow.timestamp("us", tz="UTC")
+        case Array(element=element):
+            return pyarrow.list_(arrow_type(element))
+        case Map(key=key, value=value):
+            return pyarrow.map_(arrow_type(key), arrow_type(value))
+        case Varchar():
+            return pyarrow.string()
+    return _ARROW[str(kind)]
+
+
+_ARROW = {
+    "BOOLEAN": pyarrow.bool_(),
+    "TINYINT": pyarrow.int8(),
+    "SMALLINT": pyarrow.int16(),
+    "INTEGER": pyarrow.int32(),
+    "BIGINT": pyarrow.int64(),
+    "FLOAT": pyarrow.float32(),
+    "DOUBLE": pyarrow.float64(),
+    "DATE": pyarrow.date32(),
+    "BYTES": pyarrow.binary(),
+}
