@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.engine.protocol import Ack, Rows
-from headrace.planner.physical import TemporalJoin
+from headrace.planner.physical import SparkPlan, TemporalJoin
 from tests.driver.control import DriverControl
 from tests.driver.plans import columns, plan, read, results, sql, view, watermark, write
 from tests.harness.kafka import KafkaClient, Pair
@@ -249,6 +249,61 @@ def test_windows_close_by_the_slowest_partition(
         1_700_000_050_000,
     ]
     assert driver.stop(query).error is None
+
+
+def test_late_timeless_and_future_rows_are_counted_and_move_nothing(
+    driver: DriverControl, kafka: KafkaClient, stores: Stores, topic: Topic, checkpoint: Path
+) -> None:
+    source, start = topic(), 1_700_000_000_000
+
+    def steps(on_error: str) -> SparkPlan:
+        return plan(
+            *read(source, "ts BIGINT", timestamp="ts", on_error=on_error, ahead_ms=86_400_000),
+            watermark("w", "a", window_ms=10_000, advance_ms=10_000),
+            sql(
+                "b",
+                ["w"],
+                "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__rowtime, '10 seconds') AS window FROM w) "
+                "GROUP BY window",
+            ),
+            results("b", "at TIMESTAMP; n BIGINT"),
+        )
+
+    def total(name: str) -> int:
+        return sum(getattr(progress, name) for progress in driver.progress(query))
+
+    soon = int(time.time() * 1000) + 3_600_000
+    kafka.produce(source, _records({"ts": start}, {"ts": start + 60_000}))
+    query = driver.start(steps("ignore"), checkpoint=checkpoint, stores=stores)
+    assert driver.rows(query, 1) == [["2023-11-14 22:13:20.000", "1"]]
+    far = {"ts": 4_102_444_800_000}
+    kafka.produce(source, _records(far, *({"ts": start + 5_000} for _ in range(500)), {"ts": None}, {}))
+    driver.until(lambda: total("timeless_rows") == 2)
+    driver.until(lambda: total("late_rows") == 500)
+    assert driver.progress(query)[-1].watermark_ms == start + 60_000
+    # What is a little ahead of the clock counts.
+    kafka.produce(source, _records({"ts": soon}, {"ts": soon}))
+    assert len(driver.rows(query, 2)) == 2
+    driver.stop(query)
+    assert [total(name) for name in ("late_rows", "timeless_rows", "future_rows", "bad_records")] == [
+        500,
+        2,
+        1,
+        0,
+    ]
+    # Counted with the batches that they are in, and not again after a restart.
+    driver.messages.clear()
+    driver.start(steps("ignore"), checkpoint=checkpoint, stores=stores, query_id=query)
+    kafka.produce(source, _records({"ts": start}))
+    driver.until(lambda: total("late_rows") == 1)
+    driver.stop(query)
+    ended = driver.ended(
+        driver.start(steps("terminate"), checkpoint=checkpoint.with_name("other"), stores=stores)
+    )
+    assert ended.sqlstate == "22P02"
+    assert f"at offset 2 of partition 0 of {source}: its event time 2100-01-01 00:00:00 is more than" in (
+        ended.error or ""
+    )
 
 
 def test_a_temporal_join_takes_the_version_of_the_rows_own_time(

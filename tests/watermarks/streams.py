@@ -123,6 +123,9 @@ def assign(
         int(watermarks.delay * 1000),
         int(watermarks.idle * 1000),
         watermarks.all_idle,
+        None,
+        0,
+        0,
     )
     return DataFrame(assigned, spark)
 

@@ -51,12 +51,16 @@ class WindowKind(Enum):
 
 @dataclass(frozen=True)
 class EventTime:
-    """Where a source's event time comes from: a column, or (None) the record's own time; and how its watermark runs."""
+    """Where a source's event time comes from: a column, or (None) the record's own time; and how its watermark runs.
+
+    `ahead_ms` is how far ahead of the clock an event time may be; 0: any may be.
+    """
 
     column: str | None = None
     format: str = "sql"
     delay_ms: int = 0
     idle_timeout_ms: int = 0
+    ahead_ms: int = 86_400_000
 
 
 @dataclass(frozen=True)

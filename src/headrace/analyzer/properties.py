@@ -28,6 +28,7 @@ SOURCE_PROPERTIES = {
     "timestamp.format": "sql or iso8601: how a textual timestamp is written (sql)",
     "source.idle.timeout.millis": "after this long without records a partition no longer holds the watermark back (0: never)",
     "source.allow.latency.millis": "how far behind the newest event time a record may be (0)",
+    "source.allow.future.millis": "how far ahead of the clock an event time may be, where it matters (86400000; 0: any may be)",
     "source.deserialization.error.handling": "TERMINATE or IGNORE (TERMINATE)",
 }
 """The source properties and what each takes; `kafka.consumer.…` is the connector's."""
@@ -174,13 +175,18 @@ def _event_time(relation: Relation, defaults: _Values, values: _Values) -> Event
     if column is not None:
         _check_event_time_column(relation, column, values.span("timestamp"))
     written = values.choice("timestamp.format", TIMESTAMP_FORMATS)
-    delay, idle = "source.allow.latency.millis", "source.idle.timeout.millis"
 
-    def either(key: str) -> int:
-        value = values.milliseconds(key)
-        return (value if value is not None else defaults.milliseconds(key)) or 0
+    def either(key: str, otherwise: int = 0) -> int:
+        found = (place.milliseconds(key) for place in (values, defaults))
+        return next((value for value in found if value is not None), otherwise)
 
-    return EventTime(column, written or relation.format.timestamp_format, either(delay), either(idle))
+    return EventTime(
+        column,
+        written or relation.format.timestamp_format,
+        delay_ms=either("source.allow.latency.millis"),
+        idle_timeout_ms=either("source.idle.timeout.millis"),
+        ahead_ms=either("source.allow.future.millis", EventTime.ahead_ms),
+    )
 
 
 def _check_event_time_column(relation: Relation, name: str, span: Span | None) -> None:

@@ -91,6 +91,10 @@ class Engine:
         """What a continuous query's last batch did, with sums since the server started; None before the first."""
         return self._supervisor.metrics(query_id)
 
+    def notice(self, query_id: str) -> str | None:
+        """What there is to say of a continuous query that runs; None when it is in order."""
+        return self._supervisor.notice(query_id)
+
     def pool_state(self, name: str) -> tuple[str, str | None]:
         """`starting`, `running`, `stopped` or `errored`, and what went wrong."""
         driver = self._drivers.get(name)

@@ -84,7 +84,8 @@ class QueryStarted(_Message):
 class QueryProgress(_Message):
     """What one batch did. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
 
-    `bad_records` could not be read and were skipped, as the source's property says.
+    `bad_records` could not be read and `future_rows` were too far ahead of the clock: both were skipped, as the source's
+    property says. `timeless_rows` have no event time where one is needed.
     """
 
     type: Literal["query_progress"] = "query_progress"
@@ -97,7 +98,9 @@ class QueryProgress(_Message):
     state_rows: int = 0
     state_bytes: int = 0
     late_rows: int = 0
+    timeless_rows: int = 0
     bad_records: int = 0
+    future_rows: int = 0
     detail: dict[str, object] = Field(default_factory=dict)
 
 

@@ -20,6 +20,7 @@ from headrace.core.errors import ErrorDomain, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.lateness import Lateness
 from headrace.engine.lifecycle import may_follow, on_failure
 from headrace.engine.ports import Pools, stores_of
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, StartQuery, StopQuery
@@ -33,7 +34,21 @@ class QueryMetrics(QueryProgress):
 
     input_rows_total: int = Field(0, description="Rows read since the server started.")
     late_rows_total: int = Field(0, description="Rows dropped as too late since the server started.")
+    timeless_rows_total: int = Field(0, description="Rows without an event time since the server started.")
     bad_records_total: int = Field(0, description="Records skipped as unreadable since the server started.")
+    future_rows_total: int = Field(
+        0, description="Records skipped as too far ahead since the server started."
+    )
+
+    @staticmethod
+    def after(earlier: QueryMetrics | None, message: QueryProgress) -> QueryMetrics:
+        """The last batch is `message`'s; the sums are those of `earlier` and what it adds."""
+        summed = ("input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
+        totals = {
+            f"{name}_total": getattr(message, name) + (getattr(earlier, f"{name}_total") if earlier else 0)
+            for name in summed
+        }
+        return QueryMetrics(**dict(message), **totals)
 
 
 @dataclass
@@ -61,6 +76,7 @@ class _Record:
     not_before: float = 0.0
     generation: int = 0
     metrics: QueryMetrics | None = field(default=None, repr=False)
+    lateness: Lateness = field(default_factory=Lateness, repr=False)
 
 
 class Supervisor:
@@ -97,6 +113,11 @@ class Supervisor:
         record = self._records.get(query_id)
         return record.metrics if record else None
 
+    def notice(self, query_id: str) -> str | None:
+        """What there is to say of a running query; None when it is in order."""
+        record = self._records.get(query_id)
+        return record.lateness.message() if record and record.run else None
+
     def forget(self, query_id: str) -> None:
         """Drop what is remembered of a query that is never to run again."""
         self._records.pop(query_id, None)
@@ -125,13 +146,8 @@ class Supervisor:
         if message.batch_id > record.last_batch:
             record.last_batch = message.batch_id
             record.failures = 0
-        earlier = record.metrics
-        record.metrics = QueryMetrics(
-            **dict(message),
-            input_rows_total=message.input_rows + (earlier.input_rows_total if earlier else 0),
-            late_rows_total=message.late_rows + (earlier.late_rows_total if earlier else 0),
-            bad_records_total=message.bad_records + (earlier.bad_records_total if earlier else 0),
-        )
+        record.metrics = QueryMetrics.after(record.metrics, message)
+        record.lateness.add(message)
 
     def query_ended(self, message: QueryEnded) -> None:
         """The query is over, for one of four reasons: terminated, stopped to be started anew, bounded and done, failed."""
@@ -233,6 +249,7 @@ class Supervisor:
             return
         if driver.send(message):
             record.run = _Run(query.generation, query.compute_pool)
+            record.lateness = Lateness()
 
     def _start_message(self, query: Query) -> StartQuery:
         try:

@@ -41,6 +41,7 @@ class DecodeSpec:
     timestamp: str | None = None
     upsert: bool = False
     skip_errors: bool = False
+    ahead_ms: int = 0
 
 
 @dataclass(frozen=True)

@@ -40,29 +40,27 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         "timestamp AS __record_time",
         "timestampType AS __timestamp_type",
     )
-    reasoned = parsed.selectExpr(
+    timed = parsed.selectExpr(
         f"{_row_sql(spec)} AS __row",
         f"{_reason_sql(spec)} AS __reason",
+        f"{_row_time_sql(spec)} AS __rowtime",
         "__decoded_key.value AS __rowkey",
         "*",
     )
-    checked = reasoned.selectExpr(
-        "inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' END, __reason, "
+    # Of the batch, not of the moment: a batch that runs again reads the same.
+    ahead = (
+        f"unix_millis(__rowtime) > unix_millis(current_timestamp()) + {spec.ahead_ms}"
+        if spec.ahead_ms
+        else "FALSE"
+    )
+    late = f"' is more than {spec.ahead_ms} ms ahead of the clock (source.allow.future.millis)'"
+    checked = timed.selectExpr(
+        f"inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
+        f"coalesce(__reason, concat('its event time ', __rowtime, {late})), "
         f"__topic, __partition, __offset, {str(spec.skip_errors).lower()}))",
-        "__rowkey",
-        "__key",
-        "__deleted",
-        "__topic",
-        "__partition",
-        "__offset",
-        "__record_time",
-        "__timestamp_type",
+        *HIDDEN_COLUMNS,
     )
-    return checked.selectExpr(
-        *(name_sql(column.name) for column in spec.columns),
-        f"{_row_time_sql(spec)} AS __rowtime",
-        *(name for name in HIDDEN_COLUMNS if name != "__rowtime"),
-    )
+    return checked.select(*(name_sql(column.name) for column in spec.columns), *HIDDEN_COLUMNS)
 
 
 def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
@@ -126,8 +124,11 @@ def _row_time_sql(spec: DecodeSpec) -> str:
     column = next((column for column in spec.columns if column.name == spec.timestamp), None)
     if column is None:
         return "__record_time"
-    name = name_sql(column.name)
-    time = f"timestamp_millis({name})" if column.type == BIGINT else name
+    time = f"__parsed.value.{name_sql(column.name)}"
+    if column.type == BIGINT:
+        time = (
+            f"CASE WHEN {time} BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN timestamp_millis({time}) END"
+        )
     return f"CASE WHEN __deleted THEN __record_time ELSE {time} END" if spec.upsert else time
 
 

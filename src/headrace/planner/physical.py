@@ -48,7 +48,8 @@ class DecodeRows(_Data):
     """Raw records to declared and hidden columns.
 
     `key_columns` are the value columns that a tombstone takes from the record's key. A record that cannot be decoded stops the
-    query (`terminate`; the error names topic, partition and offset) or is skipped (`ignore`).
+    query (`terminate`; the error names topic, partition and offset) or is skipped (`ignore`); so does one whose event time is
+    more than `ahead_ms` ahead of the clock (0: any may be).
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -63,10 +64,14 @@ class DecodeRows(_Data):
     timestamp_format: Literal["sql", "iso8601"] = "sql"
     upsert: bool = False
     on_error: Literal["terminate", "ignore"] = "terminate"
+    ahead_ms: int = 0
 
 
 class AssignWatermark(_Data):
-    """Event time and per-partition watermark on `event_time`; same columns."""
+    """Event time and per-partition watermark on `event_time`; same columns.
+
+    Rows with `deleted` move no watermark. Late rows are counted for the windows that the rows go into (`window_ms` 0: none).
+    """
 
     step: Literal["assign_watermark"] = "assign_watermark"
     id: str
@@ -76,6 +81,9 @@ class AssignWatermark(_Data):
     delay_ms: int = 0
     idle_timeout_ms: int = 0
     all_idle: Literal["hold", "advance"] = "hold"
+    deleted: str | None = None
+    window_ms: int = 0
+    advance_ms: int = 0
 
 
 class SqlTransform(_Data):

@@ -189,6 +189,9 @@ class _Planner:
             return rows
         event_time = properties.event_time
         timed = f"timed_{number}"
+        window = next(
+            (node for node in walk(self._root) if isinstance(node, TimeWindow) and node.input is scan), None
+        )
         self._steps.append(
             physical.AssignWatermark(
                 id=timed,
@@ -196,6 +199,9 @@ class _Planner:
                 source=str(relation.name),
                 delay_ms=event_time.delay_ms,
                 idle_timeout_ms=event_time.idle_timeout_ms,
+                deleted=DELETED if relation.format.upsert else None,
+                window_ms=window.size_ms if window else 0,
+                advance_ms=window.advance_ms if window else 0,
             )
         )
         return timed
@@ -215,6 +221,7 @@ class _Planner:
             timestamp_format=event_time.format,
             upsert=layout.upsert,
             on_error=scan.properties.on_error,
+            ahead_ms=event_time.ahead_ms if needs_event_time(self._root) else 0,
         )
 
     def _joined(self, node: TemporalJoin) -> str:

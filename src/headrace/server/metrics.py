@@ -98,7 +98,17 @@ class _Queries(Collector):
             ("state_rows", "Rows of state kept.", lambda s: s.state_rows),
             ("input_rows_total", "Rows read since the server started.", lambda s: s.input_rows_total),
             ("late_rows_total", "Rows dropped as too late since then.", lambda s: s.late_rows_total),
+            (
+                "timeless_rows_total",
+                "Rows without an event time since then.",
+                lambda s: s.timeless_rows_total,
+            ),
             ("bad_records_total", "Records skipped as unreadable since then.", lambda s: s.bad_records_total),
+            (
+                "future_rows_total",
+                "Records skipped as too far ahead since then.",
+                lambda s: s.future_rows_total,
+            ),
         ]
         for name, text, figure in figures:
             family = GaugeMetricFamily(f"headrace_query_{name}", text, labels=["query_id", "name"])

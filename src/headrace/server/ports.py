@@ -89,7 +89,9 @@ class QuerySample:
     state_rows: int | None = None
     input_rows_total: int | None = None
     late_rows_total: int | None = None
+    timeless_rows_total: int | None = None
     bad_records_total: int | None = None
+    future_rows_total: int | None = None
 
 
 @dataclass(frozen=True)

@@ -61,5 +61,7 @@ def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
             state_rows=progress.state_rows,
             input_rows_total=progress.input_rows_total,
             late_rows_total=progress.late_rows_total,
+            timeless_rows_total=progress.timeless_rows_total,
             bad_records_total=progress.bad_records_total,
+            future_rows_total=progress.future_rows_total,
         )

@@ -44,7 +44,7 @@ async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
             query.owner,
             query.created_at,
             query.updated_at,
-            query.message,
+            _message(query, run),
         )
         for query in run.catalog.queries()
     ]
@@ -112,7 +112,7 @@ def _facts(query: Query, run: Execution) -> ResultSet:
         ("state", query.actual_state.value),
         ("intended_state", query.desired_state.value),
         ("error", query.message if query.actual_state is QueryState.ERRORED else None),
-        ("message", query.message),
+        ("message", _message(query, run)),
         ("sqlstate", query.sqlstate),
         ("restarts", query.restarts),
         ("kind", query.kind.value),
@@ -129,6 +129,11 @@ def _facts(query: Query, run: Execution) -> ResultSet:
     return result([("Property", VARCHAR), ("Value", VARCHAR)], facts)
 
 
+def _message(query: Query, run: Execution) -> str | None:
+    """Why it is in its state, or while it runs what is wrong with its rows."""
+    return query.message or run.services.engine.notice(query.id)
+
+
 def _plan(query: Query) -> str:
     try:
         return explain_running(SparkPlan.from_json(query.plan))
@@ -136,10 +141,10 @@ def _plan(query: Query) -> str:
         return "made by another version of Headrace, which this one cannot read"
 
 
-def _history(query: Query, _run: Execution) -> ResultSet:
+def _history(query: Query, run: Execution) -> ResultSet:
     """The first row is what the Go driver reads (client-contract, section 3.2): both cells are never NULL."""
     columns = [("State", VARCHAR), ("Messages", VARCHAR), ("UpdatedAt", TIMESTAMP)]
-    return result(columns, [(query.actual_state.value, query.message or "", query.updated_at)])
+    return result(columns, [(query.actual_state.value, _message(query, run) or "", query.updated_at)])
 
 
 def _events(query: Query, run: Execution) -> ResultSet:

@@ -44,6 +44,7 @@ RELATION_PROPERTIES = (
     "source.allow.latency.millis",
     "source.deserialization.error.handling",
     "source.idle.timeout.millis",
+    "source.allow.future.millis",
 )
 _PREFIXES = ("kafka.topic.", "kafka.producer.", "kafka.consumer.")
 

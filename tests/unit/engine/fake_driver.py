@@ -1,9 +1,9 @@
 """A driver process without Spark: speaks the real protocol, and does with each query what the name of its first entity says.
 
-`runs`; `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second start on); `ends` (ends
-without an error); `races` (fails in its first generation just as it is stopped); `rows` (sends rows until told to stop); `view`
-(applies the epoch in `epoch.arrow` to the view of the last step); `deaf` (runs, and does not end when it is told to); `stubborn` (keeps the
-process from ending until it is killed).
+`runs`; `late` (its rows are); `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
+start on); `ends` (ends without an error); `races` (fails in its first generation just as it is stopped); `rows` (sends rows until
+told to stop); `view` (applies the epoch in `epoch.arrow` to the view of the last step); `deaf` (runs, and does not end when it is
+told to); `stubborn` (keeps the process from ending until it is killed).
 Every message that it gets is a line of the journal. It imports nothing of Headrace, so that it starts at once: the server checks
 what it says.
 """
@@ -127,6 +127,8 @@ class FakeDriver:
         else:
             for batch in range(2):
                 done = {"input_rows": 10, "input_rows_per_second": 1.0, "batch_duration_ms": 1}
+                if what == "late":
+                    done |= {"input_rows": 500, "late_rows": 490, "watermark_ms": 4102444800000}
                 self.send("query_progress", query_id=query, batch_id=batch, **done)
 
     def ask(self, kind: str, payload: bytes, **fields: object) -> Message:

@@ -18,6 +18,8 @@ from headrace.catalog.objects import DesiredState, QueryState
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
+from headrace.engine.lateness import Lateness
+from headrace.engine.protocol import QueryProgress
 from headrace.planner.physical import SparkPlan, WriteView
 from tests.unit.engine.conftest import plan
 
@@ -38,6 +40,22 @@ async def test_a_query_is_started_with_the_properties_of_its_stores_and_runs(ben
     assert progress.input_rows_total == 20
     assert bench.journal("start")[0]["stores"] == {"store_1": {"uris": "localhost:1"}}
     assert bench.engine.pool_state(bench.catalog.default_compute_pool) == ("running", None)
+
+
+async def test_a_query_whose_rows_are_nearly_all_late_says_so(bench: Bench) -> None:
+    await bench.engine.start()
+    query, other = bench.query("late"), bench.query("runs")
+    await bench.until(lambda: bench.engine.notice(query))
+    assert "98% of the last" in (bench.engine.notice(query) or "")
+    assert "were behind the watermark (2100-01-01 00:00:00)" in (bench.engine.notice(query) or "")
+    await bench.until_state(other, S.RUNNING)
+    assert bench.engine.notice(other) is None
+    lateness = Lateness()
+    figures = {"query_id": "q", "input_rows_per_second": 1.0, "batch_duration_ms": 1}
+    lateness.add(QueryProgress(batch_id=1, input_rows=900, late_rows=900, **figures))
+    assert lateness.message()
+    lateness.add(QueryProgress(batch_id=2, input_rows=101, late_rows=0, **figures))
+    assert lateness.message() is None
 
 
 async def test_an_error_of_the_user_ends_a_query_until_it_is_restarted(bench: Bench) -> None:

@@ -93,6 +93,7 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         timestamp=step.timestamp,
         upsert=step.upsert,
         skip_errors=step.on_error == "ignore",
+        ahead_ms=step.ahead_ms,
     )
     return decode(work.frames[step.input], spec)
 
@@ -114,6 +115,9 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
         step.delay_ms,
         step.idle_timeout_ms,
         "flush" if work.start.plan.bounded else step.all_idle,
+        step.deleted,
+        step.window_ms,
+        step.advance_ms,
     )
     return DataFrame(assigned, work.session)
 

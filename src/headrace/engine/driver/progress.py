@@ -19,9 +19,12 @@ from headrace.engine.protocol import QueryProgress
 class ProgressReader:
     """Reads one running query; remembers what was read."""
 
-    def __init__(self, query_id: str, query: StreamingQuery, session: SparkSession) -> None:
+    def __init__(
+        self, query_id: str, query: StreamingQuery, session: SparkSession, *, windowed: bool
+    ) -> None:
         self._id = query_id
         self._query = query._jsq
+        self._windowed = windowed
         self._run = str(query.runId)
         self._watermark = jvm(session).io.headrace.spark.PartitionWatermark
         self._counts = jvm(session).io.headrace.spark.RowCounts
@@ -39,6 +42,7 @@ class ProgressReader:
         if described.get("active"):
             detail["watermark"] = described
         counted = json.loads(self._counts.take(self._query, last["batchId"]))
+        rows = counted["counts"]
         if counted["spellings"]:
             detail["fields_that_differ_in_case"] = counted["spellings"]
         return QueryProgress(
@@ -50,12 +54,10 @@ class ProgressReader:
             watermark_ms=_watermark_ms(last, described),
             state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators),
             state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators),
-            late_rows=sum(
-                operator.get("numRowsDroppedByWatermark", 0)
-                for batch in batches
-                for operator in batch.get("stateOperators", [])
-            ),
-            bad_records=counted["counts"].get("bad_records", 0),
+            late_rows=rows.get("late_rows", 0) if self._windowed else _dropped(batches),
+            timeless_rows=rows.get("timeless_rows", 0),
+            bad_records=rows.get("bad_records", 0),
+            future_rows=rows.get("future_rows", 0),
             detail=detail,
         )
 
@@ -71,6 +73,15 @@ class ProgressReader:
         if found:
             self._last = (found[-1]["batchId"], found[-1]["timestamp"])
         return found
+
+
+def _dropped(batches: list[dict[str, Any]]) -> int:
+    """What joins dropped; of windows Spark would say how many *groups* it dropped."""
+    return sum(
+        operator.get("numRowsDroppedByWatermark", 0)
+        for batch in batches
+        for operator in batch.get("stateOperators", [])
+    )
 
 
 def _watermark_ms(batch: dict[str, Any], described: dict[str, Any]) -> int | None:

@@ -157,7 +157,8 @@ class RunningQuery:
         if self._sink.stopping.is_set():
             return
         self._query = writer.start()
-        self._progress = ProgressReader(self.id, self._query, session)
+        windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
+        self._progress = ProgressReader(self.id, self._query, session, windowed=windowed)
         self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
         if self._sink.stopping.is_set():
             self._query.stop()

@@ -21,6 +21,11 @@ private[spark] object EventTimeCode {
   val MinMs: Long = -Bias
   val MaxMs: Long = TimeMask - Bias
 
+  /** The code of a row that says nothing about time although it has one. Codes of times are never negative. */
+  val Silent: Column = timestamp_micros(lit(-1L))
+
+  def isSilent(code: Long): Boolean = code < 0
+
   def encode(partition: Int, ms: Long): Long = (partition.toLong << TimeBits) | (clamp(ms) + Bias)
 
   def partition(code: Long): Int = (code >>> TimeBits).toInt

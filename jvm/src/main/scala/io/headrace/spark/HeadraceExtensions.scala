@@ -20,7 +20,13 @@ private[spark] object PartitionWatermarkStrategy extends SparkStrategy {
     case node: EventTimeWatermark if SourceSettings.fromMetadata(node.eventTime.metadata).isDefined =>
       // Read here, in the query's thread: a foreachBatch function may run its jobs elsewhere, under names of its own.
       val query = SparkInternals.plannedQuery
-      new PartitionWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(node.child), query) :: Nil
+      val counts = node.child
+        .flatMap(_.expressions)
+        .flatMap(_.collect { case counting: CountingEventTime => counting.counts })
+        .headOption
+        // A batch without rows of this source is planned without the source.
+        .getOrElse(RowCounts.registered())
+      new PartitionWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(node.child), query, counts) :: Nil
     case _ => Nil
   }
 }

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.functions.{col, when}
 import org.apache.spark.sql.headrace.SparkInternals
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{IntegerType, MetadataBuilder, StringType, TimestampType}
@@ -27,6 +27,12 @@ object PartitionWatermark {
     * @param delayMs        how far the watermark stays behind the greatest event time of each partition
     * @param idleTimeoutMs  after how long without a row a partition stops holding the watermark back; 0: never
     * @param allIdle        what to do when all partitions are idle: `hold`, `advance`, or `flush` for a bounded run
+    * @param deleted        a BOOLEAN column that marks deletions, which say nothing about time; null when there is none
+    * @param windowMs       the size of the time windows that the rows go into, for counting late rows; 0: none
+    * @param advanceMs      from the beginning of one window to that of the next
+    *
+    * Counts (see [[RowCounts]]) `timeless_rows`, those with a NULL event time, and with windows `late_rows`: those whose
+    * last window the watermark had closed, which Spark drops.
     *
     * Throws IllegalArgumentException for settings or columns that cannot be followed.
     */
@@ -39,15 +45,20 @@ object PartitionWatermark {
       partitions: JavaMap[String, Integer],
       delayMs: Long,
       idleTimeoutMs: Long,
-      allIdle: String
+      allIdle: String,
+      deleted: String,
+      windowMs: Long,
+      advanceMs: Long
   ): DataFrame = {
     val counts = partitions.asScala.map { case (name, count) => name -> count.intValue }.toMap
-    val settings = SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts)
+    val window = EventWindow.of(windowMs, advanceMs)
+    val settings = SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts, window)
     requireColumns(df, eventTime, topic, partition)
-    val code = EventTimeCode.column(named(eventTime), named(topic), named(partition), settings.layout)
+    val timed = EventTimeCode.column(named(eventTime), named(topic), named(partition), settings.layout)
+    val code = Option(deleted).fold(timed)(flag => when(named(flag), EventTimeCode.Silent).otherwise(timed))
     val codeName = unusedName(df)
     val watermarked = df
-      .select(col("*"), code.as(codeName, settings.toMetadata))
+      .select(col("*"), counting(code).as(codeName, settings.toMetadata))
       .withWatermark(codeName, s"$delayMs milliseconds")
     // The name and the metadata, not the values, make Spark's operators take the column as event time.
     val columns = df.columns.map { name =>
@@ -96,7 +107,6 @@ object PartitionWatermark {
         node.put("name", source.settings.name)
         node.put("delayMs", source.settings.delayMs)
         node.put("idleTimeoutMs", source.settings.idleMs)
-        node.put("rowsBehindWatermark", source.rowsBehind)
         val list = node.putArray("partitions")
         source.partitions.foreach { partition =>
           val entry = list.addObject()
@@ -120,6 +130,9 @@ object PartitionWatermark {
         s"expected a ${expected.sql} column $name for the watermark, found ${found.fold("no such column")(_.sql)}"
       )
     }
+
+  private def counting(code: Column): Column =
+    SparkInternals.column(CountingEventTime(SparkInternals.expression(code), RowCounts.registered()))
 
   private def unusedName(df: DataFrame): String =
     Iterator.iterate("__headrace_watermark")(_ + "_").find(name => !df.columns.contains(name)).get

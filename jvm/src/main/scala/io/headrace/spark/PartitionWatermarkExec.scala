@@ -21,30 +21,41 @@ import org.apache.spark.util.AccumulatorV2
   *
   * @param eventTime  the column made by [[EventTimeCode]], with the [[SourceSettings]] in its metadata
   * @param queryId    the streaming query for which this was planned; None in an EXPLAIN, which never runs
+  * @param counts     where late and timeless rows are counted
   */
 private[spark] class PartitionWatermarkExec(
     nodeId: UUID,
     eventTime: Attribute,
     delay: CalendarInterval,
     child: SparkPlan,
-    queryId: Option[UUID]
+    queryId: Option[UUID],
+    counts: RowCounts
 ) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
     with CodegenSupport {
 
   private val maxima = new PartitionMaxima
+  private val window = SourceSettings.fromMetadata(eventTime.metadata).flatMap(_.window)
+
+  // Of the batch; what Spark takes for late is what was so before it.
+  private var lateMs = Long.MinValue
   sparkContext.register(maxima)
   SparkInternals.replaceStatistics(this, maxima)
 
   private def ordinal: Int = child.output.indexWhere(_.exprId == eventTime.exprId)
 
   override protected def doPrepare(): Unit =
-    for (id <- queryId; run <- QueryRun.of(session, id)) maxima.follow(run, nodeId, delayMs, run.planned())
+    for (id <- queryId; run <- QueryRun.of(session, id)) {
+      lateMs = run.planned()
+      maxima.follow(run, nodeId, delayMs)
+    }
+
+  private def watcher: EventTimeWatcher = new EventTimeWatcher(maxima, counts, window, lateMs)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (seen, at) = (maxima, ordinal)
+    val (watching, at) = (watcher, ordinal)
     child.execute().mapPartitions { rows =>
       rows.map { row =>
-        if (!row.isNullAt(at)) seen.see(row.getLong(at))
+        if (row.isNullAt(at)) watching.timeless() else watching.see(row.getLong(at))
         row
       }
     }
@@ -60,38 +71,57 @@ private[spark] class PartitionWatermarkExec(
   override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
-    val seen = ctx.addReferenceObj("watermark", maxima)
+    val watching = ctx.addReferenceObj("watermark", watcher)
     val code = input(ordinal)
     s"""
-       |if (!${code.isNull}) {
-       |  $seen.see(${code.value});
+       |if (${code.isNull}) {
+       |  $watching.timeless();
+       |} else {
+       |  $watching.see(${code.value});
        |}
        |${consume(ctx, input)}
      """.stripMargin
   }
 
-  override protected def otherCopyArgs: Seq[AnyRef] = queryId :: Nil
+  override protected def otherCopyArgs: Seq[AnyRef] = queryId :: counts :: Nil
 
   override protected def withNewChildInternal(newChild: SparkPlan): EventTimeWatermarkExec =
-    new PartitionWatermarkExec(nodeId, eventTime, delay, newChild, queryId)
+    new PartitionWatermarkExec(nodeId, eventTime, delay, newChild, queryId, counts)
 
   override def copy(
       nodeId: UUID,
       eventTime: Attribute,
       delay: CalendarInterval,
       child: SparkPlan
-  ): EventTimeWatermarkExec = new PartitionWatermarkExec(nodeId, eventTime, delay, child, queryId)
+  ): EventTimeWatermarkExec = new PartitionWatermarkExec(nodeId, eventTime, delay, child, queryId, counts)
+}
+
+/** What a task does with the event time of each row. */
+private[spark] final class EventTimeWatcher(
+    maxima: PartitionMaxima,
+    counts: RowCounts,
+    window: Option[EventWindow],
+    lateMs: Long
+) extends Serializable {
+  // Not an Option for every row.
+  private val counted: EventWindow = window.orNull
+
+  /** One event time, as [[EventTimeCode]] packs it. */
+  def see(code: Long): Unit = if (!EventTimeCode.isSilent(code)) {
+    maxima.see(code)
+    if (counted != null && counted.lastEnd(EventTimeCode.ms(code)) <= lateMs) counts.add("late_rows")
+  }
+
+  /** A row without one. */
+  def timeless(): Unit = counts.add("timeless_rows")
 }
 
 /** Keeps the greatest event time of each partition: in a task over its rows, on the driver over all tasks of a batch.
   *
-  * A maximum is the same however often a task is retried. The count of rows behind the watermark is not: rows of a task
-  * that failed after its result arrived are counted twice.
+  * A maximum is the same however often a task is retried.
   */
 private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new EventTimeStats(Long.MinValue, Long.MaxValue, 0d, 0L)) {
   private val maxima = mutable.LongMap.empty[Long]
-  private var behind = 0L
-  private var watermarkMs = Long.MinValue
 
   // A task reads one partition, or few in long runs: the last one is kept out of the map.
   private var lastCode = PartitionMaxima.NoPartition
@@ -100,17 +130,14 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
   // Only on the driver; null in a task.
   @transient private var followed: PartitionMaxima.Followed = _
 
-  /** Driver: feeds `run` from now on, for a batch that runs with `watermarkMs`. */
-  def follow(run: QueryRun, nodeId: UUID, delayMs: Long, watermarkMs: Long): Unit = {
-    this.watermarkMs = watermarkMs
+  /** Driver: feeds `run` from now on. */
+  def follow(run: QueryRun, nodeId: UUID, delayMs: Long): Unit =
     followed = PartitionMaxima.Followed(run, nodeId, delayMs)
-  }
 
   /** Task: one event time, as [[EventTimeCode]] packs it. */
   def see(code: Long): Unit = {
     val partition = EventTimeCode.partition(code)
     val ms = EventTimeCode.ms(code)
-    if (ms <= watermarkMs) behind += 1
     if (partition != lastCode) {
       settle()
       lastCode = partition
@@ -126,17 +153,15 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
 
   private def raise(code: Long, ms: Long): Unit = maxima.update(code, math.max(maxima.getOrElse(code, Long.MinValue), ms))
 
-  override def isZero: Boolean = lastCode == PartitionMaxima.NoPartition && maxima.isEmpty && behind == 0
+  override def isZero: Boolean = lastCode == PartitionMaxima.NoPartition && maxima.isEmpty
 
   override def reset(): Unit = {
     maxima.clear()
     lastCode = PartitionMaxima.NoPartition
-    behind = 0
   }
 
   override def copy(): AccumulatorV2[Long, EventTimeStats] = {
     val copied = new PartitionMaxima
-    copied.watermarkMs = watermarkMs
     copied.merge(this)
     copied
   }
@@ -147,9 +172,8 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
     case seen: PartitionMaxima =>
       seen.settle()
       seen.maxima.foreachEntry(raise)
-      behind += seen.behind
       Option(followed).foreach { of =>
-        of.run.watermark.saw(of.nodeId, seen.maxima.map { case (code, ms) => code.toInt -> ms }, seen.behind)
+        of.run.watermark.saw(of.nodeId, seen.maxima.map { case (code, ms) => code.toInt -> ms })
       }
     case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
   }

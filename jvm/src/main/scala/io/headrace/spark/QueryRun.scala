@@ -27,11 +27,11 @@ private[spark] final class QueryRun private (
 ) {
   private val flushes = streams.values.exists { case (settings, _) => settings.allIdle == AllIdle.Flush }
 
-  /** Called in the query's thread before a batch runs. Returns the watermark that the batch runs with. */
+  /** Called in the query's thread before a batch runs. Returns the time up to which Spark takes its rows for late. */
   def planned(): Long = {
     look()
     if (flushes && SparkInternals.readsLastRows(execution)) watermark.end()
-    SparkInternals.batchWatermarkMs(execution)
+    SparkInternals.lateMs(execution)
   }
 
   /** Called when a batch has run and is not committed yet. Returns the watermark that follows from it. */

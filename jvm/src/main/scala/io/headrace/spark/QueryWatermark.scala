@@ -29,11 +29,9 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
   /** What one look at the source of `node` showed at `nowMs`. */
   def look(node: UUID, progress: SourceProgress, nowMs: Long): Unit = synchronized(states(node).look(progress, nowMs))
 
-  /** The greatest event times (partition code -> ms) among rows that were read, and how many rows came too late. */
-  def saw(node: UUID, maxima: Iterable[(Int, Long)], behind: Long): Unit = synchronized {
-    val state = states(node)
-    maxima.foreach { case (code, ms) => state.saw(code, ms) }
-    state.rowsBehind += behind
+  /** The greatest event times (partition code -> ms) among rows that were read. */
+  def saw(node: UUID, maxima: Iterable[(Int, Long)]): Unit = synchronized {
+    maxima.foreach { case (code, ms) => states(node).saw(code, ms) }
   }
 
   /** How far every partition has come. Of a source that the query reads twice, the reading that is behind. */
@@ -78,7 +76,6 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     states.values.toSeq.sortBy(_.settings.name).map { state =>
       SourceSnapshot(
         state.settings,
-        state.rowsBehind,
         state.partitions.toSeq.sortBy(_.code).map { partition =>
           val (topic, number) = state.settings.layout.decode(partition.code)
           PartitionSnapshot(topic, number, Option.when(partition.heard)(partition.maxMs), partition.idle)
@@ -94,7 +91,7 @@ private[spark] object QueryWatermark {
   val EndOfTime: Long = 253402300799999L
 
   final case class PartitionSnapshot(topic: String, partition: Int, maxMs: Option[Long], idle: Boolean)
-  final case class SourceSnapshot(settings: SourceSettings, rowsBehind: Long, partitions: Seq[PartitionSnapshot])
+  final case class SourceSnapshot(settings: SourceSettings, partitions: Seq[PartitionSnapshot])
 
   private val Unheard = Long.MinValue
 
@@ -110,7 +107,6 @@ private[spark] object QueryWatermark {
 
   private final class SourceState(val settings: SourceSettings, startedMs: Long) {
     private val states = mutable.LongMap.empty[PartitionState]
-    var rowsBehind = 0L
     var lookedMs: Long = startedMs
 
     for ((topic, count) <- settings.partitions; partition <- 0 until count)

@@ -104,6 +104,22 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], skip: Boo
     copy(children = newChildren)
 }
 
+/** Its input, unchanged: it brings the counts of a source to where the watermark node is planned. */
+private[spark] final case class CountingEventTime(child: Expression, counts: RowCounts)
+    extends UnaryExpression
+    with CountsRows {
+  // So that the optimizer leaves it where it is.
+  override lazy val deterministic: Boolean = false
+  override def dataType: DataType = child.dataType
+  override def nullable: Boolean = child.nullable
+  override def prettyName: String = "headrace_counting"
+  override protected def stringArgs: Iterator[Any] = Iterator(child)
+  override def eval(input: InternalRow): Any = child.eval(input)
+  override def genCode(ctx: CodegenContext): ExprCode = child.genCode(ctx)
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = child.genCode(ctx)
+  override protected def withNewChildInternal(newChild: Expression): CountingEventTime = copy(child = newChild)
+}
+
 private[spark] object AdmitRecord {
   private val Nothing: ArrayData = new GenericArrayData(Array.empty[Any])
 }

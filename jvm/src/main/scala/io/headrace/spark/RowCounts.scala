@@ -84,7 +84,7 @@ object RowCounts {
     val found = SparkInternals.expressions(query).collect { case counting: CountsRows => counting.counts }.distinct
     val root = mapper.createObjectNode()
     val totals = root.putObject("counts")
-    found.flatMap(_.takeUpTo(batch)).groupMapReduce(_._1)(_._2)(_ + _).foreach { case (name, rows) => totals.put(name, rows) }
+    found.flatMap(_.takeUpTo(batch)).groupMapReduce(_._1)(_._2)(_ + _).toSeq.sorted.foreach { case (name, rows) => totals.put(name, rows) }
     val spellings = root.putObject("spellings")
     found.foreach(one => one.synchronized(one.spellings.foreach { case (field, column) => spellings.put(field, column) }))
     mapper.writeValueAsString(root)

@@ -31,19 +31,32 @@ private[spark] object AllIdle {
       )
 }
 
+/** Windows of `sizeMs` that begin every `advanceMs` since 1970. */
+private[spark] final case class EventWindow(sizeMs: Long, advanceMs: Long) {
+
+  /** When the last window ends that a row of this time is in. */
+  def lastEnd(ms: Long): Long = Math.floorDiv(ms, advanceMs) * advanceMs + sizeMs
+}
+
+private[spark] object EventWindow {
+  def of(sizeMs: Long, advanceMs: Long): Option[EventWindow] = Option.when(sizeMs > 0)(EventWindow(sizeMs, advanceMs))
+}
+
 /** Everything the watermark node must know of its source. Travels in the metadata of the watermark column.
   *
   * @param name        the source's name, for people
   * @param delayMs     how far the watermark stays behind the greatest event time
   * @param idleMs      after how long without data a partition stops holding the watermark; 0: never
   * @param partitions  topic -> number of partitions that are known when the query starts
+  * @param window      the time windows that the rows go into; None when they go into none
   */
 private[spark] final case class SourceSettings(
     name: String,
     delayMs: Long,
     idleMs: Long,
     allIdle: AllIdle,
-    partitions: Map[String, Int]
+    partitions: Map[String, Int],
+    window: Option[EventWindow] = None
 ) {
   require(delayMs >= 0, s"expected a watermark delay of 0 ms or more for source $name, found $delayMs")
   require(idleMs >= 0, s"expected an idle timeout of 0 ms (off) or more for source $name, found $idleMs")
@@ -68,6 +81,8 @@ private[spark] final case class SourceSettings(
       .putString("allIdle", allIdle.name)
       .putStringArray("topics", topics.toArray)
       .putLongArray("partitionCounts", topics.map(partitions(_).toLong).toArray)
+      .putLong("windowMs", window.fold(0L)(_.sizeMs))
+      .putLong("advanceMs", window.fold(0L)(_.advanceMs))
       .build()
     new MetadataBuilder().putMetadata(SourceSettings.Key, settings).build()
   }
@@ -85,7 +100,8 @@ private[spark] object SourceSettings {
         delayMs = settings.getLong("delayMs"),
         idleMs = settings.getLong("idleMs"),
         allIdle = AllIdle.parse(settings.getString("allIdle")),
-        partitions = settings.getStringArray("topics").zip(settings.getLongArray("partitionCounts").map(_.toInt)).toMap
+        partitions = settings.getStringArray("topics").zip(settings.getLongArray("partitionCounts").map(_.toInt)).toMap,
+        window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs"))
       )
     }
 }

@@ -15,16 +15,24 @@ class PartitionWatermarkSuite extends munit.FunSuite {
   import spark.implicits._
 
   /** A stream whose rows say themselves which partition they come from. */
-  private final class Source(partitions: Int = 2, delayMs: Long = 0, idleMs: Long = 0, allIdle: String = "hold") {
+  private final class Source(
+      partitions: Int = 2,
+      delayMs: Long = 0,
+      idleMs: Long = 0,
+      allIdle: String = "hold",
+      deleted: String = null,
+      advanceMs: Long = 10000
+  ) {
     val stream: MemoryStream[(String, Int, Timestamp, String)] = MemoryStream[(String, Int, Timestamp, String)](spark)
-    val raw: DataFrame = stream.toDF().toDF("topic", "partition", "ts", "v")
+    val raw: DataFrame = stream.toDF().toDF("topic", "partition", "ts", "v").withColumn("gone", col("v") === "gone")
     val df: DataFrame = PartitionWatermark.assign(
-      raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, idleMs, allIdle)
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, idleMs, allIdle, deleted,
+      windowMs = 10000, advanceMs)
 
     /** The counts of the same stream, as if its partitions could fall idle. */
     def withIdleTimeout(ms: Long, allIdle: String): DataFrame = counted(
       PartitionWatermark.assign(
-        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle))
+        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle, null, 10000, 10000))
 
     def add(partition: Int, seconds: Double*): Unit =
       stream.addData(seconds.map(second => ("t", partition, at(second), s"p$partition")))
@@ -32,7 +40,7 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     def counts: DataFrame = counted(df)
 
     private def counted(rows: DataFrame): DataFrame =
-      rows.groupBy(window(col("ts"), "10 seconds")).count().select("window.start", "count")
+      rows.groupBy(window(col("ts"), "10 seconds", s"$advanceMs milliseconds")).count().select("window.start", "count")
   }
 
   private def counted(query: Running): Map[Double, Long] =
@@ -246,13 +254,59 @@ class PartitionWatermarkSuite extends munit.FunSuite {
       query.rows()
       val json = PartitionWatermark.describe(query.query.runId.toString)
       assert(json.startsWith("""{"active":true,"watermarkMs":3000,"""), json)
-      assert(json.contains(""""rowsBehindWatermark":1,"""), json)
       assert(json.contains("""{"topic":"t","partition":1,"maxEventTimeMs":3000,"idle":false,"active":true}"""), json)
       query.query.runId
     }
     Thread.sleep(500)
     assertEquals(PartitionWatermark.describe(runId.toString), """{"active":false}""")
     assertEquals(PartitionWatermark.describe(UUID.randomUUID().toString), """{"active":false}""")
+  }
+
+  private def told(query: Running): String = RowCounts.take(query.query, query.query.lastProgress.batchId)
+
+  test("every late row is counted, though they are one group, and every row without a time") {
+    val source = new Source(partitions = 1)
+    val checkpoint = newCheckpoint()
+    running(source.counts, checkpoint) { query =>
+      source.add(0, 5, 35)
+      query.rows()
+      source.add(0, Seq.fill(500)(7.0): _*)
+      source.add(0, 29.9, 30)
+      source.stream.addData(Seq.fill(3)(("t", 0, null.asInstanceOf[Timestamp], "no time")))
+      query.rows()
+      assertEquals(told(query), """{"counts":{"late_rows":501,"timeless_rows":3},"spellings":{}}""")
+      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+    }
+    running(source.counts, checkpoint) { query =>
+      source.add(0, 8)
+      query.rows()
+      assertEquals(told(query), """{"counts":{"late_rows":1},"spellings":{}}""")
+      source.add(0, 50)
+      assertEquals(counted(query), Map(30.0 -> 2L))
+    }
+  }
+
+  test("a row that one of its windows still takes is not late") {
+    val source = new Source(partitions = 1, advanceMs = 5000)
+    running(source.counts) { query =>
+      source.add(0, 1, 12)
+      query.rows()
+      source.add(0, 4, 6)
+      query.rows()
+      assertEquals(told(query), """{"counts":{"late_rows":1},"spellings":{}}""")
+      source.add(0, 100)
+      assertEquals(counted(query), Map(-5.0 -> 1L, 0.0 -> 1L, 5.0 -> 2L, 10.0 -> 1L))
+    }
+  }
+
+  test("a deletion moves no watermark, and is no row without a time") {
+    val source = new Source(partitions = 1, deleted = "gone")
+    running(source.counts) { query =>
+      source.add(0, 5)
+      source.stream.addData(("t", 0, at(5000), "gone"), ("t", 0, null.asInstanceOf[Timestamp], "gone"))
+      assertEquals(query.watermark(), 5.0)
+      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+    }
   }
 
   test("other watermarks are left to Spark") {
@@ -268,10 +322,10 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     val source = new Source()
     val counts = JavaMap.of("t", Int.box(1))
     val noTime = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold"))
+      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold", null, 0, 0))
     assert(noTime.getMessage.contains("expected a TIMESTAMP column v for the watermark, found STRING"), noTime.getMessage)
     val noMode = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, 0, 0, "wait"))
+      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, 0, 0, "wait", null, 0, 0))
     assert(noMode.getMessage.contains("found wait"), noMode.getMessage)
   }
 }

@@ -16,50 +16,50 @@ class QueryWatermarkSuite extends munit.FunSuite {
 
   test("it is the minimum over the partitions, less the delay") {
     val watermark = one(settings(3, delayMs = 10))
-    watermark.saw(orders, Seq(0 -> 500L, 1 -> 300L, 2 -> 400L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 300L, 2 -> 400L))
     assertEquals(watermark.combined(), Some(290L))
   }
 
   test("a partition that was never heard of holds it") {
     val watermark = one(settings(2))
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     assertEquals(watermark.combined(), None)
-    watermark.saw(orders, Seq(1 -> 100L), behind = 0)
+    watermark.saw(orders, Seq(1 -> 100L))
     assertEquals(watermark.combined(), Some(100L))
   }
 
   test("it is the minimum over all sources, each less its own delay") {
     val watermark =
       new QueryWatermark(Map(orders -> settings(1, delayMs = 10), customers -> settings(1, delayMs = 200)), 0, Started)
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     assertEquals(watermark.combined(), None)
-    watermark.saw(customers, Seq(0 -> 600L), behind = 0)
+    watermark.saw(customers, Seq(0 -> 600L))
     assertEquals(watermark.combined(), Some(400L))
   }
 
   test("it never falls") {
     val watermark = one(settings(1))
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     assertEquals(watermark.combined(), Some(500L))
-    watermark.saw(orders, Seq(0 -> 100L, 1 -> 50L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 100L, 1 -> 50L))
     assertEquals(watermark.combined(), Some(500L))
   }
 
   test("a partition seen empty for the idle timeout no longer holds it, and holds it again when it speaks") {
     val watermark = one(settings(2, idleMs = 50))
-    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
     watermark.look(orders, rows(0 -> true, 1 -> false), Started + 49)
     assertEquals(watermark.combined(), Some(100L))
     watermark.look(orders, rows(0 -> true, 1 -> false), Started + 50)
     assertEquals(watermark.combined(), Some(500L))
     watermark.look(orders, rows(0 -> true, 1 -> true), Started + 60)
-    watermark.saw(orders, Seq(0 -> 900L, 1 -> 600L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 900L, 1 -> 600L))
     assertEquals(watermark.combined(), Some(600L))
   }
 
   test("a backlog keeps a partition active however long it lasts") {
     val watermark = one(settings(2, idleMs = 50))
-    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
     watermark.look(orders, rows(0 -> true, 1 -> true), Started + 100000)
     assertEquals(watermark.combined(), Some(100L))
   }
@@ -67,20 +67,20 @@ class QueryWatermarkSuite extends munit.FunSuite {
   test("time that passes without a look at the source makes nothing idle") {
     val watermark = one(settings(2, idleMs = 50))
     watermark.look(orders, rows(0 -> true, 1 -> false), Started + 20)
-    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
     assertEquals(watermark.combined(), Some(100L))
   }
 
   test("when all are idle it holds by default") {
     val watermark = one(settings(2, idleMs = 50))
-    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
     watermark.look(orders, rows(0 -> false, 1 -> false), Started + 500)
     assertEquals(watermark.combined(), None)
   }
 
   test("when all are idle it goes to the furthest if the sources say so") {
     val watermark = one(settings(3, delayMs = 5, idleMs = 50, allIdle = AllIdle.Advance))
-    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
     watermark.look(orders, rows(0 -> false, 1 -> false), Started + 500)
     assertEquals(watermark.combined(), Some(495L))
   }
@@ -91,23 +91,23 @@ class QueryWatermarkSuite extends munit.FunSuite {
       0,
       Started
     )
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     Seq(orders, customers).foreach(watermark.look(_, rows(0 -> false), Started + 500))
     assertEquals(watermark.combined(), None)
   }
 
   test("a source whose partitions are all idle leaves the others free") {
     val watermark = new QueryWatermark(Map(orders -> settings(1), customers -> settings(1, idleMs = 50)), 0, Started)
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     watermark.look(customers, rows(0 -> false), Started + 50)
     assertEquals(watermark.combined(), Some(500L))
   }
 
   test("a partition that is added while the query runs holds it until it speaks or is idle") {
     val watermark = one(settings(1, idleMs = 50))
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     watermark.look(orders, rows(0 -> true, 1 -> true), Started + 10)
-    watermark.saw(orders, Seq(0 -> 900L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 900L))
     assertEquals(watermark.combined(), None)
     watermark.look(orders, rows(0 -> true, 1 -> false), Started + 59)
     assertEquals(watermark.combined(), None)
@@ -117,7 +117,7 @@ class QueryWatermarkSuite extends munit.FunSuite {
 
   test("after a restart, while the end of the source is unknown, nothing is idle") {
     val watermark = one(settings(2, idleMs = 50))
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     watermark.look(orders, SourceProgress.Unknown, Started + 500)
     assertEquals(watermark.combined(), None)
     watermark.look(orders, rows(0 -> true, 1 -> false), Started + 549)
@@ -129,14 +129,14 @@ class QueryWatermarkSuite extends munit.FunSuite {
   test("a run goes on from the maxima of the one before, and a source read twice from the reading that was behind") {
     val twice = Map(orders -> settings(2), customers -> settings(2))
     val before = new QueryWatermark(twice, 0, Started)
-    before.saw(orders, Seq(0 -> 500L, 1 -> 300L), behind = 0)
-    before.saw(customers, Seq(0 -> 450L), behind = 0)
+    before.saw(orders, Seq(0 -> 500L, 1 -> 300L))
+    before.saw(customers, Seq(0 -> 450L))
     assertEquals(before.maxima(), Map(WatermarkCheckpoint.Place("s", "t", 0) -> 450L))
     val after = new QueryWatermark(twice, 0, Started)
     after.restore(before.maxima())
     assertEquals(after.combined(), None)
-    after.saw(orders, Seq(1 -> 600L), behind = 0)
-    after.saw(customers, Seq(1 -> 700L), behind = 0)
+    after.saw(orders, Seq(1 -> 600L))
+    after.saw(customers, Seq(1 -> 700L))
     assertEquals(after.combined(), Some(450L))
   }
 
@@ -149,20 +149,20 @@ class QueryWatermarkSuite extends munit.FunSuite {
 
   test("the end of a bounded run is the end of time") {
     val watermark = one(settings(2))
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     watermark.end()
     assertEquals(watermark.combined(), Some(QueryWatermark.EndOfTime))
   }
 
   test("operators that compare event times leave room for rows with an equal time") {
     val watermark = one(settings(1, delayMs = 10), boundaryMs = 1)
-    watermark.saw(orders, Seq(0 -> 500L), behind = 0)
+    watermark.saw(orders, Seq(0 -> 500L))
     assertEquals(watermark.combined(), Some(489L))
   }
 
   test("times before 1970 count as any other") {
     val watermark = one(settings(2))
-    watermark.saw(orders, Seq(0 -> -500L, 1 -> -900L), behind = 0)
+    watermark.saw(orders, Seq(0 -> -500L, 1 -> -900L))
     assertEquals(watermark.combined(), Some(-900L))
   }
 }

@@ -96,9 +96,9 @@ object SparkInternals {
   def polledMs(execution: MicroBatchExecution): Long =
     execution.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
 
-  /** The watermark that the batch being planned runs with. */
-  def batchWatermarkMs(execution: MicroBatchExecution): Long =
-    execution.getLatestExecutionContext().offsetSeqMetadata.batchWatermarkMs
+  /** Up to which time rows of the batch being planned are late for Spark: the watermark of the batch before it. */
+  def lateMs(execution: MicroBatchExecution): Long =
+    execution.lastExecution.prevOffsetSeqMetadata.fold(0L)(_.batchWatermarkMs)
 
   /** Whether the batch that is planned reads the last rows of every source. Only for a run that reads to an end, and
     * only in the query's own thread.

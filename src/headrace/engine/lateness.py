@@ -1,0 +1,48 @@
+"""Whether the rows of a running query come too late to count, nearly all of them: which its figures say, but to nobody who does not ask."""
+
+from __future__ import annotations
+
+import datetime
+from collections import deque
+from dataclasses import dataclass, field
+
+from headrace.engine.protocol import QueryProgress
+
+_ROWS = 1000
+"""So many of the newest rows are looked at, and a tenth of them must have been read before anything is said."""
+
+_SHARE = 0.9
+
+
+@dataclass
+class Lateness:
+    """The newest rows of one run of a query."""
+
+    _batches: deque[tuple[int, int]] = field(default_factory=deque)
+    _watermark_ms: int | None = None
+
+    def add(self, progress: QueryProgress) -> None:
+        """Take in what has been read since the last call."""
+        self._watermark_ms = progress.watermark_ms
+        if progress.input_rows:
+            self._batches.append((progress.input_rows, progress.late_rows))
+        while (
+            len(self._batches) > 1 and sum(rows for rows, _ in self._batches) - self._batches[0][0] >= _ROWS
+        ):
+            self._batches.popleft()
+
+    def message(self) -> str | None:
+        """A sentence while at least nine of ten rows are late, else None."""
+        rows, late = (
+            (sum(figures) for figures in zip(*self._batches, strict=True)) if self._batches else (0, 0)
+        )
+        if rows < _ROWS / 10 or late < rows * _SHARE:
+            return None
+        reached = ""
+        if self._watermark_ms is not None:
+            moment = datetime.datetime.fromtimestamp(self._watermark_ms / 1000, datetime.UTC)
+            reached = f" ({moment.strftime('%Y-%m-%d %H:%M:%S')})"
+        return (
+            f"{late / rows:.0%} of the last {rows:,} rows were behind the watermark{reached} and are not counted: "
+            "see late_rows in DESCRIBE QUERY METRICS"
+        )
