@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import uuid
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -109,6 +110,7 @@ class Client:
             raise ConnectionFailedError(f"expected a URL such as http://127.0.0.1:8080, found {url}")
         self.url = base
         self.context = context or SessionContext("")
+        self._session_id = str(uuid.uuid4())
         self._is_local = _is_loopback(parts.hostname)
         self._http = httpx.AsyncClient(
             base_url=base if base.endswith("/v2") else base + "/v2",
@@ -145,7 +147,8 @@ class Client:
         """
         sent = context or self.context
         answer = read_answer(
-            _body(await self._send("POST", "/statements", json=request_body(text, sent))), sent
+            _body(await self._send("POST", "/statements", json=request_body(text, sent, self._session_id))),
+            sent,
         )
         while answer.sqlstate == STILL_RUNNING:
             # The server holds a poll until there is an answer or a second has gone: no pause is needed here.

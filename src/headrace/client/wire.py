@@ -52,7 +52,7 @@ class StatementAnswer:
     stream: StreamOffer | None
 
 
-def request_body(text: str, context: SessionContext) -> dict[str, object]:
+def request_body(text: str, context: SessionContext, session_id: str) -> dict[str, object]:
     """A submission; names that are not set are left out."""
     names = {
         "organization": context.organization_id,
@@ -63,7 +63,11 @@ def request_body(text: str, context: SessionContext) -> dict[str, object]:
         "computePool": context.compute_pool,
     }
     set_names = {name: value for name, value in names.items() if value}
-    return {"statement": text, **set_names, "parameters": {"timezone": context.timezone}}
+    return {
+        "statement": text,
+        **set_names,
+        "parameters": {"timezone": context.timezone, "sessionID": session_id},
+    }
 
 
 def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:

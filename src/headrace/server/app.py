@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -19,7 +21,11 @@ from headrace.server.middleware import BodyLimit, CleanPaths, SecurityHeaders
 from headrace.server.ports import ServerParts
 from headrace.server.rest.routes import ControlPlane, router
 from headrace.server.rest.runs import StatementRuns
+from headrace.server.rest.turns import RUNNING_MAX
 from headrace.server.web import PageMount, is_reserved
+
+OTHER_THREADS = 32
+"""For tokens and probes, and what the engine does in threads."""
 
 
 def create_app(parts: ServerParts) -> FastAPI:
@@ -31,6 +37,9 @@ def create_app(parts: ServerParts) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        # Each text under way may wait for a store in a thread: none may keep others, or the asking for tokens, from one.
+        threads = ThreadPoolExecutor(RUNNING_MAX + OTHER_THREADS, "worker")
+        asyncio.get_running_loop().set_default_executor(threads)
         yield
         await runs.close()
         await tickets.close()

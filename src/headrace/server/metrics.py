@@ -35,6 +35,9 @@ class Metrics:
         self._refusals = Counter(
             "headrace_authentication_failures", "Tokens and tickets refused.", registry=self._registry
         )
+        self._turned_away = Counter(
+            "headrace_statements_turned_away", "Requests refused with 503.", registry=self._registry
+        )
         ProcessCollector(registry=self._registry)
         self._registry.register(_Queries(sample_queries))
 
@@ -46,6 +49,10 @@ class Metrics:
     def refused(self) -> None:
         """Count a refused token or ticket."""
         self._refusals.inc()
+
+    def turned_away(self) -> None:
+        """Count one request that found no turn."""
+        self._turned_away.inc()
 
     def streamed(self, rows: int) -> None:
         """Count rows sent."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 
@@ -194,18 +193,6 @@ async def test_another_user_s_statement_is_not_there(http: httpx.AsyncClient) ->
     answer = await http.get(path, headers={"Authorization": "Bearer other-token"})
     assert answer.status_code == 404
     assert (await http.get(path)).status_code == 200
-
-
-async def test_more_statements_than_the_limit_are_refused(
-    http: httpx.AsyncClient, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headrace.server.rest.runs.RUNNING_MAX", 2)
-    statements.answer("SLOW", DATABASES, after_s=1)
-    first = [http.post("/v2/statements", json={"statement": "SLOW"}) for _ in range(2)]
-    assert [answer.status_code for answer in await asyncio.gather(*first)] == [202, 202]
-    refused = await http.post("/v2/statements", json={"statement": "SLOW"})
-    assert refused.status_code == 503
-    assert set(refused.json()) == {"message"}
 
 
 async def test_old_results_are_forgotten(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

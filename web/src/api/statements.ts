@@ -55,6 +55,8 @@ export interface StatementRequest {
 export class StatementClient {
   readonly #base: URL;
   readonly #token: string;
+  /** The server lets sessions take turns. */
+  readonly #session = crypto.getRandomValues(new Uint32Array(4)).join("-");
   readonly #watchers = new Set<(failure: Failure) => void>();
 
   constructor(token: string, base: URL = apiBase()) {
@@ -72,7 +74,7 @@ export class StatementClient {
   async run({ statement, context, signal }: StatementRequest): Promise<Outcome> {
     const form = new FormData();
     const timezone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
-    form.append("request", JSON.stringify({ statement, ...context, parameters: { timezone } }));
+    form.append("request", JSON.stringify({ statement, ...context, parameters: { timezone, sessionID: this.#session } }));
     let answer = await this.#ask("statements", { method: "POST", body: form }, signal);
     while (answer.sqlState === STILL_RUNNING) {
       await pause(POLL_INTERVAL_MS, signal);

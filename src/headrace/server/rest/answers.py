@@ -40,7 +40,12 @@ class Failed:
     context: SessionContext
 
 
-Answer = Succeeded | Streaming | Failed
+@dataclass(frozen=True)
+class TurnedAway:
+    """The statement waited for its turn in vain; it is an HTTP error, not a SQL one."""
+
+
+Answer = Succeeded | Streaming | Failed | TurnedAway
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,12 @@ def page_count(answer: Answer, rows_max: int) -> int:
 
 
 def finished(
-    envelope: Envelope, answer: Answer, *, partition: int, rows_max: int, stream_uri: str
+    envelope: Envelope,
+    answer: Succeeded | Streaming | Failed,
+    *,
+    partition: int,
+    rows_max: int,
+    stream_uri: str,
 ) -> Response:
     """200: one partition of a result, the offer of a stream, or a SQL error, which is a 200 too."""
     metadata: dict[str, object] = {
@@ -102,7 +112,7 @@ def _head(envelope: Envelope) -> dict[str, object]:
     return {"statementID": envelope.statement_id, "createdOn": envelope.created_on}
 
 
-def _columns(answer: Answer) -> list[dict[str, object]]:
+def _columns(answer: Succeeded | Streaming | Failed) -> list[dict[str, object]]:
     if isinstance(answer, Failed):
         return []
     columns = answer.ticket.result.columns if isinstance(answer, Streaming) else answer.result.columns

@@ -17,9 +17,10 @@ from headrace.server.dataplane.sockets import serve_stream
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.hosts import Hosts
 from headrace.server.metrics import Metrics
-from headrace.server.rest.answers import Answer, finished, page_count, under_way
-from headrace.server.rest.runs import RUNNING_MAX, StatementRun, StatementRuns, TooManyStatementsError
+from headrace.server.rest.answers import Answer, TurnedAway, finished, page_count, under_way
+from headrace.server.rest.runs import StatementRun, StatementRuns
 from headrace.server.rest.submission import read_submission
+from headrace.server.rest.turns import RETRY_AFTER_S, NoTurnError
 
 POLL_HOLD_S = 1.0
 """How long a poll waits for its statement: clients come once a second, and then need not come again."""
@@ -49,11 +50,15 @@ def router(plane: ControlPlane) -> APIRouter:
     async def submit(request: Request) -> Response:
         submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
         try:
-            run = plane.runs.submit(submitted.statement, principal_of(request), submitted.context)
-        except TooManyStatementsError:
-            raise HTTPException(
-                503, f"{RUNNING_MAX} statements are under way already; try again soon"
-            ) from None
+            run = plane.runs.submit(
+                submitted.statement,
+                principal_of(request),
+                submitted.context,
+                session_id=submitted.parameters.session_id or "",
+            )
+        except NoTurnError:
+            plane.metrics.turned_away()
+            raise _turned_away() from None
         answer = await run.answer(plane.settings.statement_timeout_ms / 1000)
         return _response(plane, request, run, answer, partition=0)
 
@@ -81,9 +86,16 @@ def _response(
 ) -> Response:
     if answer is None:
         return under_way(run.envelope)
+    if isinstance(answer, TurnedAway):
+        raise _turned_away()
     rows_max = plane.settings.result_rows_max
     pages = page_count(answer, rows_max)
     if partition >= pages:
         raise HTTPException(400, f"expected a partitionID below {pages}, found {partition}")
     uri = stream_uri(request, plane.hosts, run.envelope.statement_id)
     return finished(run.envelope, answer, partition=partition, rows_max=rows_max, stream_uri=uri)
+
+
+def _turned_away() -> HTTPException:
+    headers = {"Retry-After": str(RETRY_AFTER_S)}
+    return HTTPException(503, "too many statements are under way; try again soon", headers)

@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections import OrderedDict
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 import structlog
@@ -18,22 +19,16 @@ from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.metrics import Metrics
 from headrace.server.ports import StatementRunner
-from headrace.server.rest.answers import Answer, Envelope, Failed, Streaming, Succeeded
+from headrace.server.rest.answers import Answer, Envelope, Failed, Streaming, Succeeded, TurnedAway
+from headrace.server.rest.turns import NoTurnError, Turns
 
 log = structlog.get_logger()
-
-RUNNING_MAX = 64
-"""Statements under way at a time; more are refused with 503."""
 
 KEPT_MAX = 256
 KEPT_S = 600.0
 KEPT_ROWS_MAX = 250_000
 """Finished results are kept for further partitions and late polls: so many, so long, of so many rows in all. The newest
 one is kept whatever its size."""
-
-
-class TooManyStatementsError(Exception):
-    """`RUNNING_MAX` statements are under way."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +61,16 @@ class StatementRuns:
         self._tickets = tickets
         self._metrics = metrics
         self._runs: OrderedDict[str, StatementRun] = OrderedDict()
-        self._running = 0
+        self._turns = Turns()
 
-    def submit(self, text: str, principal: Principal, context: SessionContext) -> StatementRun:
-        """Start `text`; raises TooManyStatementsError."""
+    def submit(
+        self, text: str, principal: Principal, context: SessionContext, *, session_id: str
+    ) -> StatementRun:
+        """Start `text` when it is its session's turn; raises NoTurnError when too many wait already."""
+        turn = self._turns.turn((principal.user, session_id))
         self._forget()
-        if self._running >= RUNNING_MAX:
-            raise TooManyStatementsError
         envelope = Envelope(str(uuid.uuid4()), int(time.time()))
-        task = asyncio.create_task(self._run(envelope.statement_id, text, principal, context))
-        self._running += 1
-        task.add_done_callback(self._done)
+        task = asyncio.create_task(self._in_turn(turn, envelope.statement_id, text, principal, context))
         run = StatementRun(envelope, principal, task)
         self._runs[envelope.statement_id] = run
         return run
@@ -94,9 +88,6 @@ class StatementRuns:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._runs.clear()
 
-    def _done(self, _task: asyncio.Task[Answer]) -> None:
-        self._running -= 1
-
     def _forget(self) -> None:
         """Drop finished runs that are too old or too many, oldest first, except the newest."""
         finished = [identifier for identifier, run in self._runs.items() if run.task.done()]
@@ -110,6 +101,21 @@ class StatementRuns:
             surplus -= 1
             rows -= run.kept_rows
             del self._runs[identifier]
+
+    async def _in_turn(
+        self,
+        turn: AbstractAsyncContextManager[None],
+        identifier: str,
+        text: str,
+        principal: Principal,
+        context: SessionContext,
+    ) -> Answer:
+        try:
+            async with turn:
+                return await self._run(identifier, text, principal, context)
+        except NoTurnError:
+            self._metrics.turned_away()
+            return TurnedAway()
 
     async def _run(self, identifier: str, text: str, principal: Principal, context: SessionContext) -> Answer:
         # Every log line that the statement causes carries this id: it is the one that the client is told.

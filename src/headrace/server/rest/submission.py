@@ -23,11 +23,12 @@ _Name = Annotated[Annotated[str, Field(max_length=1024)] | None, BeforeValidator
 
 
 class Parameters(BaseModel):
-    """Of the session; the session id is accepted and not needed."""
+    """Of the session; sessions take turns, and those without an id are one."""
 
     model_config = ConfigDict(frozen=True)
 
     timezone: _Name = None
+    session_id: _Name = Field(None, alias="sessionID")
 
 
 class StatementRequest(BaseModel):
