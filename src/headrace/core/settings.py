@@ -64,6 +64,10 @@ class Settings(BaseSettings):
         description="The administrator's only token from this start on. Unset, the first start makes one and shows it once.",
     )
     spark_master: str = Field("local[32]", description="Spark master of each compute pool's driver.")
+    spark_secret: SecretStr | None = Field(
+        None,
+        description="What a Spark cluster's processes share as `spark.authenticate.secret`; not for `local[n]`.",
+    )
     driver_memory_mb: int = Field(2048, description="Heap of each compute pool's driver, in MiB.")
     shuffle_partitions: int = Field(
         2, description="Partitions of stateful operators; fixed for a query's life."

@@ -227,10 +227,16 @@ class DriverProcess:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                env={name: value for name, value in os.environ.items() if name != "HEADRACE_TOKEN"},
+                env=self._environment(),
             )
         log.info("driver_started", pool=self.pool, pid=self._process.pid)
         return self._process
+
+    def _environment(self) -> dict[str, str]:
+        """Ours without the token; the secret of a cluster goes this way, since a command line is for all to see."""
+        inherited = {name: value for name, value in os.environ.items() if name != "HEADRACE_TOKEN"}
+        secret = self._settings.spark_secret
+        return inherited | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
 
     async def _watch(
         self,

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import secrets
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from py4j.java_gateway import JavaObject
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from headrace.core.errors import UserError
 from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -51,6 +58,15 @@ _NOISY_LOGGERS = (
     "org.apache.spark.sql.kafka010.KafkaDataConsumer",
     "org.apache.kafka.clients",
 )
+_SECRET_VARIABLE = "HEADRACE_SPARK_SECRET"  # noqa: S105 - a variable's name
+_AUTHENTICATED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.saslFallback": "false",
+}
+"""Who speaks to Spark's ports must know the secret, and what is spoken is encrypted."""
 _REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"
 
 
@@ -76,6 +92,8 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     builder = SparkSession.builder.appName(f"headrace {options.pool}").master(options.spark_master)
     for name, value in {**_settings(options, work_dir), **options.spark_options}.items():
         builder = builder.config(name, value)
+    for name, value in _authentication(options).items():
+        builder = builder.config(name, value)
     os.chdir(work_dir)
     temporary = work_dir / "tmp"
     folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
@@ -84,6 +102,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     _quiet(session)
+    _start_callback_server(session)
     return session
 
 
@@ -123,6 +142,32 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
         time.sleep(0.05)
     query.stop()
     session.catalog.dropTempView("warm")
+
+
+def _authentication(options: DriverOptions) -> dict[str, str]:
+    """Spark makes up a secret for a driver that has all its executors; those of a cluster share one with it."""
+    # Taken out of the environment: nothing that this process starts is to find it there.
+    secret = os.environ.pop(_SECRET_VARIABLE, None)
+    if re.match(r"local$|local\[|yarn$|k8s:", options.spark_master):
+        return _AUTHENTICATED
+    if not secret:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            f"expected the secret of the Spark cluster {options.spark_master}, found none",
+            hint=f"Set {_SECRET_VARIABLE} to what its masters and workers have as spark.authenticate.secret.",
+        )
+    return {**_AUTHENTICATED, "spark.authenticate.secret": secret}
+
+
+def _start_callback_server(session: SparkSession) -> None:
+    """Python's end of `foreachBatch`, started as pyspark would, but that it asks its callers for a token."""
+    gateway: Any = session.sparkContext._gateway
+    token = secrets.token_urlsafe(32)
+    gateway.callback_server_parameters.auth_token = token
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    port = gateway._callback_server.port
+    jvm(session).io.headrace.spark.PythonCallbacks.authenticate(server, port, token)
 
 
 def _quiet(session: SparkSession) -> None:

@@ -1,0 +1,160 @@
+"""Every port that a server's processes listen on refuses who has no credentials."""
+
+from __future__ import annotations
+
+import socket
+import stat
+import struct
+import subprocess
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from headrace.engine.driver.options import DriverOptions
+from headrace.engine.pools import DRIVER_COMMAND
+from headrace.engine.protocol import DRIVER_FAILED
+from tests.harness.patience import PATIENCE_S, until
+from tests.harness.process import HeadraceProcess
+
+pytestmark = [pytest.mark.spark]
+
+KNOWN = {
+    "server": 1,  # HTTP
+    "driver": 2,  # py4j's calls from the JVM; pyspark's accumulators
+    "jvm": 3,  # py4j's calls from Python; Spark's RPC; Spark's blocks
+}
+"""How many ports each process listens on. Whoever makes it more has to show here that the new one refuses strangers."""
+
+UNWANTED_CLASS = "no.such.UnwantedClass"
+PADDING = b"\n" * 256
+"""Ends the line, or makes an impossible frame, for those who wait for the rest: then they close the connection."""
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
+
+
+def _frame(kind: int, body: bytes) -> bytes:
+    """A message of Spark's transport."""
+    return struct.pack(">qB", 9 + len(body), kind) + body + PADDING
+
+
+def _remote_call(port: int) -> bytes:
+    """For Spark's RPC: an object of a class that the caller chose."""
+    receiver = b"\0\1" + _text("127.0.0.1") + struct.pack(">i", port) + _text("endpoint-verifier")
+    serialised = b"\xac\xed\0\5sr" + _text(UNWANTED_CLASS) + bytes(7) + b"\1\2\0\0xp"
+    content = receiver + serialised
+    return _frame(3, struct.pack(">qi", 7, len(content)) + content)
+
+
+def _file_request(_port: int) -> bytes:
+    return _frame(6, struct.pack(">i", 8) + b"/files/x")
+
+
+def _command(_port: int) -> bytes:
+    """For py4j on either side: call the first object that there is."""
+    return b"c\np0\ncall\nro0\ne\n" * 8 + PADDING
+
+
+def _browser(port: int) -> bytes:
+    """What a page of some other site can send: its own text comes after a head that it cannot choose."""
+    head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: text/plain\r\nContent-Length: 400\r\n\r\n"
+    return head.encode() + _command(port)
+
+
+STRANGERS = (_remote_call, _file_request, _command, _browser)
+REFUSALS = (
+    b"Unknown challenge message",
+    b"Unauthenticated call to stream manager",
+    b"Authentication error",
+    b"Unknown command received",
+)
+"""What a stranger may be told, if not nothing; the connection is closed in any case."""
+
+
+def _answer(address: tuple[str, int], message: bytes) -> bytes:
+    """All that comes until the other side closes the connection."""
+    found = b""
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection, suppress(ConnectionError):
+        connection.sendall(message)
+        while part := connection.recv(4096):
+            found += part
+    return found
+
+
+def _roles(server: HeadraceProcess) -> dict[int, str]:
+    roles = {server.pid: "server"}
+    for process in server.descendants():
+        with suppress(psutil.NoSuchProcess):
+            roles[process.pid] = "jvm" if process.name() == "java" else "driver"
+    return roles
+
+
+def _listeners(server: HeadraceProcess) -> list[tuple[str, tuple[str, int]]]:
+    """(role, address) of every TCP port that any process of the tree listens on."""
+    found = []
+    for pid, role in _roles(server).items():
+        with suppress(psutil.NoSuchProcess):
+            found += [
+                (role, (connection.laddr.ip, connection.laddr.port))
+                for connection in psutil.Process(pid).net_connections("inet")
+                if connection.status == psutil.CONN_LISTEN or connection.type == socket.SOCK_DGRAM
+            ]
+    return found
+
+
+def test_every_port_is_known_and_refuses_strangers(headrace_server: HeadraceProcess) -> None:
+    until(lambda: len(_listeners(headrace_server)) >= sum(KNOWN.values()), "the driver is up")
+    listeners = _listeners(headrace_server)
+    assert Counter(role for role, _ in listeners) == KNOWN, listeners
+    assert {address[0].removeprefix("::ffff:") for _, address in listeners} == {"127.0.0.1"}
+    refused: Counter[bytes] = Counter()
+    for role, (_, port) in listeners:
+        if role == "server":
+            continue
+        for stranger in STRANGERS:
+            answer = _answer(("127.0.0.1", port), stranger(port))
+            why = next((text for text in REFUSALS if text in answer), b"")
+            assert bool(answer) == bool(why), (
+                f"a port of the {role} answers {stranger.__name__}: {answer[:500]!r}"
+            )
+            refused[why] += 1
+    # Not because nothing understood what was asked: Spark's two ports did, and py4j's.
+    assert refused[REFUSALS[0]] == refused[REFUSALS[1]] == 2, refused
+    assert refused[REFUSALS[2]] == 1, refused
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/v2/statements"), ("GET", "/metrics")])
+def test_the_servers_own_port_asks_for_a_token(
+    headrace_server: HeadraceProcess, method: str, path: str
+) -> None:
+    assert httpx.request(method, headrace_server.url + path, timeout=PATIENCE_S).status_code == 403
+
+
+def test_sockets_in_the_file_system_are_for_their_user_alone(headrace_server: HeadraceProcess) -> None:
+    paths = {
+        connection.laddr
+        for pid in _roles(headrace_server)
+        for connection in psutil.Process(pid).net_connections("unix")
+        if connection.laddr
+    }
+    assert paths
+    for path in paths:
+        assert stat.S_IMODE(Path(path).parent.stat().st_mode) == 0o700, path
+
+
+def test_a_cluster_without_its_secret(tmp_path: Path) -> None:
+    """is not spoken to, and what is missing is said."""
+    options = DriverOptions(work_dir=tmp_path, spark_master="spark://127.0.0.1:1")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        command = [*DRIVER_COMMAND, "--socket", str(tmp_path / "s"), "--options", options.model_dump_json()]
+        driver = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert driver.returncode == 1
+    assert f"{DRIVER_FAILED}expected the secret of the Spark cluster" in driver.stderr
+    assert "HEADRACE_SPARK_SECRET" in driver.stderr
