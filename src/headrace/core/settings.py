@@ -87,6 +87,10 @@ class Settings(BaseSettings):
     checkpoint_interval_ms: int = Field(
         10_000, ge=5000, description="Checkpoint interval of real-time queries; at least 5000."
     )
+    planning_timeout_ms: int = Field(
+        60_000,
+        description="Processor time that Spark may take to plan a query before that query is given up.",
+    )
     request_bytes_max: int = Field(16 * 1024 * 1024, description="Largest request body.")
     statement_timeout_ms: int = Field(
         20_000, description="After this a statement is answered 202 and polled."

@@ -59,6 +59,7 @@ class InteractiveQueries:
             checkpoint="",
             stores=stores_of(plan, self._catalog),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
+            planning_timeout_ms=self._settings.planning_timeout_ms,
         )
         checkpoint = str(self._checkpoints.temporary_path(message.query_id))
         message = message.model_copy(update={"checkpoint": checkpoint})

@@ -37,6 +37,7 @@ class StartQuery(_Message):
     checkpoint: str
     stores: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
     checkpoint_interval_ms: int = 10_000
+    planning_timeout_ms: int = 60_000
 
 
 class StopQuery(_Message):

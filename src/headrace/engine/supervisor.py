@@ -267,6 +267,7 @@ class Supervisor:
             checkpoint=str(self._checkpoints.path(query.id)),
             stores=stores_of(plan, self._catalog),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
+            planning_timeout_ms=self._settings.planning_timeout_ms,
         )
 
     def _stop(self, query_id: str, run: _Run) -> None:

@@ -15,11 +15,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.builder import build
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.failures import UNCLASSIFIED, Failure, classify
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver.planning import PlanningTime
 from headrace.engine.driver.progress import ProgressReader
 from headrace.engine.driver.sinks import SinkContext, sink
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, StartQuery
@@ -28,6 +31,7 @@ from headrace.planner.physical import AssignWatermark
 logger = logging.getLogger(__name__)
 
 _JVM_END_S = 5.0
+_EARLIER_RUN_S = 30.0
 
 
 class RunningQuery:
@@ -49,6 +53,11 @@ class RunningQuery:
         self._options = options
         self._ended = ended
         self._query: StreamingQuery | None = None
+        self._planning: PlanningTime | None = None
+        # Guards the two events after which another thread must know better than to act: Spark's start, and our report.
+        self._lock = threading.Lock()
+        self._begun = False
+        self._reported = False
         self._progress: ProgressReader | None = None
         checkpoint = start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
         self._sink = SinkContext(channel, start.query_id, checkpoint, finish=self._finish)
@@ -59,20 +68,52 @@ class RunningQuery:
         """Which start of the query this is."""
         return self._start.generation
 
+    @property
+    def reported(self) -> bool:
+        """Whether the server was told that it is over; what the JVM does for it may go on a while, to no effect."""
+        return self._reported
+
     def start(self, *, after: RunningQuery | None = None) -> None:
         """Returns at once; with `after` that earlier run is stopped first."""
         self._after = after
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks the query to end; `QueryEnded` follows. Returns when Spark has stopped it."""
-        self._sink.stopping.set()
+        """Asks the query to end; `QueryEnded` follows. Returns when Spark has stopped it.
+
+        Planning cannot be interrupted. A query that is still at it is over at once all the same: nothing comes of it any more.
+        """
+        with self._lock:
+            self._sink.stopping.set()
+            begun = self._begun
+        if not begun:
+            self._report(None)
+            return
         query = self._query
         if query is not None:
             try:
                 query.stop()
             except Exception:
                 logger.warning("stopping query %s was not clean", self.id, exc_info=True)
+                if query.lastProgress is None:
+                    self._report(None)
+
+    def limit_planning(self) -> None:
+        """Gives the query up when its planning has taken too long; to be called now and then."""
+        planning = self._planning
+        if planning is None:
+            return
+        used_ms = planning.used_ms()
+        if used_ms is None:
+            self._planning = None
+        elif used_ms > self._start.planning_timeout_ms:
+            self._give_up(
+                UserError(
+                    SqlState.TIMEOUT,
+                    f"planning the query took more than {self._start.planning_timeout_ms / 1000:g} s of processor time",
+                    hint="Make the statement smaller: fewer columns, terms, joins, or windows that a row belongs to.",
+                )
+            )
 
     def join(self, timeout: float) -> bool:
         """Whether the query has ended within `timeout` seconds."""
@@ -92,6 +133,8 @@ class RunningQuery:
         except Exception:
             logger.warning("the sink of query %s was not closed in order", self.id, exc_info=True)
         finally:
+            # Forgotten first: the server may answer the end with a new start of the same query at once.
+            self._ended(self)
             # Whatever happened: a query that says nothing of its end runs for ever, as far as the server knows.
             self._report(failure)
 
@@ -100,7 +143,8 @@ class RunningQuery:
         try:
             if self._after is not None:
                 self._after.stop()
-                self._after.join(30)
+                if self._after._begun and not self._after.join(_EARLIER_RUN_S):
+                    raise InternalError("an earlier run of the query has not ended yet")
                 self._after = None
             self._execute()
         except ChannelClosedError:
@@ -130,9 +174,18 @@ class RunningQuery:
         except (Py4JError, RuntimeError, OSError):
             return False
 
+    def _give_up(self, error: HeadraceError) -> None:
+        """The query is over, though its thread may not be."""
+        self._sink.stopping.set()
+        self._report(self._failure(error))
+        threading.Thread(target=self.stop, name=f"stop-{self.id}", daemon=True).start()
+
     def _report(self, failure: Failure | None) -> None:
-        # Forgotten first: the server may answer the end with a new start of the same query at once.
-        self._ended(self)
+        """Tells the server of the end, the first time that it is called."""
+        with self._lock:
+            if self._reported:
+                return
+            self._reported = True
         with suppress(ChannelClosedError):
             try:
                 if (last := self.progress()) is not None:
@@ -147,6 +200,7 @@ class RunningQuery:
         plan = self._start.plan
         # A pool of its own in the fair scheduler: no query waits for the tasks of another.
         self._root.sparkContext.setLocalProperty("spark.scheduler.pool", self.id)
+        planning = self._planning = PlanningTime(self._root)
         session = self._root.newSession()
         work = build(session, self._start, records_per_batch=self._records_per_batch())
         writer = sink(work, plan.steps[-1], self._sink)
@@ -154,9 +208,12 @@ class RunningQuery:
         writer = self._triggered(writer, session).outputMode(
             "update" if plan.mode == "real_time" else plan.output_mode
         )
-        if self._sink.stopping.is_set():
-            return
+        with self._lock:
+            if self._sink.stopping.is_set():
+                return
+            self._begun = True
         self._query = writer.start()
+        planning.begun(self._query)
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
         self._progress = ProgressReader(self.id, self._query, session, windowed=windowed)
         self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))

@@ -56,7 +56,7 @@ class DriverService:
         query = RunningQuery(self._session, message, self._channel, options=self._options, ended=self._forget)
         with self._lock:
             earlier = self._queries.get(message.query_id)
-            if earlier is not None and earlier.generation >= message.generation:
+            if earlier is not None and earlier.generation >= message.generation and not earlier.reported:
                 return
             self._queries[message.query_id] = query
         query.start(after=earlier)
@@ -76,7 +76,7 @@ class DriverService:
 
     def _running(self) -> list[RunningQuery]:
         with self._lock:
-            return list(self._queries.values())
+            return [query for query in self._queries.values() if not query.reported]
 
     def _report(self) -> None:
         interval = self._options.progress_interval_ms / 1000
@@ -84,6 +84,7 @@ class DriverService:
             time.sleep(interval)
             for query in self._running():
                 try:
+                    query.limit_planning()
                     progress = query.progress()
                     if progress is not None:
                         self._channel.send(progress)

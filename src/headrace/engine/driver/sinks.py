@@ -54,6 +54,8 @@ class SinkContext:
         """A writer that gives each batch to `write`. What that raises is kept: Spark would keep no more than its text."""
 
         def attempt(batch: DataFrame, epoch: int) -> None:
+            if self.stopping.is_set():
+                raise QueryStoppedError
             try:
                 write(batch, epoch)
             except HeadraceError as error:

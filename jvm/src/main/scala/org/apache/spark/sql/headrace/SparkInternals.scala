@@ -60,6 +60,13 @@ object SparkInternals {
   def taskBatch(task: TaskContext): Long =
     Option(task).flatMap(known => Option(known.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))).fold(-1L)(_.toLong)
 
+  /** The thread that plans a query's batches. */
+  def batchThread(query: StreamingQuery): Thread = query match {
+    case wrapper: StreamingQueryWrapper => batchThread(wrapper.streamingQuery)
+    case execution: StreamExecution     => execution.queryExecutionThread
+    case other                          => throw new IllegalArgumentException(s"expected a query of Spark's own, found ${other.getClass}")
+  }
+
   /** Node id -> the watermark column's metadata and the streams it reads, for every watermark node of the query. */
   def watermarkNodes(execution: MicroBatchExecution): Seq[(EventTimeWatermark, Seq[SparkDataStream])] =
     execution.logicalPlan.collect { case node: EventTimeWatermark =>

@@ -1,0 +1,34 @@
+"""How much of the JVM's processor time the planning of one query has taken.
+
+Processor time, since time on the clock says little while a driver that was just started plans all its queries at once.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.engine.driver.jvm import jvm
+
+
+class PlanningTime:
+    """Counts from now on what the JVM does for the thread that makes it, and after `begun` what Spark does to plan batches."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._clock = jvm(session).io.headrace.spark.ProcessorTime
+        self._caller = self._clock.currentThread()
+        self._before_ms = self._clock.usedMs(self._caller)
+        self._query: StreamingQuery | None = None
+
+    def begun(self, query: StreamingQuery) -> None:
+        """The query was started, but no batch of it is planned yet."""
+        self._query = query
+
+    def used_ms(self) -> int | None:
+        """The sum so far; None once a batch is done, which shows that there is an end to it."""
+        used = self._clock.usedMs(self._caller) - self._before_ms
+        if self._query is not None:
+            if self._query.lastProgress is not None:
+                return None
+            used += self._clock.usedMs(self._clock.batchThread(self._query._jsq))
+        return int(used)
