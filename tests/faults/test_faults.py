@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -20,11 +21,14 @@ from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient, brokers_of
 from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
+from tests.harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS = 2_000
 UNREACHABLE = "57015"
+AWAY_S = float(os.environ.get("HEADRACE_BROKER_AWAY_S", "0"))
+"""How long a lost broker is away at least, once its loss is told; 120 shows what Spark's clients do when they give up."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,21 @@ def _restart_broker(scene: Scene) -> None:
     scene.broker.start()
 
 
+def _lose_broker(scene: Scene) -> None:
+    """What waits for it says so: a reader's query by ending, the others by their state, until it is back."""
+    with pytest.raises(StatementError) as told:
+        scene.door.stream("SELECT n FROM numbers;", count=1_000_000, when_live=scene.broker.stop)
+    stopped = time.monotonic()
+    assert told.value.sqlstate == UNREACHABLE
+    for query in scene.workload.queries:
+        facts = scene.until_fact(query, "state", "restarting")
+        assert facts["sqlstate"] == UNREACHABLE, facts
+        assert "'broker'" in facts["message"], facts
+        assert scene.broker.bootstrap in facts["message"], facts
+    until(lambda: time.monotonic() > stopped + AWAY_S, "the broker has been away for long enough")
+    scene.broker.start()
+
+
 def _start_without_broker(scene: Scene) -> None:
     """The driver dies while the broker is away: its queries start in vain, say why, and start again once it is back."""
     scene.broker.stop()
@@ -129,7 +148,7 @@ def _start_without_broker(scene: Scene) -> None:
     for query in scene.workload.queries:
         facts = scene.until_fact(query, "sqlstate", UNREACHABLE)
         assert facts["state"] in ("restarting", "starting"), facts
-        assert "broker" in facts["message"], facts
+        assert scene.broker.bootstrap in facts["message"], facts
         assert facts["intended_state"] == "running", facts
     scene.broker.start()
 
@@ -141,6 +160,7 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
     "both killed": _kill_both,
     "server stopped": _stop_server,
     "broker restarted": _restart_broker,
+    "broker lost": _lose_broker,
     "broker away": _start_without_broker,
 }
 

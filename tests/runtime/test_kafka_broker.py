@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.core.errors import ExternalError
 from headrace.runtime.kafka_broker import KafkaBroker
+from headrace.server.process import kafka_broker
 from tests.harness.kafka import brokers_of
 from tests.harness.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.kafka
 
 
-def _topics(bootstrap: str) -> set[str]:
-    client = AdminClient({"bootstrap.servers": bootstrap})
-    return set(client.list_topics(timeout=PATIENCE_S).topics)
+def _topics(bootstrap: str, timeout: float = PATIENCE_S) -> set[str]:
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return set(client.list_topics(timeout=timeout).topics)
 
 
 def _create_topic(bootstrap: str, name: str) -> None:
@@ -59,6 +62,23 @@ def test_a_broker_keeps_its_topics_when_its_ports_are_taken(tmp_path: Path) -> N
         broker = others.enter_context(KafkaBroker(tmp_path))
         assert broker.bootstrap != first
         assert "orders" in _topics(broker.bootstrap)
+
+
+async def test_the_servers_broker_is_started_again_with_its_topics_at_the_same_address(
+    tmp_path: Path,
+) -> None:
+    async with kafka_broker(tmp_path, 0) as broker:
+        first = broker.bootstrap
+        await asyncio.to_thread(_create_topic, first, "orders")
+        for process in brokers_of(tmp_path):
+            process.kill()
+        topics: set[str] = set()
+        async with asyncio.timeout(PATIENCE_S):
+            while "orders" not in topics:
+                with suppress(KafkaException):
+                    topics = await asyncio.to_thread(_topics, first, 1)
+        assert broker.bootstrap == first
+    assert not brokers_of(tmp_path)
 
 
 _STARTS_AND_WAITS = """

@@ -4,6 +4,8 @@
     source(session, request: SourceRequest) -> DataFrame           raw records, as planner.physical.ReadEntity describes them
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None
+    probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
+                                                                   seconds long, and raises ExternalError, with its address, if not
     classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
     secrets(properties) -> tuple[str, ...]                         what no text may contain
 

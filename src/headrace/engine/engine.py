@@ -24,6 +24,7 @@ from headrace.engine.protocol import (
     QueryEnded,
     QueryProgress,
     QueryStarted,
+    QueryWaits,
     Ready,
     Rows,
 )
@@ -143,6 +144,8 @@ class Engine:
                     self._interactive.query_ended(message)
                 else:
                     self._supervisor.query_ended(message)
+            case QueryWaits():
+                self._supervisor.query_waits(message)
             case QueryProgress():
                 self._supervisor.query_progress(message)
             case Rows():

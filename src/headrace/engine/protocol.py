@@ -82,6 +82,16 @@ class QueryStarted(_Message):
     generation: int
 
 
+class QueryWaits(_Message):
+    """The query runs, but gets nowhere until a store answers: why, and what to do. Without `reason` it does again."""
+
+    type: Literal["query_waits"] = "query_waits"
+    query_id: str
+    generation: int
+    reason: str | None = None
+    sqlstate: str | None = None
+
+
 class QueryProgress(_Message):
     """What one batch did. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
 
@@ -151,6 +161,7 @@ Message = Annotated[
     | Ack
     | Ready
     | QueryStarted
+    | QueryWaits
     | QueryProgress
     | QueryEnded
     | Rows

@@ -23,7 +23,14 @@ from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.lateness import Lateness
 from headrace.engine.lifecycle import may_follow, on_failure
 from headrace.engine.ports import Pools, stores_of
-from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, StartQuery, StopQuery
+from headrace.engine.protocol import (
+    QueryEnded,
+    QueryProgress,
+    QueryStarted,
+    QueryWaits,
+    StartQuery,
+    StopQuery,
+)
 from headrace.planner.physical import SparkPlan
 
 log = structlog.get_logger()
@@ -126,17 +133,25 @@ class Supervisor:
 
     def query_started(self, message: QueryStarted) -> None:
         """The query runs."""
+        if found := self._running(message):
+            query, run = found
+            run.running = True
+            if not run.stopping:
+                self._becomes(query, QueryState.RUNNING)
+
+    def query_waits(self, message: QueryWaits) -> None:
+        """The query gets nowhere because of a store, or does again. It is not started anew: Spark goes on where it waits."""
+        if found := self._running(message):
+            query, run = found
+            if not run.stopping:
+                state = QueryState.RESTARTING if message.reason else QueryState.RUNNING
+                self._becomes(query, state, message.reason, sqlstate=message.sqlstate)
+
+    def _running(self, message: QueryStarted | QueryWaits) -> tuple[Query, _Run] | None:
+        """The query and the run of it that a message speaks of, while that is the present one."""
         record, query = self._records.get(message.query_id), self._catalog.query(message.query_id)
-        if (
-            record is None
-            or query is None
-            or record.run is None
-            or record.run.generation != message.generation
-        ):
-            return
-        record.run.running = True
-        if not record.run.stopping:
-            self._becomes(query, QueryState.RUNNING)
+        run = record.run if record is not None else None
+        return (query, run) if query and run and run.generation == message.generation else None
 
     def query_progress(self, message: QueryProgress) -> None:
         """The query did something: failures before it no longer count."""

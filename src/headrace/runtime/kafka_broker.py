@@ -80,7 +80,6 @@ class KafkaBroker:
 
     def __init__(self, data_dir: Path, *, port: int = 0, heap_mb: int = 384) -> None:
         self._folder = data_dir.resolve()
-        self._wanted_port = port
         self._heap_mb = heap_mb
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,6 +106,7 @@ class KafkaBroker:
         """
         if self.running:
             return self
+        self.stop()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._configure()
         if not (self._folder / "data" / "meta.properties").is_file():
@@ -146,7 +146,8 @@ class KafkaBroker:
         last = [int(word) for word in remembered.read_text().split()] if remembered.is_file() else [0, 0]
         # Both are held until both are chosen, so that they differ.
         with ExitStack() as held:
-            self._port = _hold_port(held, [self._wanted_port] if self._wanted_port else [last[0], 0])
+            # Once it has one it keeps it, since clients know it.
+            self._port = _hold_port(held, [self._port] if self._port else [last[0], 0])
             controller_port = _hold_port(held, [last[1], 0])
         remembered.write_text(f"{self._port} {controller_port}\n", encoding="utf-8")
         (self._folder / "log4j2.properties").write_text(_LOG_CONFIGURATION, encoding="utf-8")

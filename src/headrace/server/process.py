@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -17,17 +18,21 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from headrace.runtime.kafka_broker import KafkaBroker
+
 log = structlog.get_logger()
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
 SOCKETS_END_S = 2
+BROKER_BACKOFF_S = 1.0
+BROKER_BACKOFF_MAX_S = 60.0
 PING_INTERVAL_S = 20.0
 PING_TIMEOUT_S = 300.0
 """Long, because the Go client answers no pings while its reader is busy with the rows that it has."""
@@ -170,17 +175,40 @@ def _keep_token(file: Path, token: str) -> None:
 
 async def _enter_broker(life: AsyncExitStack, folder: Path, port: int | None) -> None:
     if port is not None:
-        await life.enter_async_context(_broker(folder, port))
+        await life.enter_async_context(kafka_broker(folder, port))
 
 
 @asynccontextmanager
-async def _broker(folder: Path, port: int) -> AsyncIterator[None]:
+async def kafka_broker(folder: Path, port: int) -> AsyncIterator[KafkaBroker]:
+    """A broker over `folder`, which is started again, with what it has kept, whenever it dies."""
     from headrace.runtime.kafka_broker import KafkaBroker
 
     broker = KafkaBroker(folder, port=port)
     await asyncio.to_thread(broker.start)
+    print(f"headrace: Kafka broker at {broker.bootstrap}", file=sys.stderr, flush=True)  # noqa: T201
+    keeping = asyncio.create_task(_keep_running(broker), name="kafka-broker")
     try:
-        print(f"headrace: Kafka broker at {broker.bootstrap}", file=sys.stderr, flush=True)  # noqa: T201
-        yield
+        yield broker
     finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
         await asyncio.to_thread(broker.stop)
+
+
+async def _keep_running(broker: KafkaBroker) -> None:
+    delay_s, started = BROKER_BACKOFF_S, time.monotonic()
+    while True:
+        await asyncio.sleep(1)
+        if broker.running:
+            continue
+        if time.monotonic() - started > BROKER_BACKOFF_MAX_S:
+            delay_s = BROKER_BACKOFF_S
+        log.warning("kafka_broker_ended", address=broker.bootstrap, log=str(broker.log), restart_in_s=delay_s)
+        await asyncio.sleep(delay_s)
+        delay_s = min(2 * delay_s, BROKER_BACKOFF_MAX_S)
+        try:
+            await asyncio.to_thread(broker.start)
+            log.info("kafka_broker_started", address=broker.bootstrap)
+        except HeadraceError as error:
+            log.warning("kafka_broker_not_started", reason=error.message)
+        started = time.monotonic()

@@ -1,9 +1,9 @@
 """A driver process without Spark: speaks the real protocol, and does with each query what the name of its first entity says.
 
 `runs`; `late` (its rows are); `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
-start on); `ends` (ends without an error); `races` (fails in its first generation just as it is stopped); `rows` (sends rows until
-told to stop); `view` (applies the epoch in `epoch.arrow` to the view of the last step); `deaf` (runs, and does not end when it is
-told to); `stubborn` (keeps the process from ending until it is killed).
+start on); `ends` (ends without an error); `waits` (for its store, a moment long); `races` (fails in its first generation just as it is
+stopped); `rows` (sends rows until told to stop); `view` (applies the epoch in `epoch.arrow` to the view of the last step); `deaf`
+(runs, and does not end when it is told to); `stubborn` (keeps the process from ending until it is killed).
 Every message that it gets is a line of the journal. It imports nothing of Headrace, so that it starts at once: the server checks
 what it says.
 """
@@ -120,6 +120,9 @@ class FakeDriver:
         self.send("query_started", **run)
         if what == "rows":
             self.rows(query)
+        elif what == "waits":
+            self.send("query_waits", **run, reason="the store is silent", sqlstate="57015")
+            threading.Timer(0.3, self.send, ("query_waits",), run).start()
         elif what == "view":
             self.view(query, message["plan"]["steps"][-1]["view"])
         elif what == "ends":

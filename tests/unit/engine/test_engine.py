@@ -83,6 +83,17 @@ async def test_an_error_of_a_store_restarts_a_query_after_growing_delays(bench: 
     assert bench.found(query).message == "an external error\nHint: do something"
 
 
+async def test_a_query_that_waits_for_its_store_says_so_and_is_not_started_anew(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("waits")
+    await bench.until(lambda: len(bench.history(query)) >= 3 and bench.history(query)[-1] is S.RUNNING)
+    events = [(state, message) for _, state, message in bench.catalog.query_events(query)]
+    assert events[-2:] == [(S.RESTARTING, "the store is silent"), (S.RUNNING, None)]
+    found = bench.found(query)
+    assert (found.restarts, found.message, found.sqlstate) == (0, None, None)
+    assert len(bench.journal("start", query)) == 1
+
+
 async def test_a_query_that_recovers_forgets_its_error(bench: Bench) -> None:
     await bench.engine.start()
     query = bench.query("once")

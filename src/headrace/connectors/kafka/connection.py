@@ -7,7 +7,7 @@ again, and what the connections reported is looked at in between.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -17,13 +17,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
 )
 
 from headrace.connectors.kafka.client import client_options
-from headrace.connectors.kafka.failures import is_final
+from headrace.connectors.kafka.failures import is_final, of_client
 
 # What Java's clients wait for an answer. A broker that is there may need seconds to create a topic: it waits for its disk.
 REQUEST_TIMEOUT_S = 30.0
 # For a broker that is just being started again, and refuses connections until it listens.
 REFUSED_TIMEOUT_S = 2.0
 _PROBE_S = 0.5
+_PRESENCE_S = 5.0
 
 
 def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata]:
@@ -58,3 +59,27 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
             refused = all_down and (waited >= REFUSED_TIMEOUT_S or is_final(reason))
             if refused or waited >= REQUEST_TIMEOUT_S:
                 raise KafkaException(reason) from None
+
+
+def probe(properties: Mapping[str, str]) -> Callable[[], None]:
+    """A function that asks a store's brokers for little, over one client: see `connectors.streaming`."""
+    failures: list[KafkaError] = []
+    settings: dict[str, Any] = {
+        **client_options(properties),
+        # So that one that is back is found soon.
+        "reconnect.backoff.max.ms": 1000,
+        "error_cb": failures.append,
+    }
+    admin = AdminClient(settings)
+
+    def ask() -> None:
+        try:
+            admin.describe_cluster(request_timeout=_PRESENCE_S).result()
+        except KafkaException as error:
+            admin.poll(0)  # the callback runs in here
+            refused = next((failure for failure in failures if is_final(failure)), error.args[0])
+            raise of_client(KafkaException(refused), uris=properties["uris"]) from None
+        finally:
+            failures.clear()
+
+    return ask

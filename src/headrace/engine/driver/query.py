@@ -25,7 +25,8 @@ from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
 from headrace.engine.driver.progress import ProgressReader
 from headrace.engine.driver.sinks import SinkContext, sink
-from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, StartQuery
+from headrace.engine.driver.stores import StoreWatch, stores_of
+from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
 from headrace.planner.physical import AssignWatermark
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ class RunningQuery:
         self._ended = ended
         self._query: StreamingQuery | None = None
         self._planning: PlanningTime | None = None
+        self._stores = stores_of(start)
+        self._silence: str | None = None
         # Guards the two events after which another thread must know better than to act: Spark's start, and our report.
         self._lock = threading.Lock()
         self._begun = False
@@ -97,6 +100,26 @@ class RunningQuery:
                 logger.warning("stopping query %s was not clean", self.id, exc_info=True)
                 if query.lastProgress is None:
                     self._report(None)
+
+    def look_at_stores(self, watch: StoreWatch) -> None:
+        """Says when a store of the query falls silent and when it is back; to be called now and then.
+
+        A query for a reader ends then: there is nowhere else to tell the reader, who may ask again.
+        """
+        if self._query is None:
+            return
+        error = watch.silence(self._stores)
+        told = error.text() if error is not None else None
+        if told == self._silence:
+            return
+        self._silence = told
+        if error is not None and self._start.plan.steps[-1].step == "write_results":
+            self._give_up(error)
+            return
+        state = error.state.value if error is not None else None
+        self._channel.send(
+            QueryWaits(query_id=self.id, generation=self.generation, reason=told, sqlstate=state)
+        )
 
     def limit_planning(self) -> None:
         """Gives the query up when its planning has taken too long; to be called now and then."""

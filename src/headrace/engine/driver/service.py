@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import RunningQuery
+from headrace.engine.driver.stores import StoreWatch
 from headrace.engine.protocol import Message, QueryEnded, Shutdown, StartQuery, StopQuery
 
 logger = logging.getLogger(__name__)
@@ -80,11 +81,13 @@ class DriverService:
 
     def _report(self) -> None:
         interval = self._options.progress_interval_ms / 1000
+        watch = StoreWatch()
         while True:
             time.sleep(interval)
             for query in self._running():
                 try:
                     query.limit_planning()
+                    query.look_at_stores(watch)
                     progress = query.progress()
                     if progress is not None:
                         self._channel.send(progress)

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.kafka.client import secrets, spark_options
-from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect
+from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, probe
 from headrace.connectors.kafka.failures import classify, missing_topic, of_client
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 
-__all__ = ["classify", "partition_counts", "secrets", "sink", "source"]
+__all__ = ["classify", "partition_counts", "probe", "secrets", "sink", "source"]
 
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -110,7 +110,7 @@ def _connect(properties: Mapping[str, str], topic: str) -> tuple[AdminClient, li
     try:
         admin, cluster = connect(properties)
     except KafkaException as error:
-        raise of_client(error, topic=topic) from None
+        raise of_client(error, uris=properties["uris"], topic=topic) from None
     found = cluster.topics.get(topic)
     if found is None or found.error is not None or not found.partitions:
         raise missing_topic(topic)

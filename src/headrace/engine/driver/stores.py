@@ -1,0 +1,88 @@
+"""Whether the stores of the running queries answer.
+
+Spark's clients wait for a store for minutes before they fail, and a query without new records may not even notice. So each store is asked
+by a thread of its own, every few seconds, for as long as a query uses it. What is found is shown; to end a query is left to
+Spark's clients, which go on by themselves once a store is back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import NamedTuple
+
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.sqlstate import SqlState
+from headrace.engine.driver.builder import connector_module
+from headrace.engine.protocol import StartQuery
+from headrace.planner.physical import ReadEntity, WriteEntity
+
+_INTERVAL_S = 2.0
+SILENCE_S = 15.0
+"""So long a store may be silent without a word about it: a broker may stop for seconds to write to its disk."""
+_UNUSED_S = 10.0
+
+
+class Store(NamedTuple):
+    """A store as a query uses it."""
+
+    name: str
+    connector: str
+    properties: tuple[tuple[str, str], ...]
+
+
+def stores_of(start: StartQuery) -> list[Store]:
+    """The stores that a query reads and writes."""
+    used = {
+        (step.store, step.connector)
+        for step in start.plan.steps
+        if isinstance(step, ReadEntity | WriteEntity) and step.store in start.stores
+    }
+    return [Store(*names, tuple(sorted(start.stores[names[0]].items()))) for names in sorted(used)]
+
+
+class StoreWatch:
+    """The stores that somebody has asked about lately. To be used from one thread."""
+
+    def __init__(self) -> None:
+        self._watched: dict[Store, _Watched] = {}
+
+    def silence(self, stores: list[Store]) -> ExternalError | None:
+        """What to say when one of `stores` has not answered for SILENCE_S."""
+        now = time.monotonic()
+        for store in [store for store, watched in self._watched.items() if now - watched.asked > _UNUSED_S]:
+            self._watched.pop(store).unused.set()
+        for store in stores:
+            if store not in self._watched:
+                self._watched[store] = _Watched(store)
+            self._watched[store].asked = now
+        silent = [watched for store in stores if now - (watched := self._watched[store]).answered > SILENCE_S]
+        return silent[0].told() if silent else None
+
+
+class _Watched:
+    """One store and the thread that asks it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._error: HeadraceError | None = None
+        self.asked = self.answered = time.monotonic()
+        self.unused = threading.Event()
+        threading.Thread(target=self._ask, name=f"store-{store.name}", daemon=True).start()
+
+    def told(self) -> ExternalError:
+        reason = self._error.message if self._error else "it does not answer"
+        return ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the store {self._store.name!r} has not answered for {SILENCE_S:.0f} s: {reason}",
+            hint="The query goes on by itself when it does. Check that its servers are up, and the network.",
+        )
+
+    def _ask(self) -> None:
+        probe = connector_module(self._store.connector).probe(dict(self._store.properties))
+        while not self.unused.wait(_INTERVAL_S):
+            try:
+                probe()
+                self.answered = time.monotonic()
+            except HeadraceError as error:
+                self._error = error
