@@ -46,6 +46,7 @@ from headrace.core.types import VARCHAR
 from headrace.sql.ast import Select, span_of
 
 SUBQUERY_DEPTH_MAX = 32
+_ROWS_MAX = 2**63 - 1
 
 
 def bind(select: Select, context: BindingContext) -> LogicalPlan:
@@ -95,7 +96,12 @@ def _bind_query(
 def _bind_union(
     node: exp.Union, context: BindingContext, known: Mapping[str, exp.Expr], depth: int
 ) -> LogicalNode:
-    branches = [_bind_query(part, context, known, depth + 1) for part in (node.this, node.expression)]
+    # A chain of UNIONs, which leans to the left, is no nesting.
+    chained = isinstance(node.this, exp.Union)
+    branches = [
+        _bind_query(node.this, context, known, depth if chained else depth + 1),
+        _bind_query(node.expression, context, known, depth + 1),
+    ]
     first, second = (branch.schema.columns for branch in branches)
     span = span_of(node.expression)
     if len(first) != len(second):
@@ -126,7 +132,12 @@ def _bind_union(
             for item, column in zip(items, branch.schema.columns, strict=True)
         )
         cast.append(branch if same else Project(Subquery(branch, f"u{index}"), items))
-    union = Union(tuple(cast), distinct=bool(node.args.get("distinct")))
+    distinct = bool(node.args.get("distinct"))
+    first_of_chain, last = cast
+    if isinstance(first_of_chain, Union) and first_of_chain.distinct == distinct:
+        union = Union((*first_of_chain.branches, last), distinct=distinct)
+    else:
+        union = Union((first_of_chain, last), distinct=distinct)
     return _ordered(node, union, lambda _: None)
 
 
@@ -283,8 +294,12 @@ def _ordered(
 
 def _count(clause: exp.Expr, what: str) -> int:
     literal = clause.args.get("expression")
-    if not isinstance(literal, exp.Literal) or literal.is_string or not str(literal.this).isdigit():
+    if not isinstance(literal, exp.Literal) or literal.is_string or not str(literal.this).isdecimal():
         raise UserError(SqlState.SYNTAX_ERROR, f"{what} takes a whole number", span=span_of(clause))
+    if int(str(literal.this)) > _ROWS_MAX:
+        raise UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED, f"{what} takes {_ROWS_MAX} at most", span=span_of(clause)
+        )
     return int(str(literal.this))
 
 

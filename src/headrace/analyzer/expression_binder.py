@@ -43,6 +43,7 @@ from headrace.core.types import (
     is_numeric,
 )
 from headrace.sql.ast import JsonCall, span_of, type_of
+from headrace.sql.limits import INTERVAL_MAX_MS, too_long_time
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -281,7 +282,10 @@ class ExpressionBinder:
                 "expected an INTERVAL of whole MILLISECONDs, SECONDs, MINUTEs, HOURs, DAYs or WEEKs",
                 span=span,
             )
-        return Literal(type=INTERVAL, text=str(int(text) * _UNIT_MS[unit]), nullable=False, span=span)
+        milliseconds = int(text) * _UNIT_MS[unit]
+        if abs(milliseconds) > INTERVAL_MAX_MS:
+            raise too_long_time(INTERVAL_MAX_MS, span)
+        return Literal(type=INTERVAL, text=str(milliseconds), nullable=False, span=span)
 
     def _call(self, node: exp.Anonymous) -> Expression:
         name = str(node.this).upper()

@@ -26,8 +26,11 @@ from headrace.core.names import Identifier
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Array
-from headrace.sql.ast import Properties, properties_of, span_of
+from headrace.sql.ast import Properties, duration_text, length_span, properties_of, span_of
 from headrace.sql.ast import TimeWindow as WindowNode
+
+WINDOW_PANES_MAX = 1000
+"""Windows that one row may be in: each is a copy of the row, and a column of Spark's plan."""
 
 
 def is_snapshot(node: LogicalNode) -> bool:
@@ -135,13 +138,28 @@ def _window(node: WindowNode, context: BindingContext) -> TimeWindow:
             span=span,
         )
     size, advance = node.size_ms, node.advance_ms or node.size_ms
-    if size <= 0 or advance <= 0 or advance > size:
+    if advance > size:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{node.kind} needs a SIZE above zero and an ADVANCE BY of at most that, found {size} and {advance} ms",
-            span=span,
+            f"expected an ADVANCE BY of at most the SIZE of {duration_text(size)}, found {duration_text(advance)}",
+            hint="Rows between two windows would be in none of them: filter them with WHERE, and use TUMBLE.",
+            span=length_span(node),
+        )
+    panes = -(-size // advance)
+    if panes > WINDOW_PANES_MAX:
+        raise UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"every row would be in {panes} windows, expected {WINDOW_PANES_MAX} at most",
+            hint=f"ADVANCE BY {duration_text(_least_advance(size))} or more, or a smaller SIZE.",
+            span=length_span(node),
         )
     return TimeWindow(scan, WindowKind[node.kind], size, advance, span)
+
+
+def _least_advance(size_ms: int) -> int:
+    """In whole seconds where that is more than one."""
+    least = -(-size_ms // WINDOW_PANES_MAX)
+    return least if least <= 1000 else -(-least // 1000) * 1000
 
 
 def _unnest(node: exp.Unnest, left: LogicalNode) -> Unnest:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from headrace.core.errors import Span, UserError
-from headrace.core.names import printed
+from headrace.core.names import Identifier, printed
 from headrace.core.sqlstate import SqlState
 
 
@@ -131,6 +131,11 @@ _NAMES = ", ".join(
         "VARCHAR",
     )
 )
+NESTING_MAX = 40
+"""Levels of anything in itself, types and expressions: what walks over one has a call for each."""
+
+_FIELDS_MAX = 10_000
+_SHOWN_LENGTH = 80
 _TOKEN = re.compile(r'\s*("(?:[^"]|"")*"|`(?:[^`]|``)*`|[A-Za-z_0-9]+|[<>(),])')
 
 
@@ -157,11 +162,12 @@ class _Reader:
         self._text = text
         self._span = span
         self._tokens: list[str] = []
-        position = 0
-        while text[position:].strip():
+        self._depth = 0
+        position, end = 0, len(text.rstrip())
+        while position < end:
             match = _TOKEN.match(text, position)
             if not match:
-                raise self._error(f"cannot read the data type {text!r}")
+                raise self._error(f"cannot read the data type {self._shown()}")
             self._tokens.append(match.group(1))
             position = match.end()
         self._tokens.reverse()
@@ -169,15 +175,18 @@ class _Reader:
     def whole(self) -> DataType:
         kind = self._type()
         if self._tokens:
-            raise self._error(f"unexpected {self._tokens[-1]!r} in the data type {self._text!r}")
+            raise self._error(f"unexpected {self._tokens[-1]!r} in the data type {self._shown()}")
         return kind
+
+    def _shown(self) -> str:
+        return repr(self._text if len(self._text) <= _SHOWN_LENGTH else self._text[:_SHOWN_LENGTH] + "…")
 
     def _error(self, message: str, state: SqlState = SqlState.SYNTAX_ERROR) -> UserError:
         return UserError(state, message, hint=f"Use one of {_NAMES}.", span=self._span)
 
     def _next(self) -> str:
         if not self._tokens:
-            raise self._error(f"the data type {self._text!r} is not complete")
+            raise self._error(f"the data type {self._shown()} is not complete")
         return self._tokens.pop()
 
     def _accept(self, token: str) -> bool:
@@ -189,9 +198,20 @@ class _Reader:
     def _expect(self, token: str) -> None:
         found = self._next()
         if found != token:
-            raise self._error(f"expected {token!r}, found {found!r} in the data type {self._text!r}")
+            raise self._error(f"expected {token!r}, found {found!r} in the data type {self._shown()}")
 
     def _type(self) -> DataType:
+        self._depth += 1
+        if self._depth > NESTING_MAX:
+            raise self._exceeded(f"a data type may have {NESTING_MAX} levels at most, found more")
+        kind = self._one()
+        self._depth -= 1
+        return kind
+
+    def _exceeded(self, message: str) -> UserError:
+        return UserError(SqlState.CONFIGURATION_LIMIT_EXCEEDED, message, span=self._span)
+
+    def _one(self) -> DataType:
         name = self._next().upper()
         if name in _PLAIN_TYPES:
             self._numbers(1)
@@ -217,8 +237,8 @@ class _Reader:
             return numbers
         while True:
             token = self._next()
-            if not token.isdigit() or len(numbers) == most:
-                raise self._error(f"unexpected {token!r} in the data type {self._text!r}")
+            if not re.fullmatch(r"[0-9]{1,10}", token) or len(numbers) == most:
+                raise self._error(f"unexpected {token!r} in the data type {self._shown()}")
             numbers.append(int(token))
             if self._accept(")"):
                 return numbers
@@ -275,7 +295,9 @@ class _Reader:
         while True:
             token = self._next()
             name = token[1:-1].replace(token[0] * 2, token[0]) if token[0] in '"`' else token.lower()
-            fields.append((name, self._type()))
+            if len(fields) == _FIELDS_MAX:
+                raise self._exceeded(f"a STRUCT may have {_FIELDS_MAX} fields at most, found more")
+            fields.append((Identifier(name, self._span).name, self._type()))
             if self._accept(">"):
                 return Struct(tuple(fields))
             self._expect(",")

@@ -20,9 +20,11 @@ from headrace.analyzer.expressions import (
 )
 from headrace.analyzer.functions.signature import Function, PerType, Spelling, Template
 from headrace.analyzer.typing import is_text
-from headrace.core.errors import InternalError
+from headrace.core.errors import InternalError, UserError
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import DATE, DataType, Timestamp, Varchar
 
+_TEXT_MAX = 4_000_000
 _PLACE = re.compile(r"\{(\d+|\*|type)\}")
 
 
@@ -90,7 +92,16 @@ class ExpressionSql:
         arguments = [self.text(argument) for argument in call.arguments]
         if call.distinct:
             arguments[0] = f"DISTINCT {arguments[0]}"
-        return fill(template, arguments, self.dialect.type_name(call.type) if call.type != NULL else "STRING")
+        text = fill(template, arguments, self.dialect.type_name(call.type) if call.type != NULL else "STRING")
+        # Some functions name an argument more than once, and may stand in one another.
+        if len(text) > _TEXT_MAX:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"the expression needs more than {_TEXT_MAX} characters of the engine's SQL",
+                hint="Compute it in steps, in subqueries or relations.",
+                span=call.span,
+            )
+        return text
 
     def _cast(self, cast: Cast) -> str:
         operand = self.text(cast.operand)

@@ -169,6 +169,12 @@ def properties_of(source: exp.Expr) -> Properties:
     return found if isinstance(found, Properties) else Properties()
 
 
+def length_span(window: TimeWindow) -> Span | None:
+    """Where a window's advance stands, or its size where it has no advance."""
+    found = window.meta.get("advance_ms") or window.meta.get("size_ms")
+    return found if isinstance(found, Span) else None
+
+
 def within_of(join: exp.Join) -> int | None:
     """The join's WITHIN in milliseconds, or None."""
     found = join.meta.get("within_ms")

@@ -13,6 +13,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, parse_type
 from headrace.sql.ast import Properties, Property
 from headrace.sql.lexer import Source, is_word
+from headrace.sql.limits import DURATION_MAX_MS, LIST_MAX, too_long_time, too_many_items
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])")
 _UNIT_MS = {
@@ -215,19 +216,21 @@ class Cursor:
         if not self.at("WITH", "("):
             return Properties()
         self.index += 2
-        entries: list[Property] = []
+        entries: dict[str, Property] = {}
         while True:
             entry = self._property()
-            if any(entry.key == other.key for other in entries):
+            if entry.key in entries:
                 raise UserError(
                     SqlState.SYNTAX_ERROR,
                     f"the property '{entry.key}' is given twice",
                     hint="Keep one of them.",
                     span=entry.span,
                 )
-            entries.append(entry)
+            if len(entries) == LIST_MAX:
+                raise too_many_items(entry.span)
+            entries[entry.key] = entry
             if self.accept(")"):
-                return Properties(tuple(entries))
+                return Properties(tuple(entries.values()))
             if not self.accept(","):
                 raise self.error("',' or ')' after a property")
 
@@ -261,9 +264,10 @@ class Cursor:
     def duration(self, what: str = "a time span") -> int:
         """`n unit` in milliseconds, n a positive whole number."""
         token = self.token
-        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
+        start = self.index
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
             raise self.error(f"{what} such as 5 MINUTES")
-        if int(token.text) == 0:
+        if not token.text.strip("0"):
             raise self.error(f"{what} longer than zero")
         self.index += 1
         unit = self.word() or ""
@@ -271,6 +275,8 @@ class Cursor:
         if size is None:
             raise self.error(f"a time unit, one of {', '.join(_UNIT_MS)}")
         self.index += 1
+        if len(token.text) > 18 or int(token.text) * size > DURATION_MAX_MS:
+            raise too_long_time(DURATION_MAX_MS, self.span_from(start))
         return int(token.text) * size
 
     def data_type(self) -> DataType:

@@ -16,10 +16,12 @@ from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.names import Identifier, printed
+from headrace.core.types import NESTING_MAX
 from headrace.sql import calls
 from headrace.sql.ast import TypeName
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Source, is_word
+from headrace.sql.limits import LIST_MAX, too_many_items, too_nested
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
@@ -66,10 +68,29 @@ _LITERALS: dict[TokenType, Callable[[Token], exp.Expr]] = {
 }
 
 
+def _balanced(node: exp.Expr | None, kind: type[exp.Connector]) -> exp.Expr | None:
+    """A chain of AND or OR with as few levels as it can have: what walks over it goes down each of them."""
+    terms: list[exp.Expr] = []
+    rest = node
+    while isinstance(rest, kind):
+        terms.append(rest.expression)
+        rest = rest.this
+    if rest is None or len(terms) < 3:
+        return node
+    level = [rest, *reversed(terms)]
+    while len(level) > 1:
+        pairs = [
+            kind(this=left, expression=right) for left, right in zip(level[::2], level[1::2], strict=False)
+        ]
+        level = [*pairs, *level[2 * len(pairs) :]]
+    return level[0]
+
+
 class ExpressionParser(parser.Parser):
     """sqlglot's parser, made strict. Errors are UserErrors with a place in the text it was given."""
 
     source: Source
+    _nesting = 0
 
     ID_VAR_TOKENS: ClassVar[set[TokenType]] = {TokenType.VAR, *_SOFT_KEYWORDS}
     ALIAS_TOKENS: ClassVar[set[TokenType]] = {TokenType.VAR}
@@ -124,6 +145,23 @@ class ExpressionParser(parser.Parser):
     def _parse_query(self) -> exp.Query:
         """A query, for subqueries."""
 
+    # -- limits
+
+    def _parse_unary(self) -> exp.Expr | None:
+        # Whatever is in something else passes here on its way down: brackets, calls, CASE, NOT, a minus.
+        self._nesting += 1
+        if self._nesting > NESTING_MAX:
+            raise too_nested(self.source.span(self._curr.start, self._curr.end + 1))
+        found = super()._parse_unary()
+        self._nesting -= 1
+        return found
+
+    def _parse_conjunction(self) -> exp.Expr | None:
+        return _balanced(super()._parse_conjunction(), exp.And)
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return _balanced(super()._parse_disjunction(), exp.Or)
+
     # -- operators, where sqlglot is too lenient
 
     def _parse_csv(self, parse_method: Callable[[], T | None], sep: TokenType = TokenType.COMMA) -> list[T]:
@@ -132,9 +170,12 @@ class ExpressionParser(parser.Parser):
             return []
         items = [first]
         while self._match(sep):
+            token = self._curr
             item = parse_method()
             if item is None:
                 self._fail("an expression after ','")
+            if len(items) == LIST_MAX:
+                raise too_many_items(self.source.span(token.start, token.end + 1))
             items.append(item)
         return items
 
@@ -282,8 +323,8 @@ class ExpressionParser(parser.Parser):
         self._advance()
         sign = "-" if self._match(TokenType.DASH) else ""
         number = self._curr.text.strip()
-        if not re.fullmatch(r"-?\d+", number):
-            self._fail("a whole number such as '5' after INTERVAL")
+        if not re.fullmatch(r"-?\d{1,18}", number, re.ASCII):
+            self._fail("a whole number of up to 18 digits such as '5' after INTERVAL")
         self._advance()
         unit = self._curr
         name = unit.text.upper().removesuffix("S")
@@ -314,6 +355,7 @@ class ExpressionParser(parser.Parser):
         token = self._curr
         quoted = token.token_type is TokenType.IDENTIFIER
         name = token.text if quoted else token.text.lower()
+        Identifier(name, self.source.span(token.start, token.end + 1))  # checks its length
         self._advance(2)
         special = None if quoted else calls.SPECIAL.get(name)
         call = special(self) if special else exp.Anonymous(this=name, expressions=self.parse_arguments())

@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from headrace.core.errors import Span, UserError
 from headrace.core.names import unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
+from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_number, too_long_text
 
 _PIECE = re.compile(
     r"(?P<space>\s+)"
@@ -157,6 +158,9 @@ def tokens(source: Source) -> list[Token]:
         found = HeadraceTokenizer().tokenize(source.text)
     except TokenError as error:
         raise _error(source, "cannot read this text", error.start or 0, error.end or 0) from None
+    if len(found) > TOKENS_MAX:
+        extra = found[TOKENS_MAX]
+        raise too_long_text(len(found), source.span(extra.start, extra.end + 1))
     placed: list[Token] = []
     for token in found:
         pair = _pair(placed, token)
@@ -245,6 +249,8 @@ def _check_token(source: Source, token: Token) -> None:
         if unseen is not None:
             place = token.start + unseen
             raise unseen_character(source.text[place], source.span(place, place + 1))
+    if token.token_type is TokenType.NUMBER and len(token.text) > NUMBER_CHARACTERS_MAX:
+        raise too_long_number(len(token.text), source.span(token.start, token.end + 1))
     if token.token_type is TokenType.UNKNOWN or (
         token.token_type is TokenType.VAR and not _WORD.match(token.text)
     ):

@@ -16,10 +16,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import NESTING_MAX
 from headrace.sql.ast import JsonCall, TimeWindow, TypeName, span_of
 from headrace.sql.cursor import Cursor
 from headrace.sql.expression_parser import ExpressionParser
 from headrace.sql.lexer import Source
+from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
 
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
@@ -85,17 +87,10 @@ class QueryParser(ExpressionParser):
         self._tokens_size = len(tokens)
         self._index = -1
         self._advance(index + 1)
-        try:
-            query = self._parse_query()
-            self._check_end()
-            self._check_nodes(query)
-        except RecursionError:
-            raise UserError(
-                SqlState.SYNTAX_ERROR,
-                "the query is nested too deeply",
-                hint="Split it into several relations or named subqueries (WITH name AS …).",
-                span=source.span(tokens[index].start, tokens[-1].end + 1),
-            ) from None
+        self._nesting = 0
+        query = self._parse_query()
+        self._check_end()
+        self._check_nodes(query)
         return query, self._index
 
     def _parse_statement(self) -> exp.Expr | None:
@@ -118,7 +113,12 @@ class QueryParser(ExpressionParser):
         raise cursor.error("',', a clause or the end of the query", hint=hint)
 
     def _check_nodes(self, query: exp.Query) -> None:
-        for node in query.walk():
+        left: list[tuple[exp.Expr, int]] = [(query, 0)]
+        while left:
+            node, depth = left.pop()
+            left.extend((child, depth + 1) for child in node.iter_expressions())
+            if depth > DEPTH_MAX:
+                raise too_deep(span_of(node))
             if type(node) not in _NODES:
                 raise UserError(
                     SqlState.FEATURE_NOT_SUPPORTED,
@@ -129,6 +129,14 @@ class QueryParser(ExpressionParser):
     # -- the query and its clauses
 
     def _parse_query(self) -> exp.Query:
+        self._nesting += 1
+        if self._nesting > NESTING_MAX:
+            raise too_nested(self.source.span(self._curr.start, self._curr.end + 1))
+        query = self._parse_whole_query()
+        self._nesting -= 1
+        return query
+
+    def _parse_whole_query(self) -> exp.Query:
         with_ = self._parse_named_subqueries() if self._curr.token_type is TokenType.WITH else None
         query = self._parse_operand_query()
         while self._curr.token_type in (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT):
@@ -283,16 +291,18 @@ class QueryParser(ExpressionParser):
         relation = self._parse_relation()
         window = TimeWindow(this=relation, kind=kind).update_positions(token)
         self._expect(TokenType.COMMA, f"',' and {'GAP' if kind == 'SESSION' else 'SIZE'} n unit")
-        if kind == "SESSION":
-            window.set("size_ms", self._read(lambda cursor: _named_duration(cursor, "GAP")))
-        else:
-            window.set("size_ms", self._read(lambda cursor: _named_duration(cursor, "SIZE")))
+        self._parse_length(window, "size_ms", "GAP" if kind == "SESSION" else "SIZE")
         if kind in ("HOP", "CUMULATE"):
             words = ("ADVANCE", "STEP") if kind == "HOP" else ("STEP", "ADVANCE")
             self._expect(TokenType.COMMA, f"',' and {words[0]} BY n unit")
-            window.set("advance_ms", self._read(lambda cursor: _named_duration(cursor, *words)))
+            self._parse_length(window, "advance_ms", *words)
         self._expect(TokenType.R_PAREN, f"')' at the end of {kind}")
         return window
+
+    def _parse_length(self, window: TimeWindow, argument: str, *words: str) -> None:
+        start = self.cursor.index
+        window.set(argument, self._read(lambda cursor: _named_duration(cursor, *words)))
+        window.meta[argument] = self.cursor.span_from(start)
 
     def _parse_unnest_source(self) -> exp.Unnest:
         token = self._curr

@@ -81,6 +81,31 @@ GROUPS = [
     (f"SELECT COUNT(*) AS n {F} GROUP BY n", "42803", "COUNT(*", None),
 ]
 
+LIMITS = [
+    (
+        "SELECT carrier FROM HOP(flights, SIZE 1 DAY, ADVANCE BY 1 SECOND)",
+        "53000",
+        "ADVANCE BY 1 SECOND",
+        "ADVANCE BY 87 SECONDS or more",
+    ),
+    (
+        "SELECT carrier FROM HOP(flights, SIZE 1 DAY, ADVANCE BY 2 DAYS)",
+        "3D008",
+        "ADVANCE BY 2 DAYS",
+        "use TUMBLE",
+    ),
+    (
+        "SELECT carrier FROM CUMULATE(flights, SIZE 1 DAY, STEP BY 1 SECOND)",
+        "0A000",
+        "flights",
+        "Use TUMBLE or HOP",
+    ),
+    ("SELECT carrier FROM TUMBLE(flights, SIZE 0 DAYS)", "42601", "0", None),
+    ("SELECT carrier FROM TUMBLE(flights, SIZE -1 DAYS)", "42601", "-", None),
+    (f"SELECT departed + INTERVAL '9999999999' DAY {F}", "53000", "INTERVAL '9999999999' DAY", None),
+    (f"SELECT carrier {F} LIMIT 99999999999999999999", "53000", "99999999999999999999", None),
+]
+
 NOT_SUPPORTED = [
     ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
     (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
@@ -216,7 +241,7 @@ SINKS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "state", "place", "hint"), [*NAMES, *TYPES, *GROUPS, *PROPERTIES])
+@pytest.mark.parametrize(("text", "state", "place", "hint"), [*NAMES, *TYPES, *GROUPS, *LIMITS, *PROPERTIES])
 def test_a_mistake_is_named_and_placed(text: str, state: str, place: str | None, hint: str | None) -> None:
     _check(text, state, place, hint)
 

@@ -124,15 +124,62 @@ def test_a_hint_names_the_nearest_right_text(text: str, hint: str) -> None:
     assert hint in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("text", ["SELECT " + "(" * 5000 + "1" + ")" * 5000, "SELECT " + "NOT " * 5000 + "a"])
-def test_nesting_without_end_is_an_error_of_the_user(text: str) -> None:
-    with pytest.raises(UserError, match="nested too deeply"):
+def _nested(opening: str, closing: str, times: int = 5000) -> str:
+    return opening * times + "1" + closing * times
+
+
+ENDLESS = [
+    ("SELECT " + _nested("(", ")"), "40 levels of nesting", "("),
+    ("SELECT " + "NOT " * 5000 + "a", "40 levels of nesting", "NOT"),
+    ("SELECT " + _nested("CASE WHEN a THEN 1 ELSE ", " END"), "40 levels of nesting", "a"),
+    ("SELECT " + _nested("upper(", ")"), "40 levels of nesting", "upper"),
+    ("SELECT " + _nested("CAST(", " AS INTEGER)"), "40 levels of nesting", "CAST"),
+    ("(" * 5000 + "SELECT 1", "40 levels of nesting", "("),
+    ("SELECT * FROM " + "(SELECT * FROM " * 5000, "40 levels of nesting", "SELECT"),
+    ("SELECT " + "+".join(["1"] * 10_000), "a chain of 200 operators", "1"),
+    ("SELECT a" + "->b" * 5000, "a chain of 200 operators", None),
+    ("SELECT a" + "[1]" * 5000, "a chain of 200 operators", "1"),
+    ("SELECT a" + " IS NOT NULL" * 5000, "a chain of 200 operators", None),
+    ("SELECT CAST(a AS " + "ARRAY<" * 5000 + "INTEGER" + ">" * 5001, "a data type may have 40 levels", None),
+    (
+        "CREATE STREAM s (a " + "STRUCT<x " * 5000 + "INTEGER" + ">" * 5001,
+        "a data type may have 40 levels",
+        None,
+    ),
+    (f"SELECT a FROM t WHERE a IN ({','.join(['1'] * 10_001)})", "a list of 10000 items", "1"),
+    (
+        f"CREATE STREAM s ({', '.join(f'c{n} INTEGER' for n in range(10_001))})",
+        "a list of 10000 items",
+        "c10000",
+    ),
+    (f"SELECT {'1' * 10_000}", "a number of 400 characters at most, found 10000", "1" * 10_000),
+    (f"SELECT a FROM t LIMIT {'1' * 5000}", "a number of 400 characters", None),
+    ("SELECT a FROM t JOIN u WITHIN 100000 DAYS ON t.a = u.a", "a time span of 3660 days", "100000 DAYS"),
+    (";" * 500_001, "a text of 500000 words and symbols", ";"),
+]
+
+
+@pytest.mark.parametrize(("text", "limit", "place"), ENDLESS, ids=[text[:30] for text, _, _ in ENDLESS])
+def test_what_has_no_end_meets_a_limit_with_its_number(text: str, limit: str, place: str | None) -> None:
+    with pytest.raises(UserError) as caught:
         parse(text)
+    error = caught.value
+    assert error.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    assert limit in error.message
+    assert error.span is not None
+    if place is not None:
+        assert text[error.span.start : error.span.end] == place
 
 
-def test_a_long_chain_of_operators_is_not_nesting() -> None:
-    [statement] = parse("SELECT " + " + ".join(["a"] * 3000) + " AS x FROM t")
-    assert statement.sql().count("+") == 2999
+def test_a_long_condition_is_not_nesting() -> None:
+    [statement] = parse("SELECT a FROM t WHERE " + " AND ".join(["a > 1 OR b"] * 5000))
+    assert statement.sql().count("OR") == 5000
+    assert parse(statement.sql()) == [statement]
+
+
+def test_a_statement_to_explain_is_not_one_that_explains() -> None:
+    with pytest.raises(UserError, match="expected a statement to explain, found 'EXPLAIN'"):
+        parse("EXPLAIN " * 5000 + "SELECT 1")
 
 
 @pytest.mark.parametrize(

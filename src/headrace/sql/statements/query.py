@@ -143,7 +143,7 @@ def describe_statement(cursor: Cursor) -> Explain:
 
 def _explained(cursor: Cursor) -> Statement:
     inner = cursor.nested()
-    if inner.token is None:
+    if inner.token is None or inner.at("EXPLAIN") or inner.at("DESCRIBE"):
         raise inner.error("a statement to explain")
     result = statement(inner)
     cursor.index = inner.index

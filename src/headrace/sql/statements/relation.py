@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.core.errors import UserError
@@ -14,6 +15,7 @@ from headrace.core.types import DataType
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar, select
+from headrace.sql.limits import LIST_MAX, too_many_items
 
 KINDS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
 _PLURALS = {f"{kind}S": kind for kind in KINDS}
@@ -161,7 +163,7 @@ def list_relations(cursor: Cursor) -> ListRelations:
 
 def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identifier, ...]]:
     cursor.expect("(")
-    columns: list[ColumnDefinition] = []
+    columns: dict[str, ColumnDefinition] = {}
     primary_key: tuple[Identifier, ...] = ()
     while True:
         if cursor.at("PRIMARY", "KEY", "("):
@@ -170,7 +172,10 @@ def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identi
             cursor.expect("PRIMARY", "KEY")
             primary_key = _key_columns(cursor)
         else:
-            columns.append(_column(cursor, columns))
+            if len(columns) == LIST_MAX:
+                raise too_many_items(cursor.span_from(cursor.index))
+            column = _column(cursor, columns)
+            columns[column.name.name] = column
         if cursor.accept(")"):
             break
         if not cursor.accept(","):
@@ -178,12 +183,12 @@ def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identi
     if not columns:
         raise cursor.error("at least one column")
     _check_key(primary_key, columns)
-    return tuple(columns), primary_key
+    return tuple(columns.values()), primary_key
 
 
-def _column(cursor: Cursor, others: list[ColumnDefinition]) -> ColumnDefinition:
+def _column(cursor: Cursor, others: Mapping[str, ColumnDefinition]) -> ColumnDefinition:
     name = cursor.identifier("the name of a column")
-    if any(name.name == other.name.name for other in others):
+    if name.name in others:
         raise UserError(
             SqlState.SYNTAX_ERROR,
             f"the column {name} is given twice",
@@ -208,14 +213,13 @@ def _key_columns(cursor: Cursor) -> tuple[Identifier, ...]:
     return tuple(names)
 
 
-def _check_key(primary_key: tuple[Identifier, ...], columns: list[ColumnDefinition]) -> None:
-    known = [column.name.name for column in columns]
+def _check_key(primary_key: tuple[Identifier, ...], columns: Mapping[str, ColumnDefinition]) -> None:
     for name in primary_key:
-        if name.name not in known:
+        if name.name not in columns:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"the PRIMARY KEY names {name}, which is not a column",
-                hint=f"The columns are {', '.join(str(column.name) for column in columns)}.",
+                hint=f"The columns are {', '.join(str(column.name) for column in columns.values())}.",
                 span=name.span,
             )
 

@@ -1,0 +1,66 @@
+"""How much a statement may hold, so that whatever walks over one comes to its end: 53000 with the number, at the place."""
+
+from __future__ import annotations
+
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import NESTING_MAX
+
+TOKENS_MAX = 500_000
+LIST_MAX = 10_000
+NUMBER_CHARACTERS_MAX = 400
+CHAIN_MAX = 200
+"""Operators in a row, as in a + b + c, each of which is a level of the query's tree. Chains of AND and of OR are not limited."""
+DEPTH_MAX = CHAIN_MAX + 10
+"""Levels of the tree: there is something around such a chain, and in it."""
+
+DAY_MS = 86_400_000
+DURATION_MAX_MS = 3_660 * DAY_MS
+"""About ten years: of windows, and of what joins keep."""
+INTERVAL_MAX_MS = 3_652_059 * DAY_MS
+"""From the year 1 to the year 9999."""
+
+_DIVIDE = "Divide it into several relations, or named subqueries (WITH name AS …)."
+
+
+def too_nested(span: Span | None) -> UserError:
+    """Brackets, calls, CASEs and subqueries in one another."""
+    return _exceeded(f"expected {NESTING_MAX} levels of nesting at most, found more here", _DIVIDE, span)
+
+
+def too_deep(span: Span | None) -> UserError:
+    """A chain of operators."""
+    hint = "Put parts of a long chain in parentheses: (a + b) + (c + d). " + _DIVIDE
+    return _exceeded(
+        f"expected a chain of {CHAIN_MAX} operators at most, found a longer one here", hint, span
+    )
+
+
+def too_many_items(span: Span | None) -> UserError:
+    """Columns, values, arguments, fields, properties."""
+    return _exceeded(f"expected a list of {LIST_MAX} items at most, found more", None, span)
+
+
+def too_long_text(found: int, span: Span | None) -> UserError:
+    """Of a whole text of statements."""
+    return _exceeded(
+        f"expected a text of {TOKENS_MAX} words and symbols at most, found {found}", "Send it in parts.", span
+    )
+
+
+def too_long_number(found: int, span: Span | None) -> UserError:
+    """Of one number."""
+    return _exceeded(
+        f"expected a number of {NUMBER_CHARACTERS_MAX} characters at most, found {found}", None, span
+    )
+
+
+def too_long_time(most_ms: int, span: Span | None) -> UserError:
+    """A time span or an INTERVAL."""
+    return _exceeded(
+        f"expected a time span of {most_ms // DAY_MS} days at most, found a longer one", None, span
+    )
+
+
+def _exceeded(message: str, hint: str | None, span: Span | None) -> UserError:
+    return UserError(SqlState.CONFIGURATION_LIMIT_EXCEEDED, message, hint=hint, span=span)
