@@ -23,9 +23,11 @@ UP = (sys.executable, "-m", "headrace.cli", "up", "--port", "0", "--data-dir")
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server without a token in its environment, and its URL; ended with SIGTERM unless the test did it."""
+def server(folder: Path, token: str | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server with no other token in its environment, and its URL; ended with SIGTERM unless the test did it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_T")}
+    if token is not None:
+        environment["HEADRACE_TOKEN"] = token
     with (folder.parent / "stderr").open("a") as log:
         process = subprocess.Popen(
             [*UP, str(folder)], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
@@ -41,17 +43,21 @@ def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate(timeout=PATIENCE_S)
 
 
-def sqlstate(url: str, token: str, statement: str) -> str:
-    answer = httpx.post(
+def answer(url: str, token: str, statement: str) -> dict[str, object]:
+    body: dict[str, object] = httpx.post(
         f"{url}/v2/statements",
         json={"statement": statement},
         headers={"Authorization": f"Bearer {token}"},
         trust_env=False,
-    )
-    return str(answer.json()["sqlState"])
+    ).json()
+    return body
 
 
-def test_a_first_start_makes_a_token_and_the_next_one_resumes(tmp_path: Path) -> None:
+def sqlstate(url: str, token: str, statement: str) -> str:
+    return str(answer(url, token, statement)["sqlState"])
+
+
+def test_a_first_start_makes_a_token_the_next_one_resumes_and_a_given_one_replaces_it(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with server(folder) as (process, url):
         file = folder / "token"
@@ -70,6 +76,12 @@ def test_a_first_start_makes_a_token_and_the_next_one_resumes(tmp_path: Path) ->
     with server(folder) as (_, url):
         assert (folder / "token").read_text().strip() == token
         assert sqlstate(url, token, "CREATE DATABASE d;") == "42P04"
+    with server(folder, token="another") as (_, url):
+        assert sqlstate(url, "another", "CREATE DATABASE d;") == "42P04"
+        assert "sqlState" not in answer(url, token, "LIST DATABASES;"), (
+            "a token that was replaced is good no longer"
+        )
+        assert not (folder / "token").exists()
 
 
 def test_nothing_in_the_data_directory_is_for_others_and_logs_are_json_without_secrets(

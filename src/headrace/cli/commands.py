@@ -6,12 +6,14 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from headrace.cli import exit_codes
 
+_ORDER = "headrace.order"
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 app = typer.Typer(
@@ -35,16 +37,19 @@ DataDirectory = Annotated[
     Path | None, typer.Option(help="Where the server keeps its data.", envvar="HEADRACE_DATA_DIR")
 ]
 
+Host = Annotated[str | None, typer.Option(help="Address to bind.", envvar="HEADRACE_HOST")]
+Port = Annotated[
+    int | None,
+    typer.Option(help="Port to bind; 0 takes a free one.", envvar="HEADRACE_PORT", min=0, max=65535),
+]
+
 
 @app.command()
 def up(
     *,
     data_dir: DataDirectory = None,
-    host: Annotated[str | None, typer.Option(help="Address to bind.", envvar="HEADRACE_HOST")] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(help="Port to bind; 0 takes a free one.", envvar="HEADRACE_PORT", min=0, max=65535),
-    ] = None,
+    host: Host = None,
+    port: Port = None,
     token: Annotated[
         str | None,
         typer.Option(
@@ -72,18 +77,32 @@ def up(
     os.execve(sys.executable, command, {**os.environ, **settings})  # noqa: S606
 
 
-@app.command()
+class _InOrder(TyperCommand):
+    """A command that knows in which order its options were given; click keeps the values of each apart."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and keep the options' names in `meta`."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_ORDER] = [parameter.name for parameter in order]
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=_InOrder)
 def sql(
+    ctx: typer.Context,
     *,
     command: Annotated[
         list[str] | None,
-        typer.Option("--command", "-c", metavar="SQL", help="Statements to run; repeatable."),
+        typer.Option(
+            "--command",
+            "-c",
+            metavar="SQL",
+            help="Statements to run; repeatable, as -f is: all run in the order given.",
+        ),
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option(
-            "--file", "-f", metavar="FILE", help="File of statements, after all -c; repeatable; - is stdin."
-        ),
+        typer.Option("--file", "-f", metavar="FILE", help="File of statements; - is stdin."),
     ] = None,
     output: Annotated[
         Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
@@ -103,59 +122,69 @@ def sql(
 ) -> None:
     """Run SQL: an interactive prompt, or the statements of -c, -f and standard input.
 
-    Rows of a live result are written as they come; Ctrl-C ends it. Exit codes: 0 ok, 1 a statement failed, 2 usage, 3 no
-    connection, 4 not authenticated, 130 interrupted.
+    Rows of a live result are written as they come; Ctrl-C ends it. With ndjson, standard output has rows and nothing else. Exit
+    codes: 0 ok, 1 a statement failed, 2 usage, 3 no connection, 4 not authenticated, 130 interrupted.
     """
     from headrace.cli import session
+    from headrace.cli.output import say
 
     chosen = output or (Output.TABLE if sys.stdout.isatty() else Output.NDJSON)
     limits = session.Limits(max_rows, timeout)
     found = token or session.local_token(url, data_dir)
     if found is None:
-        typer.echo(f"headrace: expected a token, found none\nhint: {session.WHERE_TOKENS_ARE}", err=True)
+        say(f"headrace: expected a token, found none\nhint: {session.WHERE_TOKENS_ARE}")
         raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
     server = session.Server(url, found)
     if not command and not file and sys.stdin.isatty():
         raise typer.Exit(session.interact(server, chosen.value, limits))
+    given = {"command": map(session.Text, command or []), "file": map(session.file_text, file or ["-"])}
+    order = [name for name in ctx.meta[_ORDER] if name in given] or ["file"]
     try:
-        texts = session.texts(command or [], file or ([] if command else ["-"]))
+        texts = [next(given[name]) for name in order]
     except (OSError, UnicodeDecodeError) as error:
-        typer.echo(f"headrace: cannot read the statements: {error}", err=True)
+        say(f"headrace: cannot read the statements: {error}")
         raise typer.Exit(exit_codes.USAGE) from None
     raise typer.Exit(session.run(server, texts, chosen.value, limits))
 
 
 @app.command()
-def doctor() -> None:
-    """Look at what this machine has and lacks for running Headrace; changes nothing."""
-    from headrace.cli.output import TablePrinter, terminal_width
-    from headrace.client.wire import AnswerColumn
-    from headrace.runtime.doctor import checks
+def doctor(
+    *,
+    data_dir: DataDirectory = None,
+    host: Host = None,
+    port: Port = None,
+) -> None:
+    """Look at what this machine has and lacks for headrace up with the same options; changes nothing.
 
-    found = checks()
-    broken = [check for check in found if not check.ok and not check.optional]
+    Exit codes: 0 it can run, 1 it cannot, 2 a setting is wrong.
+    """
+    from pydantic import ValidationError
+
+    from headrace.cli.output import TablePrinter, say, terminal_width
+    from headrace.client.wire import AnswerColumn
+    from headrace.core.settings import Settings, faults
+    from headrace.runtime.doctor import State, checks
+
+    given: dict[str, Any] = {"data_dir": data_dir, "host": host, "port": port}
+    try:
+        settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        say("\n".join(f"headrace: {fault}" for fault in faults(error)))
+        raise typer.Exit(exit_codes.USAGE) from None
+    found = checks(settings)
+    broken = [check.name for check in found if check.state is State.MISSING]
     printer = TablePrinter(sys.stdout, width=terminal_width(sys.stdout))
     printer.start(
         tuple(AnswerColumn(name, "VARCHAR", True) for name in ("Check", "State", "Found", "What to do"))
     )
     printer.write(
         [
-            (
-                check.name,
-                "ok" if check.ok else "optional" if check.optional else "missing",
-                check.found,
-                "" if check.ok else check.fix,
-            )
+            (check.name, check.state.value, check.found, "" if check.state is State.OK else check.fix)
             for check in found
         ]
     )
     printer.finish()
-    typer.echo(
-        "Headrace can run here."
-        if not broken
-        else f"Headrace cannot run here yet: {', '.join(check.name for check in broken)}.",
-        err=True,
-    )
+    say(f"headrace up cannot run here: {', '.join(broken)}." if broken else "headrace up can run here.")
     if broken:
         raise typer.Exit(exit_codes.STATEMENT_FAILED)
 

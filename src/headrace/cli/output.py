@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
@@ -17,8 +18,10 @@ from headrace.core.resultset import Cell
 _NUMERIC = re.compile(r"(TINYINT|SMALLINT|INTEGER|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 _INTEGRAL = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
-# Escape sequences in somebody's records must not reach the terminal.
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# Escape sequences in somebody's records, names or messages must not reach the terminal.
+_CONTROL = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
 _COLUMN_WIDTH_MIN = 6
 _WORD_MAX = 40
 """Longer ones than an id are broken rather than given their width."""
@@ -26,6 +29,7 @@ _OP = AnswerColumn("op", "VARCHAR", False)
 # No column of a query can have this name.
 _HIDDEN_OP = AnswerColumn("__op", "VARCHAR", False)
 _DDL_COLUMNS = ("Type", "Name", "Command", "Summary", "Path")
+_SUMMARY = _DDL_COLUMNS.index("Summary")
 
 
 class Printer(Protocol):
@@ -44,6 +48,16 @@ class Printer(Protocol):
         ...
 
 
+def plain(text: str) -> str:
+    """`text` with control characters written out; line breaks and tabs stay."""
+    return _CONTROL.sub(lambda match: match[0] if match[0] == "\t" else _escaped(match), text)
+
+
+def say(text: str) -> None:
+    """Something for the user that is no row: `plain`, on standard error."""
+    print(plain(text), file=sys.stderr)
+
+
 def printer(output: str, out: TextIO) -> Printer:
     """The printer of an output format, `table` or `ndjson`."""
     return TablePrinter(out, width=terminal_width(out)) if output == "table" else JsonLinesPrinter(out)
@@ -59,7 +73,10 @@ def terminal_width(out: TextIO) -> int | None:
 
 
 class JsonLinesPrinter:
-    """One object a row: numbers, booleans and nested values as JSON's own, everything else as text."""
+    """One object a row: numbers, booleans and nested values as JSON's own, everything else as text.
+
+    The summary of a statement that changes something is no row, and is said.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -71,6 +88,10 @@ class JsonLinesPrinter:
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
         """See Printer."""
+        if _is_summary(self._columns):
+            for row in rows:
+                say(row[_SUMMARY] or "")
+            return
         lines = (
             {
                 column.name: _json_value(value, column.type)
@@ -78,11 +99,21 @@ class JsonLinesPrinter:
             }
             for row in rows
         )
-        self._out.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        self._out.write("".join(_json_line(line) for line in lines))
         self._out.flush()
 
     def finish(self) -> None:
         """See Printer."""
+
+
+def _json_line(value: object) -> str:
+    """A line that means the same on a terminal and to a parser: JSON itself escapes only some control characters."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+
+
+def _is_summary(columns: tuple[AnswerColumn, ...]) -> bool:
+    return tuple(column.name for column in columns) == _DDL_COLUMNS
 
 
 def _json_value(value: Cell, kind: str) -> object:
@@ -105,8 +136,9 @@ def _json_value(value: Cell, kind: str) -> object:
 class TablePrinter:
     """A grid. Columns are as wide as the first rows need; when later rows need more, it goes on wider under a new header.
 
-    Nothing is cut: what does not fit into `width` is wrapped inside its cell. When that would tear words such as ids apart, each
-    row is a record instead: one line for each column. A statement that changes something answers with its summary alone.
+    Nothing is cut: what does not fit into `width` is wrapped inside its cell. When that would tear words such as ids apart, or
+    `is_expanded` is set, each row is a record instead: one line for each column. A statement that changes something answers with
+    its summary alone.
     """
 
     def __init__(self, out: TextIO, *, width: int | None) -> None:
@@ -118,6 +150,7 @@ class TablePrinter:
         self._to_the_right: list[bool] = []
         self._rows_written = 0
         self._is_summary = False
+        self.is_expanded = False
 
     def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
         """See Printer."""
@@ -126,7 +159,7 @@ class TablePrinter:
         self._floors = []
         self._to_the_right = [_NUMERIC.match(column.type) is not None for column in columns]
         self._rows_written = 0
-        self._is_summary = tuple(column.name for column in columns) == _DDL_COLUMNS
+        self._is_summary = _is_summary(columns)
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
         """See Printer."""
@@ -134,7 +167,7 @@ class TablePrinter:
             return
         cells = [[_lines(value) for value in row] for row in rows]
         if self._is_summary:
-            lines = [line for row in cells for line in row[_DDL_COLUMNS.index("Summary")]]
+            lines = [line for row in cells for line in row[_SUMMARY]]
         elif self._is_too_wide(cells):
             lines = self._records(cells)
         else:
@@ -174,17 +207,20 @@ class TablePrinter:
 
     def _is_too_wide(self, cells: list[list[list[str]]]) -> bool:
         """Decided by the first rows: a result does not change its shape."""
-        if self._width is None or self._widths:
+        if self._widths:
             return False
-        if self._rows_written:
-            return True
+        if self._rows_written or self.is_expanded:
+            return bool(cells)
+        if self._width is None:
+            return False
         names = [_lines(column.name) for column in self._columns]
         return bool(cells) and sum(self._words([names, *cells])) + 3 * len(names) + 1 > self._width
 
     def _records(self, cells: list[list[list[str]]]) -> list[str]:
         names = [_lines(column.name)[0] for column in self._columns]
         longest = max(map(cell_len, names))
-        room = max((self._width or 0) - longest - 3, _COLUMN_WIDTH_MIN)
+        wanted = max((cell_len(line) for row in cells for cell in row for line in cell), default=0)
+        room = wanted if self._width is None else max(self._width - longest - 3, _COLUMN_WIDTH_MIN)
         result = []
         for number, row in enumerate(cells, self._rows_written + 1):
             title = f"-[ {number} ]"

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 
-from headrace.cli import exit_codes
-from headrace.cli.output import Printer, printer
+from headrace.cli import backslash, exit_codes
+from headrace.cli.output import Printer, printer, say
 from headrace.client import (
     Answer,
     AuthenticationFailedError,
@@ -83,15 +83,11 @@ def local_token(url: str, data_dir: Path | None) -> str | None:
     return file.read_text(encoding="utf-8").strip()
 
 
-def texts(commands: Sequence[str], files: Sequence[str]) -> list[Text]:
-    """What is to run, in order; raises OSError, UnicodeDecodeError."""
-    result = [Text(command) for command in commands]
-    for name in files:
-        if name == "-":
-            result.append(Text(sys.stdin.read(), "stdin"))
-        else:
-            result.append(Text(Path(name).read_text(encoding="utf-8"), name))
-    return result
+def file_text(name: str) -> Text:
+    """The statements of a file, `-` for standard input; raises OSError, UnicodeDecodeError."""
+    if name == "-":
+        return Text(sys.stdin.read(), "stdin")
+    return Text(Path(name).expanduser().read_text(encoding="utf-8"), name)
 
 
 def run(server: Server, sources: Sequence[Text], output: str, limits: Limits) -> int:
@@ -131,7 +127,17 @@ def interact(server: Server, output: str, limits: Limits) -> int:
 
 
 async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> int:
-    """Run the statements of one text one by one; returns the exit code of the first that fails, or 0."""
+    """Run the statements of one text one by one; returns the exit code of the first that fails, or 0.
+
+    A text that is one of the prompt's commands runs the SQL that it stands for.
+    """
+    if text.source is None and backslash.is_command(text.content.strip()):
+        sql = backslash.sql_of(text.content)
+        if sql is None:
+            is_help = backslash.parts(text.content)[0] in backslash.HELP_WORDS
+            say(backslash.help_text() if is_help else backslash.refusal(text.content.strip()))
+            return exit_codes.OK if is_help else exit_codes.USAGE
+        text = Text(sql)
     for start, end in split(text.content):
         try:
             await run_statement(client, text.content[start:end], out, limits)
@@ -151,7 +157,7 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
                 f"the statement did not end within {limits.seconds:g} seconds"
             ) from None
         if answer.message:
-            print(answer.message, file=sys.stderr)
+            say(answer.message)
         if answer.is_stream:
             await _write_stream(answer, out, limits, patience=patience)
         else:
@@ -175,7 +181,7 @@ def _patience() -> Iterator[asyncio.TimerHandle]:
 def _tell(text: str) -> None:
     """For somebody who watches; scripts and files are spared."""
     if sys.stdout.isatty() and sys.stderr.isatty():
-        print(text, file=sys.stderr)
+        say(text)
 
 
 async def _write_stream(
@@ -247,14 +253,14 @@ async def _batches(rows: AsyncIterator[LiveRow]) -> AsyncGenerator[list[LiveRow]
 def report(error: ClientError, text: Text | None = None, start: int = 0) -> int:
     """Say on standard error what went wrong and where; `start` is the statement's offset in `text`. Returns the exit code."""
     if isinstance(error, SqlError):
-        print(describe(error, text, start), file=sys.stderr)
+        say(describe(error, text, start))
         return exit_codes.STATEMENT_FAILED
-    print(f"headrace: {error}", file=sys.stderr)
+    say(f"headrace: {error}")
     if isinstance(error, AuthenticationFailedError):
-        print(f"hint: {WHERE_TOKENS_ARE}", file=sys.stderr)
+        say(f"hint: {WHERE_TOKENS_ARE}")
         return exit_codes.NOT_AUTHENTICATED
     if isinstance(error, ServerUnreachableError):
-        print("hint: Start a server with headrace up, or name another with --url.", file=sys.stderr)
+        say("hint: Start a server with headrace up, or name another with --url.")
     if isinstance(error, RequestRefusedError):
         return exit_codes.STATEMENT_FAILED
     return exit_codes.NO_CONNECTION

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,15 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
-from headrace.cli import exit_codes
+from headrace.cli import backslash, exit_codes
 from headrace.cli.keywords import KEYWORDS
-from headrace.cli.output import Printer
-from headrace.cli.session import Limits, Text, report, run_text
+from headrace.cli.output import Printer, TablePrinter, plain, say
+from headrace.cli.session import Limits, Text, file_text, report, run_text
 from headrace.client import AuthenticationFailedError, Client, ClientError, ConnectionFailedError
 from headrace.core.context import SessionContext
 from headrace.core.names import printed
 from headrace.sql import is_complete
 
-HELP = """\
-Statements end with a semicolon and may span lines. Ctrl-C ends a running result, Ctrl-D leaves.
-  \\?   this help
-  \\q   leave
-LIST DATABASES; LIST STORES; LIST RELATIONS; and LIST QUERIES; show what there is, DESCRIBE … shows one of them."""
 # A statement that may hold a password does not go into a file.
 _SECRET = re.compile(r"password|secret|token|credential|private", re.IGNORECASE)
 
@@ -47,10 +41,8 @@ class Shell:
 
     async def run(self) -> int:
         """Until the end; returns the exit code."""
-        print(
-            f"connected to {self._client.url}, server version {await self._client.version()}", file=sys.stderr
-        )
-        print("\\? for help", file=sys.stderr)
+        say(f"connected to {self._client.url}, server version {await self._client.version()}")
+        say("\\? for help")
         await self._learn_context()
         prompt = _prompt_session()
         while True:
@@ -60,12 +52,40 @@ class Shell:
                 continue
             except EOFError:
                 return exit_codes.OK
-            if text.rstrip(";").lower() in ("\\q", "quit", "exit"):
+            word, argument = backslash.parts(text)
+            if word in backslash.LEAVE_WORDS:
                 return exit_codes.OK
-            if text.startswith("\\"):
-                print(HELP, file=sys.stderr)
+            if word == "\\conninfo":
+                say(self._connection())
+            elif word == "\\x":
+                self._toggle_records()
+            elif word == "\\i" and argument:
+                await self._run_file(argument)
             elif text:
-                await _until_interrupted(run_text(self._client, Text(text), self._out, self._limits))
+                await self._run_text(Text(text))
+
+    async def _run_text(self, text: Text) -> None:
+        await _until_interrupted(run_text(self._client, text, self._out, self._limits))
+
+    async def _run_file(self, name: str) -> None:
+        try:
+            text = file_text(name)
+        except (OSError, UnicodeDecodeError) as error:
+            say(f"headrace: cannot read the statements: {error}")
+            return
+        await self._run_text(text)
+
+    def _connection(self) -> str:
+        context = self._client.context
+        role, pool = context.role or "none", context.compute_pool or "the default one"
+        return f"connected to {self._client.url}, role {role}, compute pool {pool}"
+
+    def _toggle_records(self) -> None:
+        if not isinstance(self._out, TablePrinter):
+            say("headrace: \\x is for --output table")
+            return
+        self._out.is_expanded = not self._out.is_expanded
+        say(f"each row as a record: {'on' if self._out.is_expanded else 'off'}")
 
     async def _learn_context(self) -> None:
         """An empty statement tells the current names; a refused token or an absent server ends the shell here."""
@@ -82,7 +102,7 @@ def prompt_text(context: SessionContext) -> str:
     database = printed(context.database) if context.database else "<no-db>"
     schema = f".{printed(context.schema)}" if context.database and context.schema else ""
     store = printed(context.store) if context.store else "<no-store>"
-    return f"{database}{schema}/{store}# "
+    return plain(f"{database}{schema}/{store}# ")
 
 
 class PrivateHistory(FileHistory):
@@ -105,7 +125,7 @@ def _prompt_session() -> PromptSession[str]:
     @Condition
     def is_ready() -> bool:
         text = session.default_buffer.text.strip()
-        return not text or text.startswith("\\") or text.lower() in ("quit", "exit") or is_complete(text)
+        return not text or backslash.is_command(text) or is_complete(text)
 
     @keys.add("enter", filter=is_ready)
     def _accept(event: KeyPressEvent) -> None:
@@ -134,6 +154,6 @@ async def _until_interrupted(work: Coroutine[Any, Any, object]) -> None:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
     if task.cancelled():
-        print("\ninterrupted", file=sys.stderr)
+        say("\ninterrupted")
     else:
         task.result()

@@ -11,7 +11,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
@@ -104,3 +104,11 @@ class Settings(BaseSettings):
     )
     snapshot_rows_max: int = Field(100_000, description="Rows of a query of materialized views.")
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
+
+
+def faults(error: ValidationError) -> list[str]:
+    """What is wrong with the environment, a sentence for each setting; never its value, which may be a secret."""
+    return [
+        f"the setting HEADRACE_{'_'.join(map(str, item['loc'])).upper()} is wrong: {item['msg']}"
+        for item in error.errors(include_input=False, include_url=False)
+    ]

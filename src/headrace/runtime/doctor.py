@@ -1,15 +1,21 @@
-"""What this machine has and lacks for running Headrace, without changing anything."""
+"""What this machine has and lacks for `headrace up`, without changing anything."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import platform
 import shutil
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
 from headrace.runtime import extension
 from headrace.runtime.jars import KAFKA_BROKER, SPARK, coordinates, missing
 from headrace.runtime.java import java_runtime
@@ -24,73 +30,83 @@ _FREE_DISK_MIN = 2 * 1024**3
 _PYTHON_MIN = (3, 11)
 
 
-@dataclass(frozen=True)
-class Check:
-    """One line of the doctor's report: `found` is what there is, `fix` what to do when it is not `ok`.
+class State(StrEnum):
+    """What a finding means for `headrace up`.
 
-    What is `optional` is missed by one feature only.
+    MISSING: it cannot run. ON_FIRST_USE: it gets it by itself, and needs the network for that. OPTIONAL: one feature misses it.
     """
 
+    OK = "ok"
+    MISSING = "missing"
+    ON_FIRST_USE = "on first use"
+    OPTIONAL = "optional"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor's report: `found` is what there is, `fix` what to do when it is not OK."""
+
     name: str
-    ok: bool
+    state: State
     found: str
     fix: str
-    optional: bool = False
 
 
-def checks() -> list[Check]:
+def checks(settings: Settings) -> list[Check]:
     """Everything that is looked at, in the order of what needs what; takes well under a second."""
     makers: list[Callable[[], Check]] = [
         _python,
         _pyspark,
         _java,
-        lambda: _jar_group("Spark connector jars", SPARK, optional=False),
+        lambda: _jar_group("Spark connector jars", SPARK),
         _extension,
         _archive,
         _web_page,
-        lambda: _jar_group("Kafka broker jars", KAFKA_BROKER, optional=True),
+        lambda: _jar_group("Kafka broker jars", KAFKA_BROKER),
         _browser,
-        _disk,
+        lambda: _data_directory(settings.data_dir),
+        lambda: _port(settings.host, settings.port),
+        _cache_directory,
+        lambda: _disk("Disk of the data", settings.data_dir),
+        lambda: _disk("Disk of the cache", cache_dir()),
     ]
     return [make() for make in makers]
 
 
+def _check(name: str, found: str, fix: str, *, ok: bool, otherwise: State = State.MISSING) -> Check:
+    return Check(name, State.OK if ok else otherwise, found, fix)
+
+
 def _python() -> Check:
-    return Check(
-        name="Python",
-        ok=sys.version_info >= _PYTHON_MIN,
-        found=f"{platform.python_version()} ({sys.executable})",
-        fix="Install Python 3.11 or later.",
-    )
+    found = f"{platform.python_version()} ({sys.executable})"
+    return _check("Python", found, "Install Python 3.11 or later.", ok=sys.version_info >= _PYTHON_MIN)
 
 
 def _pyspark() -> Check:
+    fix = "Install headrace with its dependencies again."
     try:
-        found = version("pyspark")
+        return Check("pyspark", State.OK, version("pyspark"), fix)
     except PackageNotFoundError:
-        return Check(
-            "pyspark", ok=False, found="not installed", fix="Install headrace with its dependencies again."
-        )
-    return Check("pyspark", ok=True, found=found, fix="")
+        return Check("pyspark", State.MISSING, "not installed", fix)
 
 
 def _java() -> Check:
     try:
         runtime = java_runtime()
     except HeadraceError as error:
-        return Check("Java", ok=False, found=error.message, fix=error.hint or "")
-    return Check("Java", ok=True, found=f"{runtime.version} ({runtime.home})", fix="")
+        return Check("Java", State.MISSING, error.message, error.hint or "")
+    return Check("Java", State.OK, f"{runtime.version} ({runtime.home})", "")
 
 
-def _jar_group(name: str, group: str, *, optional: bool) -> Check:
+def _jar_group(name: str, group: str) -> Check:
     lacking = missing(group)
     total = len(coordinates(group))
-    return Check(
-        name=name,
+    return _check(
+        name,
+        f"{total - len(lacking)} of {total} in {cache_dir() / 'jars'}",
+        f"They are fetched when first needed; now: python -m headrace.runtime.jars {group}",
         ok=not lacking,
-        found=f"{total - len(lacking)} of {total} in {cache_dir() / 'jars'}",
-        fix=f"They are fetched when first needed; now: python -m headrace.runtime.jars {group}",
-        optional=optional,
+        otherwise=State.ON_FIRST_USE,
     )
 
 
@@ -99,8 +115,9 @@ def _extension() -> Check:
     try:
         compiled = extension.is_compiled()
     except HeadraceError as error:
-        return Check("JVM extension", ok=False, found=error.message, fix=error.hint or fix)
-    return Check("JVM extension", ok=compiled, found="compiled" if compiled else "not compiled yet", fix=fix)
+        return Check("JVM extension", State.MISSING, error.message, error.hint or fix)
+    found = "compiled" if compiled else "not compiled yet"
+    return _check("JVM extension", found, fix, ok=compiled, otherwise=State.ON_FIRST_USE)
 
 
 def _archive() -> Check:
@@ -109,40 +126,92 @@ def _archive() -> Check:
         # Its name comes from the jars: they must be there to tell.
         made = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()
     except HeadraceError as error:
-        return Check("Class archive", ok=False, found=error.message, fix=error.hint or fix, optional=True)
-    return Check("Class archive", ok=made, found="made" if made else "not made yet", fix=fix, optional=True)
+        return Check("Class archive", State.OPTIONAL, error.message, error.hint or fix)
+    return _check("Class archive", "made" if made else "not made yet", fix, ok=made, otherwise=State.OPTIONAL)
 
 
 def _web_page() -> Check:
     page = web_page()
-    return Check(
-        name="Web page",
-        ok=page is not None,
-        found=str(page) if page else "not built",
-        fix="Run make setup." if source_tree() else "Install headrace again from a release.",
-        optional=True,
-    )
+    fix = "Run make setup." if source_tree() else "Install headrace again from a release."
+    found = str(page) if page else "not built"
+    return _check("Web page", found, fix, ok=page is not None, otherwise=State.OPTIONAL)
 
 
 def _browser() -> Check:
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    return Check(
-        name="Chromium",
-        ok=found is not None,
-        found=found or "none on PATH",
-        fix="Only the test of the web page needs one: make browser",
-        optional=True,
+    fix = "Only the test of the web page needs one: make browser"
+    return _check("Chromium", found or "none on PATH", fix, ok=found is not None, otherwise=State.OPTIONAL)
+
+
+def _data_directory(folder: Path) -> Check:
+    lock = folder / "lock"
+    if not _writable(folder):
+        return Check(
+            "Data directory", State.MISSING, f"{folder} cannot be written", "Choose another with --data-dir."
+        )
+    if lock.is_file() and _held(lock):
+        return Check(
+            "Data directory",
+            State.MISSING,
+            f"a server is running over {folder}",
+            "Stop it first, or choose another folder with --data-dir.",
+        )
+    return Check("Data directory", State.OK, str(folder), "")
+
+
+def _held(lock: Path) -> bool:
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _port(host: str, port: int) -> Check:
+    if port == 0:
+        return Check("Port", State.OK, "any free one", "")
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            fix = "Choose another with --port; 0 takes a free one."
+            return Check("Port", State.MISSING, f"{port} of {host}: {error.strerror}", fix)
+    return Check("Port", State.OK, f"{port} of {host} is free", "")
+
+
+def _cache_directory() -> Check:
+    folder = cache_dir()
+    complete = not missing(SPARK) and not missing(KAFKA_BROKER)
+    return _check(
+        "Cache directory",
+        f"{folder}{'' if _writable(folder) else ' cannot be written'}",
+        "Set HEADRACE_CACHE_DIR to a folder that can: what is fetched or compiled goes there.",
+        ok=_writable(folder),
+        otherwise=State.OPTIONAL if complete else State.MISSING,
     )
 
 
-def _disk() -> Check:
-    folder = cache_dir()
+def _disk(name: str, folder: Path) -> Check:
+    folder = _existing(folder)
+    free = shutil.disk_usage(folder).free
+    return _check(
+        name,
+        f"{free / 1024**3:.1f} GiB free at {folder}",
+        f"Less than {_FREE_DISK_MIN // 1024**3} GiB is soon full: free some, or use another disk.",
+        ok=free >= _FREE_DISK_MIN,
+        otherwise=State.OPTIONAL,
+    )
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    return Check(
-        name="Free disk",
-        ok=free >= _FREE_DISK_MIN,
-        found=f"{free / 1024**3:.1f} GiB at {folder}",
-        fix=f"Free at least {_FREE_DISK_MIN // 1024**3} GiB, or set HEADRACE_CACHE_DIR to another disk.",
-    )
+    return folder
+
+
+def _writable(folder: Path) -> bool:
+    there = _existing(folder.absolute())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)

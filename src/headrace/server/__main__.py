@@ -10,7 +10,7 @@ import sys
 from pydantic import ValidationError
 
 from headrace.core.errors import HeadraceError
-from headrace.core.settings import Settings
+from headrace.core.settings import Settings, faults
 from headrace.server.logs import configure_logs
 
 
@@ -24,9 +24,8 @@ def main() -> int:
     try:
         settings = Settings()
     except ValidationError as error:
-        for item in error.errors(include_input=False, include_url=False):
-            name = "_".join(str(part) for part in item["loc"]).upper()
-            _say(f"the setting HEADRACE_{name} is wrong: {item['msg']}")
+        for fault in faults(error):
+            _say(fault)
         return 2
     # The processes that we start have no business with it.
     os.environ.pop("HEADRACE_TOKEN", None)

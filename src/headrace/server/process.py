@@ -61,6 +61,8 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             made = wired.catalog.ensure_administrator(token)
             if made is not None:
                 _keep_token(settings.data_dir / TOKEN_FILE, made)
+            elif token is not None:
+                _forget_token(settings.data_dir / TOKEN_FILE, token)
             life.push_async_callback(wired.engine.stop)
             await wired.engine.start()
             server = _Server(wired.app, _url(settings.host, listener))
@@ -171,6 +173,12 @@ def _keep_token(file: Path, token: str) -> None:
         os.fchmod(out.fileno(), 0o600)
         out.write(token + "\n")
     print(f"headrace: made a token for the user admin; it is in {file}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _forget_token(file: Path, token: str) -> None:
+    """One that was made at an earlier start is no longer good: nobody should find it."""
+    if file.is_file() and file.read_text(encoding="utf-8").strip() != token:
+        file.unlink()
 
 
 async def _enter_broker(life: AsyncExitStack, folder: Path, port: int | None) -> None:

@@ -61,6 +61,9 @@ HINTS = {
     "BEGIN APPLICATION": "Send its statements one by one.",
     "CREATE SCHEMA_REGISTRY": "Use 'value.format' = JSON.",
     "RESUME QUERY": "RESTART QUERY starts a query again from its last checkpoint.",
+    "LIST COLUMNS": "DESCRIBE RELATION COLUMNS name; lists a relation's.",
+    "LIST CREATE": "DESCRIBE RELATION name; says what a relation is made of.",
+    "LIST TOPICS": "Topics are entities of a store: LIST ENTITIES; lists them.",
     "SET DEFAULT": "USE sets the session's current names.",
     "UPDATE STORE": "DROP STORE and CREATE STORE it with the new settings.",
 }

@@ -120,7 +120,8 @@ def _unknown(cursor: Cursor, words: list[str]) -> UserError:
     same_verb = [start.partition(" ")[2] for start in known if start.startswith(first + " ")]
     if same_verb:
         cursor.index += 1
-        hint = _nearest(" ".join(words[:2]), known) if len(words) > 1 else None
+        two = " ".join(words[:2])
+        hint = HINTS.get(two) or (_nearest(two, known) if len(words) > 1 else None)
         return cursor.error(f"one of {', '.join(same_verb)} after {first}", hint=hint)
     return cursor.error("a statement", hint=_nearest(" ".join(words[:2]) or first, known, first))
 

@@ -6,10 +6,11 @@ import asyncio
 import io
 import json
 import os
+import re
 import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from headrace.statements.base import ddl
 from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import ScriptedStatements, ScriptedStream
 
@@ -206,6 +208,49 @@ async def test_a_reader_that_leaves_is_no_error(address: str, statements: Script
     assert err == b""
 
 
+async def test_standard_output_has_rows_only_and_no_control_characters(
+    address: str, statements: ScriptedStatements
+) -> None:
+    """Whoever named a table or wrote a broker's error must not reach the terminal."""
+    hostile = "\x1b]0;owned\x07 \x9b31m \u202e"
+    created = ddl("stream", "s", "CREATE", f"stream s was created {hostile}", ["s"])
+    statements.answer("CREATE", created)
+    statements.answer("SELECT", replace(result([("t", VARCHAR)], [(hostile,)]), message=f"note {hostile}"))
+    statements.answer("DROP", UserError(SqlState.SYNTAX_ERROR, f"no {hostile}", hint=f"ask {hostile}"))
+    done = await headrace(address, "sql", "-c", f"CREATE; SELECT; DROP -- {hostile}", "-o", "ndjson")
+    assert [json.loads(line) for line in done.out.splitlines()] == [{"t": hostile}]
+    for text in (done.out, done.err):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), text
+    assert [line.split(" \\x1b")[0] for line in done.err.splitlines() if "\\x1b" in line] == [
+        "stream s was created",
+        "note",
+        "error[42601]: no",
+        "hint: ask",
+    ]
+
+
+async def test_commands_and_files_run_in_the_order_given(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    for name in ("b", "d"):
+        (tmp_path / name).write_text(f"{name};")
+    order = ("-c", "a", "-f", str(tmp_path / "b"), "--command=c", f"--file={tmp_path / 'd'}", "-c", "e")
+    assert (await headrace(address, "sql", *order)).code == 0
+    assert statements.texts == ["a", "b", "c", "d", "e"]
+
+
+async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_sql(
+    address: str, statements: ScriptedStatements
+) -> None:
+    done = await headrace(address, "sql", "-c", "\\dn shop", "-c", "\\l", "-c", "help", "-c", "\\dq")
+    assert statements.texts == ["LIST SCHEMAS IN DATABASE shop", "LIST DATABASES"]
+    assert "\\conninfo" in done.err
+    assert "there is no command \\dq" in done.err
+    assert (done.code, done.out) == (2, "")
+    for wrong in ("\\c", "\\l shop"):
+        assert "expected \\" in (await headrace(address, "sql", "-c", wrong)).err
+
+
 async def test_exit_codes_tell_what_went_wrong(address: str, unused_tcp_port: int, tmp_path: Path) -> None:
     assert (await headrace(address, "sql", "-c", "A", token="wrong")).code == 4
     nowhere = await headrace(address, "sql", "-c", "A", "--data-dir", str(tmp_path), token=None)
@@ -222,6 +267,10 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
     address: str, statements: ScriptedStatements, tmp_path: Path
 ) -> None:
     statements.answer("SELECT\n1", NUMBERS)
+    statements.answer("DESCRIBE RELATION COLUMNS orders", result([("t", VARCHAR)], [("o",)]))
+    statements.answer("LIST RELATIONS", result([("t", VARCHAR)], [("r",)]))
+    live = ScriptedStream()
+    live.running.set()
     leader, follower = os.openpty()
     environment = {
         **os.environ,
@@ -251,6 +300,25 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         await until("<no-db>/<no-store># ")
         os.write(leader, b"SELECT\r1;\r")
         await until("| 4 | x |")
+        os.write(leader, b"\\nonsense\r")
+        await until("there is no command \\nonsense")
+        await until("These are: \\l \\dn \\d ")
+        os.write(leader, b"help\r")
+        await until("relations, or the columns of one")
+        os.write(leader, b"\\d orders\r")
+        await until("| o |")
+        os.write(leader, b"\\x\r\\d\r")
+        await until("t | r")
+        os.write(leader, b"\\conninfo\r")
+        await until("compute pool the default one")
+        statements.answer("SELECT live", live)
+        os.write(leader, b"SELECT live;\r")
+        await live.put(["7", "seven"])
+        await until("name | seven")
+        # What a terminal makes of Ctrl-C; this one is not the controlling terminal.
+        process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(live.closed.wait(), PATIENCE_S)
+        await until("interrupted")
         os.write(leader, b"CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2');\r")
         await until("hunter2")
         os.write(leader, b"\\q\r")
@@ -269,9 +337,11 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
 
 async def test_version_and_doctor_answer(address: str) -> None:
     assert (await headrace(address, "version")).out.startswith("headrace ")
-    done = await headrace(address, "doctor")
+    done = await headrace(address, "doctor", "--port", "0")
     assert "| Python " in done.out
-    assert done.code in (0, 1)
+    assert done.code == (1 if "| missing" in done.out else 0)
+    wrong = await headrace(address, "doctor", "--data-dir", "x", "--port", "many")
+    assert (wrong.code, wrong.out) == (2, "")
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,71 @@
 from __future__ import annotations
 
+import fcntl
+import socket
 from pathlib import Path
 
 import pytest
 
-from headrace.runtime.doctor import checks
+from headrace.core.settings import Settings
+from headrace.runtime.doctor import Check, State, checks
+
+
+def report(folder: Path, *, port: int = 0) -> dict[str, Check]:
+    return {check.name: check for check in checks(Settings(data_dir=folder / "data", port=port))}
 
 
 def test_a_machine_with_nothing_in_its_cache_is_told_how_to_fill_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "not" / "there"))
-    report = {check.name: check for check in checks()}
-    assert report["Python"].ok
-    assert report["Java"].ok
-    assert not report["Spark connector jars"].ok
-    assert report["Spark connector jars"].found.startswith("0 of 5")
-    assert "headrace.runtime.jars spark" in report["Spark connector jars"].fix
+    found = report(tmp_path)
+    assert found["Python"].state is State.OK
+    assert found["Java"].state is State.OK
+    # `headrace up` fetches and compiles by itself: that is no reason why it could not run.
+    assert found["Spark connector jars"].state is State.ON_FIRST_USE
+    assert found["JVM extension"].state is State.ON_FIRST_USE
+    assert found["Spark connector jars"].found.startswith("0 of 5")
+    assert "headrace.runtime.jars spark" in found["Spark connector jars"].fix
+    assert not any(check.state is State.MISSING for check in found.values())
     assert not (tmp_path / "not").exists()
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_java_that_cannot_be_used_is_no_end_of_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_JAVA_HOME", str(tmp_path))
-    report = {check.name: check for check in checks()}
-    assert "no bin/java" in report["Java"].found
-    assert not report["Class archive"].ok
+    found = report(tmp_path)
+    assert found["Java"].state is State.MISSING
+    assert "no bin/java" in found["Java"].found
+    assert found["Class archive"].state is State.OPTIONAL
 
 
 def test_what_is_not_well_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("HEADRACE_JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
-    bad = [check for check in checks() if not check.ok]
+    bad = [check for check in report(tmp_path).values() if check.state is not State.OK]
     assert {"Java", "Chromium", "Kafka broker jars"} <= {check.name for check in bad}
     assert all(check.fix for check in bad)
+
+
+def test_what_another_server_holds_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with (tmp_path / "data" / "lock").open("a+b") as lock, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = report(tmp_path, port=listener.getsockname()[1])
+    assert found["Data directory"].state is State.MISSING
+    assert "a server is running" in found["Data directory"].found
+    assert found["Port"].state is State.MISSING
+    assert report(tmp_path)["Data directory"].state is State.OK
+
+
+def test_a_folder_that_cannot_be_made_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").write_text("a file")
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "data" / "cache"))
+    found = report(tmp_path)
+    assert found["Data directory"].state is State.MISSING
+    assert found["Cache directory"].state is State.MISSING

@@ -1,0 +1,73 @@
+"""The prompt's own commands, in the words that psql taught: which SQL they stand for."""
+
+from __future__ import annotations
+
+HELP_WORDS = ("\\?", "\\h", "\\help", "help", "?")
+LEAVE_WORDS = ("\\q", "quit", "exit")
+
+# Command: its SQL, its SQL with a name, what the name is, what it does.
+_SQL: dict[str, tuple[str | None, str | None, str, str]] = {
+    "\\l": ("LIST DATABASES;", None, "", "databases"),
+    "\\dn": ("LIST SCHEMAS;", "LIST SCHEMAS IN DATABASE {};", "[DATABASE]", "schemas"),
+    "\\d": ("LIST RELATIONS;", "DESCRIBE RELATION COLUMNS {};", "[NAME]", "relations, or the columns of one"),
+    "\\dt": ("LIST RELATIONS;", "LIST RELATIONS IN SCHEMA {};", "[SCHEMA]", "relations"),
+    "\\dv": ("LIST MATERIALIZED VIEWS;", None, "", "materialized views"),
+    "\\du": ("LIST ROLES;", None, "", "roles"),
+    "\\c": (None, "USE DATABASE {};", "DATABASE", "use another database"),
+}
+_AT_THE_PROMPT = {
+    "\\conninfo": "server, role and compute pool",
+    "\\i FILE": "run the statements of a file",
+    "\\x": "each row as a record of its own, or no longer",
+    "\\? \\h help": "this help",
+    "\\q quit exit": "leave",
+}
+
+
+def help_text() -> str:
+    """All commands, a line each."""
+    lines = [(f"{command} {name}".rstrip(), meaning) for command, (_, _, name, meaning) in _SQL.items()]
+    lines += _AT_THE_PROMPT.items()
+    return "\n".join(
+        [
+            "Statements end with a semicolon and may span lines. Ctrl-C ends a running result, Ctrl-D leaves.",
+            *(f"  {command:<15} {meaning}" for command, meaning in lines),
+            "LIST STORES; LIST ENTITIES; and LIST QUERIES; show what else there is (SHOW is the same), DESCRIBE … one of them.",
+        ]
+    )
+
+
+def is_command(text: str) -> bool:
+    """Whether `text` is for the prompt rather than for the server."""
+    return text.startswith("\\") or _word(text) in (*HELP_WORDS, *LEAVE_WORDS)
+
+
+def parts(text: str) -> tuple[str, str]:
+    """A command's word and what follows it, without a semicolon at the end; `\\d+` is `\\d`."""
+    argument = text.strip().rstrip(";").partition(" ")[2].strip()
+    return _word(text), argument
+
+
+def sql_of(text: str) -> str | None:
+    """The SQL that a command stands for; None when it is none of those, or lacks its name or has one too many."""
+    word, name = parts(text)
+    if word not in _SQL:
+        return None
+    plain, named, _, _ = _SQL[word]
+    return plain if not name else named and named.format(name)
+
+
+def refusal(text: str) -> str:
+    """What to say of a command that there is not."""
+    known = " ".join([*_SQL, "\\conninfo", "\\i", "\\x", "\\?", "\\q"])
+    word, _ = parts(text)
+    if word in _SQL:
+        usage = f"{word} {_SQL[word][2]}".rstrip()
+        return f"headrace: expected {usage}, found {text}"
+    if word in LEAVE_WORDS or any(word == usage.partition(" ")[0] for usage in _AT_THE_PROMPT):
+        return f"headrace: {text} is for the prompt"
+    return f"headrace: there is no command {word}\nhint: These are: {known}. \\? explains them."
+
+
+def _word(text: str) -> str:
+    return text.strip().rstrip(";").partition(" ")[0].lower().rstrip("+")
