@@ -3,7 +3,8 @@
     partition_counts(request: SourceRequest) -> dict[str, int]     partitions of each topic, as they are now
     source(session, request: SourceRequest) -> DataFrame           raw records, as planner.physical.ReadEntity describes them
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
-                                                                   function (batch: DataFrame, epoch: int) -> None
+                                                                   function (batch: DataFrame, epoch: int) -> None;
+                                                                   records are key, value and perhaps headers
     probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
                                                                    seconds long, and raises ExternalError, with its address, if not
     classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
@@ -22,7 +23,10 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class SourceRequest:
-    """Where and how to read. The starting position counts for a query without a checkpoint only."""
+    """Where and how to read. The starting position counts for a query without a checkpoint only.
+
+    With `headers` the records have a column `headers`: an ARRAY of STRUCTs of `key` STRING and `value` BINARY.
+    """
 
     entity: str
     properties: Mapping[str, str] = field(repr=False)
@@ -30,6 +34,7 @@ class SourceRequest:
     starting_timestamp_ms: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     records_per_batch: int | None = None
+    headers: bool = False
 
 
 @dataclass(frozen=True)

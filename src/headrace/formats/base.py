@@ -16,6 +16,10 @@ BAD_RECORD = "HEADRACE_BAD_RECORD"
 """Begins the message of the exception that ends a query at a record that cannot be decoded; then, between colons, in base64
 JSON with `topic`, `partition`, `offset` and `reason`."""
 
+EVENT_TIME_HEADER = "headrace.event.time"
+"""The header of a tombstone that we write: the event time of what ended the key, in microseconds since 1970, as digits.
+The record's own timestamp says when it was written, which in a replay is something else."""
+
 HIDDEN_COLUMNS = (
     "__rowtime",
     "__rowkey",
@@ -58,3 +62,5 @@ class EncodeSpec:
     key_expression: str | None = None
     timestamp_format: TimestampFormat = "sql"
     deleted: str | None = None
+    timestamp: str | None = None
+    event_time: str | None = None

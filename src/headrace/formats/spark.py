@@ -10,9 +10,10 @@ from types import ModuleType
 
 from pyspark.sql import DataFrame
 
+from headrace.core.schema import Column
 from headrace.core.types import BIGINT, DataType, Struct, Varchar, parse_type
 from headrace.formats import json, primitive
-from headrace.formats.base import HIDDEN_COLUMNS, DecodeSpec, EncodeSpec
+from headrace.formats.base import EVENT_TIME_HEADER, HIDDEN_COLUMNS, DecodeSpec, EncodeSpec
 from headrace.formats.types import name_sql, spark_type, text_sql
 
 _VALUE_FORMATS: dict[str, ModuleType] = {"json": json}
@@ -37,7 +38,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         "topic AS __topic",
         "partition AS __partition",
         "offset AS __offset",
-        "timestamp AS __record_time",
+        f"{_record_time_sql(records, spec)} AS __record_time",
         "timestampType AS __timestamp_type",
     )
     timed = parsed.selectExpr(
@@ -64,13 +65,24 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
 
 
 def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
-    """`rows` as records: key BINARY, value BINARY."""
+    """`rows` as records: key BINARY, value BINARY; and where they may be tombstones with an event time, their headers."""
     parser = _VALUE_FORMATS[spec.value_format]
     fields = [(column.name, name_sql(column.name), column.type) for column in spec.columns]
     value = f"CAST({parser.written_sql(fields, spec.timestamp_format)} AS BINARY)"
     if spec.deleted is not None:
         value = f"CASE WHEN {name_sql(spec.deleted)} THEN NULL ELSE {value} END"
-    return rows.selectExpr(f"{_encoded_key_sql(rows, spec)} AS key", f"{value} AS value")
+    columns = [f"{_encoded_key_sql(rows, spec)} AS key", f"{value} AS value"]
+    if spec.deleted is not None and spec.event_time is not None:
+        column = next((column for column in spec.columns if column.name == spec.timestamp), None)
+        own = f"{_time_sql(column, name_sql(column.name))}, " if column is not None else ""
+        micros = f"unix_micros(coalesce({own}{name_sql(spec.event_time)}))"
+        header = (
+            f"named_struct('key', '{EVENT_TIME_HEADER}', 'value', CAST(CAST({micros} AS STRING) AS BINARY))"
+        )
+        columns.append(
+            f"CASE WHEN {name_sql(spec.deleted)} AND {micros} IS NOT NULL THEN array({header}) END AS headers"
+        )
+    return rows.selectExpr(*columns)
 
 
 def _key_sql(spec: DecodeSpec) -> str:
@@ -120,16 +132,28 @@ def _tombstone_sql(spec: DecodeSpec) -> str:
 
 
 def _row_time_sql(spec: DecodeSpec) -> str:
-    """The event time; a deletion has only the record's own."""
+    """The event time; of a deletion, the record's."""
     column = next((column for column in spec.columns if column.name == spec.timestamp), None)
     if column is None:
         return "__record_time"
-    time = f"__parsed.value.{name_sql(column.name)}"
-    if column.type == BIGINT:
-        time = (
-            f"CASE WHEN {time} BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN timestamp_millis({time}) END"
-        )
+    time = _time_sql(column, f"__parsed.value.{name_sql(column.name)}")
     return f"CASE WHEN __deleted THEN __record_time ELSE {time} END" if spec.upsert else time
+
+
+def _time_sql(column: Column, value: str) -> str:
+    """The `value` of an event-time column as a TIMESTAMP; NULL for what is none."""
+    if column.type != BIGINT:
+        return value
+    return f"CASE WHEN {value} BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN timestamp_millis({value}) END"
+
+
+def _record_time_sql(records: DataFrame, spec: DecodeSpec) -> str:
+    """The time of a record: of a tombstone of ours what its header says, where rows have event times of their own too."""
+    if not spec.upsert or spec.timestamp is None or "headers" not in records.columns:
+        return "timestamp"
+    header = f"get(filter(headers, header -> header.key = '{EVENT_TIME_HEADER}'), 0).value"
+    told = f"timestamp_micros(try_cast(CAST({header} AS STRING) AS BIGINT))"
+    return f"CASE WHEN value IS NULL THEN coalesce({told}, timestamp) ELSE timestamp END"
 
 
 def _encoded_key_sql(rows: DataFrame, spec: EncodeSpec) -> str:

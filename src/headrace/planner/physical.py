@@ -119,6 +119,8 @@ class EncodeRows(_Data):
     """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true).
 
     The key is the BINARY of `key_expression` where that is given, else made of `key_columns`: never NULL then.
+    A tombstone carries its event time in a header: that of the column `timestamp`, by which readers know it of other
+    records, else that of the column `event_time`.
     """
 
     step: Literal["encode_rows"] = "encode_rows"
@@ -131,6 +133,8 @@ class EncodeRows(_Data):
     key_expression: str | None = None
     timestamp_format: Literal["sql", "iso8601"] = "sql"
     deleted: str | None = None
+    timestamp: str | None = None
+    event_time: str | None = None
 
 
 class WriteEntity(_Data):

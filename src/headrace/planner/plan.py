@@ -326,6 +326,8 @@ class _Planner:
                 columns.append(f"{identifier(scan.alias)}.{identifier(KEY_BYTES)} AS {identifier(KEY_BYTES)}")
         if self._retracts():
             columns.append(f"{self._ended(node, source)} AS {identifier(DELETED)}")
+            if isinstance(self._sink, EntitySink):
+                columns.append(f"{_caused_at(node)} AS {identifier(ROW_TIME)}")
         if self._carries_unselected_key():
             key = ", ".join(self._key_of(node, source))
             columns.append(f"struct({key}) AS {identifier(UNSELECTED_KEY)}")
@@ -385,6 +387,8 @@ class _Planner:
                         key_expression=KEY_BYTES if sink.carried_key else None,
                         timestamp_format=layout.timestamp_format,
                         deleted=deleted,
+                        timestamp=layout.timestamp if deleted else None,
+                        event_time=ROW_TIME if deleted else None,
                     )
                 )
                 self._steps.append(
@@ -416,6 +420,12 @@ class _Planner:
                         id="sink", input=output, columns=columns, limit=self._limit, changes=self._changes()
                     )
                 )
+
+
+def _caused_at(node: LogicalNode) -> str:
+    """The event time of what ends a key: of the row, or of a group's newest row."""
+    time = f"{identifier(node.inputs[0].sources[0].alias)}.{identifier(ROW_TIME)}"
+    return f"max({time})" if isinstance(node, Aggregate) else time
 
 
 def needs_event_time(root: LogicalNode) -> bool:

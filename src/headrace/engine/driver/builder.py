@@ -64,6 +64,10 @@ class Build:
             starting_timestamp_ms=step.starting_timestamp_ms,
             options=step.options,
             records_per_batch=self.records_per_batch,
+            headers=any(
+                isinstance(other, physical.DecodeRows) and other.input == step.id and other.upsert
+                for other in self.start.plan.steps
+            ),
         )
 
 
@@ -161,6 +165,8 @@ def _encode_rows(work: Build, step: physical.EncodeRows) -> DataFrame:
         key_expression=step.key_expression,
         timestamp_format=step.timestamp_format,
         deleted=step.deleted,
+        timestamp=step.timestamp,
+        event_time=step.event_time,
     )
     return encode(work.frames[step.input], spec)
 

@@ -35,7 +35,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
         .options(**spark_options(request.properties))
         .options(
             subscribe=request.entity,
-            includeHeaders="false",
+            includeHeaders=str(request.headers).lower(),
             failOnDataLoss="true",
         )
     )
@@ -53,7 +53,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
 
 
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callable[[DataFrame, int], None]:
-    """Records (key, value) into a topic: Spark's own sink, or our transactions for exactly-once."""
+    """Records (key, value, perhaps headers) into a topic: Spark's own sink, or our transactions for exactly-once."""
     _connect(request.properties, request.entity)
     options = spark_options(request.properties) | {
         f"kafka.{name}": value for name, value in request.options.items()

@@ -49,7 +49,7 @@ class TransactionalOutput:
         self._next_epoch: int | None = None
 
     def write(self, records: DataFrame, epoch: int) -> None:
-        """Write the records (columns key and value) of an epoch in one transaction, unless an earlier attempt has."""
+        """Write the records (columns key, value and perhaps headers) of an epoch in one transaction, unless an earlier attempt has."""
         if self._producer is None:
             self._open(epoch)
         if self._next_epoch is not None and epoch < self._next_epoch:

@@ -18,7 +18,8 @@ object KafkaOutput {
 
   private val producers = new ConcurrentHashMap[UUID, Producer[Bytes, Bytes]]()
 
-  /** Sends each row of `records` (columns key and value, BINARY) to `topic`; returns how many there were.
+  /** Sends each row of `records` (columns key and value, BINARY, and perhaps headers, an ARRAY of STRUCTs of key STRING
+    * and value BINARY) to `topic`; returns how many there were.
     *
     * A record that cannot be delivered makes the commit of the transaction fail, not this call.
     */
@@ -26,11 +27,12 @@ object KafkaOutput {
     val rows = records.asInstanceOf[classic.DataFrame].queryExecution.toRdd
     val id = UUID.randomUUID()
     producers.put(id, producer)
-    try rows.sparkContext.runJob(rows, sendRows(id, topic) _).sum
+    val withHeaders = records.columns.length > 2
+    try rows.sparkContext.runJob(rows, sendRows(id, topic, withHeaders) _).sum
     finally { val _ = producers.remove(id) }
   }
 
-  private def sendRows(id: UUID, topic: String)(task: TaskContext, rows: Iterator[InternalRow]): Long = {
+  private def sendRows(id: UUID, topic: String, withHeaders: Boolean)(task: TaskContext, rows: Iterator[InternalRow]): Long = {
     if (task.attemptNumber() > 0 || task.stageAttemptNumber() > 0)
       throw new IllegalStateException("expected no second attempt at a task that writes to Kafka: its batch must fail")
     val producer = Option(producers.get(id)).getOrElse(
@@ -43,7 +45,15 @@ object KafkaOutput {
     new InterruptibleIterator(task, rows).foreach { row =>
       val key = if (row.isNullAt(0)) null else row.getBinary(0)
       val value = if (row.isNullAt(1)) null else row.getBinary(1)
-      producer.send(new ProducerRecord[Bytes, Bytes](topic, key, value))
+      val record = new ProducerRecord[Bytes, Bytes](topic, key, value)
+      if (withHeaders && !row.isNullAt(2)) {
+        val headers = row.getArray(2)
+        for (index <- 0 until headers.numElements()) {
+          val header = headers.getStruct(index, 2)
+          record.headers().add(header.getUTF8String(0).toString, header.getBinary(1))
+        }
+      }
+      producer.send(record)
       sent += 1
     }
     sent

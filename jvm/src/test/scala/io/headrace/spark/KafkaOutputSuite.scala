@@ -22,6 +22,16 @@ class KafkaOutputSuite extends munit.FunSuite {
     assertEquals(producer.history().asScala.map(_.topic).toSet, Set("t"))
   }
 
+  test("headers go with their records") {
+    val producer = new MockProducer[Array[Byte], Array[Byte]](true, new ByteArraySerializer, new ByteArraySerializer)
+    val records = Seq("a", "b").toDF("k").selectExpr(
+      "CAST(k AS BINARY) AS key", "CAST(NULL AS BINARY) AS value",
+      "CASE WHEN k = 'a' THEN array(named_struct('key', 'h', 'value', CAST('1' AS BINARY))) END AS headers")
+    assertEquals(KafkaOutput.send(records, producer, "t"), 2L)
+    val sent = producer.history().asScala.map(record => text(record.key) -> record.headers().toArray.toSeq.map(h => h.key -> text(h.value)))
+    assertEquals(sent.toMap, Map(Option("a") -> Seq("h" -> Option("1")), Option("b") -> Seq.empty))
+  }
+
   test("a failure of a task is a failure of the batch") {
     val producer = new MockProducer[Array[Byte], Array[Byte]](true, new ByteArraySerializer, new ByteArraySerializer)
     producer.sendException = new IllegalStateException("no room")
