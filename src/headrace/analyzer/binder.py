@@ -44,6 +44,7 @@ from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.sql.ast import Select, span_of
+from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
 _ROWS_MAX = 2**63 - 1
@@ -201,6 +202,8 @@ class SelectBinder:
     def _items(self) -> tuple[Item, ...]:
         items: list[Item] = []
         for node in self._node.expressions:
+            if len(items) > COLUMNS_MAX:
+                break
             star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
             if isinstance(star, exp.Star):
                 items.extend(self._expanded(node))
@@ -214,6 +217,8 @@ class SelectBinder:
                     SqlState.DATATYPE_MISMATCH, "an INTERVAL cannot be an output column", span=expression.span
                 )
             items.append(Item(alias or _natural_name(expression, len(items) + 1), expression))
+        if len(items) > COLUMNS_MAX:
+            raise too_many_columns(span_of(node))
         return tuple(items)
 
     def _expanded(self, node: exp.Expr) -> list[Item]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.expressions import ColumnReference, Expression, FieldAccess
 from headrace.analyzer.logical import SourceColumns
-from headrace.core.errors import Span, UserError
+from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import Struct
@@ -101,7 +101,9 @@ class Scope:
 
 
 def _reference(source: SourceColumns, name: str, span: Span | None) -> ColumnReference:
-    column = next(column for column in source.schema.columns if column.name == name)
+    column = source.schema.column(name)
+    if column is None:
+        raise InternalError(f"{source.alias} lost its column {name}")
     return ColumnReference(
         source=source.alias, column=name, type=column.type, nullable=column.nullable, span=span
     )

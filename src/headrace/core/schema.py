@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from headrace.core.types import DataType
 
@@ -24,8 +25,12 @@ class Schema:
     primary_key: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column | None:
-        """The column called `name` (exact, after case folding), or None."""
-        return next((column for column in self.columns if column.name == name), None)
+        """The column called `name` (exact, after case folding), or None; the first of several."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in reversed(self.columns)}
 
     @property
     def names(self) -> tuple[str, ...]:

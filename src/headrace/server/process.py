@@ -33,6 +33,8 @@ TOKEN_FILE = "token"  # noqa: S105 - a file's name
 SOCKETS_END_S = 2
 BROKER_BACKOFF_S = 1.0
 BROKER_BACKOFF_MAX_S = 60.0
+SWITCH_INTERVAL_S = 0.001
+"""After that a thread that computes (a wide statement being planned) makes way for the event loop; Python's own 5 ms add up."""
 PING_INTERVAL_S = 20.0
 PING_TIMEOUT_S = 300.0
 """Long, because the Go client answers no pings while its reader is busy with the rows that it has."""
@@ -44,6 +46,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     Prints `headrace ready URL` on standard output once requests are answered. Raises HeadraceError when it cannot start.
     """
     stop = _StopSignals()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     # Everything below the data directory is for this user alone.
     os.umask(0o077)
     settings.data_dir.mkdir(parents=True, exist_ok=True)

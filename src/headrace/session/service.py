@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from dataclasses import dataclass, replace
 
@@ -46,7 +47,8 @@ class StatementService:
         checked at once (3D004, 3D001, 42501) unless the first statement chooses another; its other names when a statement
         resolves them, since some clients go on naming what was dropped. Raises HeadraceError.
         """
-        statements = parse(text)
+        # In a thread: a text of megabytes takes seconds, in which other sessions want their answers.
+        statements = await asyncio.to_thread(parse, text)
         first = statements[0] if statements else None
         context = self._begun(context, principal, chooses=first.kind if isinstance(first, Use) else None)
         identifiers: list[str] = []

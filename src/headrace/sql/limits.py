@@ -7,6 +7,8 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import NESTING_MAX
 
 TOKENS_MAX = 500_000
+COLUMNS_MAX = 2_000
+"""Columns of a relation, and of a SELECT."""
 LIST_MAX = 10_000
 NUMBER_CHARACTERS_MAX = 400
 CHAIN_MAX = 200
@@ -36,8 +38,14 @@ def too_deep(span: Span | None) -> UserError:
     )
 
 
+def too_many_columns(span: Span | None) -> UserError:
+    """Of a relation, or of a SELECT."""
+    hint = "Put columns that belong together into an ARRAY, a MAP or a STRUCT."
+    return _exceeded(f"expected {COLUMNS_MAX} columns at most, found more", hint, span)
+
+
 def too_many_items(span: Span | None) -> UserError:
-    """Columns, values, arguments, fields, properties."""
+    """Values, arguments, fields, properties."""
     return _exceeded(f"expected a list of {LIST_MAX} items at most, found more", None, span)
 
 

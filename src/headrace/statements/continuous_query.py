@@ -67,14 +67,15 @@ async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Out
     existing = run.catalog.relation(name)
     if statement.if_not_exists and existing:
         return Outcome(relation_ddl(existing, "CREATE", "already exists"))
-    prepared = await prepare(statement, run)
+    prepared = await asyncio.to_thread(prepare, statement, run)
     return Outcome(await _carry_out(prepared, statement, run))
 
 
 @handles(InsertInto, requires=None)
 async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
     """A query that writes into a relation that exists."""
-    return Outcome(await _carry_out(await prepare(statement, run), statement, run))
+    prepared = await asyncio.to_thread(prepare, statement, run)
+    return Outcome(await _carry_out(prepared, statement, run))
 
 
 def bound(select: Select, run: Execution) -> LogicalPlan:
@@ -86,14 +87,14 @@ def bound(select: Select, run: Execution) -> LogicalPlan:
     return logical
 
 
-async def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
-    """Bind, purify, plan. Raises UserError or ExternalError; creates nothing."""
-    prepared = await _prepared(statement, run)
+def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
+    """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing."""
+    prepared = _prepared(statement, run)
     _refuse_cycle(prepared, statement, run)
     return prepared
 
 
-async def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
+def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
     run.authorize(Privilege.CREATE_QUERY)
     logical = bound(statement.select, run)
     if logical.snapshot:
@@ -123,7 +124,7 @@ async def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) ->
             hint="Use CREATE STREAM, CREATE CHANGELOG or CREATE MATERIALIZED VIEW.",
             span=statement.name.span,
         )
-    return await _prepare_entity(statement, logical, name, run)
+    return _prepare_entity(statement, logical, name, run)
 
 
 def _prepare_view(
@@ -145,7 +146,7 @@ def _prepare_view(
     return Prepared(kind, logical, plan_query(logical, sink), sink, name, None, None, relation)
 
 
-async def _prepare_entity(
+def _prepare_entity(
     statement: CreateRelationAs, logical: LogicalPlan, name: RelationName, run: Execution
 ) -> Prepared:
     store_name = sink_store_name(logical, statement.properties, session_store=run.context.store)
@@ -154,7 +155,7 @@ async def _prepare_entity(
     entity = sink_entity_name(name, statement.properties)
     source = leftmost(logical)
     source_store, source_kind = run.store(Identifier(source.store or ""))
-    existing = await asyncio.to_thread(_described, kind, store, entity)
+    existing = _described(kind, store, entity)
     sink = entity_sink(
         logical,
         kind=_KINDS[statement.kind],
@@ -163,7 +164,7 @@ async def _prepare_entity(
         store=store,
         connector=kind,
         existing=existing,
-        leftmost=await asyncio.to_thread(_described, source_kind, source_store, source.entity or ""),
+        leftmost=_described(source_kind, source_store, source.entity or ""),
     )
     moment = now()
     relation = Relation(
@@ -206,7 +207,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
 async def _carry_out(
     prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution
 ) -> ResultSet:
-    query = _query(prepared, statement, run)
+    query = await asyncio.to_thread(_query, prepared, statement, run)
     sink = prepared.sink
     if isinstance(sink, EntitySink) and sink.creation is not None and prepared.connector and prepared.store:
         await asyncio.to_thread(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from headrace.catalog.objects import Relation
 from headrace.core.errors import InternalError, UserError
 from headrace.core.names import RelationName
@@ -23,25 +25,25 @@ from headrace.statements.relation import store_name
 async def explain_statement(statement: Explain, run: Execution) -> Outcome:
     """Plans the statement and creates nothing."""
     if statement.describe:
-        kind, plan = await _described(statement.statement, run)
+        kind, plan = await asyncio.to_thread(_described, statement.statement, run)
         return Outcome(result([("Kind", VARCHAR), ("Plan", VARCHAR)], [(kind, plan)]))
-    text = await _explained(statement.statement, run)
+    text = await asyncio.to_thread(_explained, statement.statement, run)
     return Outcome(result([("Plan", VARCHAR)], [(line,) for line in text.splitlines()]))
 
 
-async def _explained(statement: Statement, run: Execution) -> str:
+def _explained(statement: Statement, run: Execution) -> str:
     if isinstance(statement, SelectStatement):
         logical = bound(statement.select, run)
         if logical.snapshot:
             return explain(logical, None, None)
         return explain(logical, plan_query(logical, ResultSink()), ResultSink())
     if isinstance(statement, CreateRelationAs | InsertInto):
-        prepared = await prepare(statement, run)
+        prepared = prepare(statement, run)
         return explain(prepared.logical, prepared.plan, prepared.sink)
     raise _unexplained(statement)
 
 
-async def _described(statement: Statement, run: Execution) -> tuple[str, str]:
+def _described(statement: Statement, run: Execution) -> tuple[str, str]:
     organization = run.context.organization_id
     if isinstance(statement, CreateRelation):
         name = run.relation_name(statement.name)
@@ -49,7 +51,7 @@ async def _described(statement: Statement, run: Execution) -> tuple[str, str]:
         fact = _fact(name, statement.kind.lower(), store.name)
         return describe(kind=f"CREATE_{statement.kind}", ddl=fact)
     if isinstance(statement, CreateRelationAs | InsertInto):
-        prepared = await prepare(statement, run)
+        prepared = prepare(statement, run)
         sources = tuple(_relation_fact(scan.relation) for scan in prepared.logical.scans)
         sink = _sink_fact(prepared, run)
         return describe(

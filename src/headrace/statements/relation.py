@@ -13,7 +13,7 @@ from headrace.catalog.objects import QueryState, Relation, RelationKind, Store
 from headrace.connectors.base import Connector
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier
-from headrace.core.resultset import result
+from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -39,12 +39,16 @@ _KINDS = {
 @handles(CreateRelation, requires=None)
 async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
     """Defines a relation over an entity, which is made when it does not exist and its layout is given."""
+    return Outcome(await asyncio.to_thread(_created, statement, run))
+
+
+def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     name = run.relation_name(statement.name)
     run.authorize(Privilege.CREATE_RELATION, run.catalog.schema(name.database, name.schema))
     existing = run.catalog.relation(name)
     if existing is not None:
         if statement.if_not_exists:
-            return Outcome(relation_ddl(existing, "CREATE", "already exists"))
+            return relation_ddl(existing, "CREATE", "already exists")
         raise UserError(
             SqlState.DUPLICATE_RELATION,
             f"the relation {name} already exists",
@@ -57,9 +61,9 @@ async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
     # The defaults that its readers and writers will have are checked now, where the user can see it.
     source_properties(relation, Properties(), kind)
     guarantee(statement.properties, relation, kind)
-    await asyncio.to_thread(_ensure_entity, statement.properties, kind, store, relation)
+    _ensure_entity(statement.properties, kind, store, relation)
     run.catalog.create_relation(relation)
-    return Outcome(relation_ddl(relation, "CREATE", f"was created{_folding_told(statement)}"))
+    return relation_ddl(relation, "CREATE", f"was created{_folding_told(statement)}")
 
 
 def _folding_told(statement: CreateRelation) -> str:

@@ -17,11 +17,11 @@ from headrace.statements.continuous_query import bound
 @handles(SelectStatement, requires=None)
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
     """A bounded result when every source is a materialized view, a live channel otherwise."""
-    logical = bound(statement.select, run)
+    logical = await asyncio.to_thread(bound, statement.select, run)
     if logical.snapshot:
         readers = run.services.engine.views.readers
         return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
-    plan = plan_query(logical, ResultSink())
+    plan = await asyncio.to_thread(plan_query, logical, ResultSink())
     columns = plan_columns(plan)
     return Outcome(await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool()))
 

@@ -74,7 +74,8 @@ export class StatementClient {
   async run({ statement, context, signal }: StatementRequest): Promise<Outcome> {
     const form = new FormData();
     const timezone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
-    form.append("request", JSON.stringify({ statement, ...context, parameters: { timezone, sessionID: this.#session } }));
+    const parameters = { timezone, sessionID: this.#session };
+    form.append("request", JSON.stringify({ statement, ...context, parameters }));
     let answer = await this.#ask("statements", { method: "POST", body: form }, signal);
     while (answer.sqlState === STILL_RUNNING) {
       await pause(POLL_INTERVAL_MS, signal);

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 RUNNING_MAX = 64
-RUNNING_PER_SESSION_MAX = 16
-"""Texts under way at a time, in all and of one session; more wait."""
+RUNNING_PER_SESSION_MAX = 4
+"""Texts under way at a time, in all and of one session; more wait. Few of a session, because what they compute shares one
+interpreter: with four of the widest statements under way, another session's waits some tens of milliseconds, with sixteen seconds."""
 
 WAITING_MAX = 1024
 WAITING_PER_SESSION_MAX = 256
-WAIT_S = 10.0
+WAIT_S = 15.0
 """How many wait, in all and of one session, and how long; more, and those that waited in vain, are refused."""
 
 RETRY_AFTER_S = 2

@@ -15,7 +15,7 @@ from headrace.core.types import DataType
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar, select
-from headrace.sql.limits import LIST_MAX, too_many_items
+from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 KINDS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
 _PLURALS = {f"{kind}S": kind for kind in KINDS}
@@ -172,8 +172,6 @@ def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identi
             cursor.expect("PRIMARY", "KEY")
             primary_key = _key_columns(cursor)
         else:
-            if len(columns) == LIST_MAX:
-                raise too_many_items(cursor.span_from(cursor.index))
             column = _column(cursor, columns)
             columns[column.name.name] = column
         if cursor.accept(")"):
@@ -188,6 +186,8 @@ def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identi
 
 def _column(cursor: Cursor, others: Mapping[str, ColumnDefinition]) -> ColumnDefinition:
     name = cursor.identifier("the name of a column")
+    if len(others) == COLUMNS_MAX:
+        raise too_many_columns(name.span)
     if name.name in others:
         raise UserError(
             SqlState.SYNTAX_ERROR,

@@ -1,0 +1,66 @@
+"""Wide statements: how wide they may be, and that nobody waits for one but who sent it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.server.app import create_app
+from headrace.server.ports import ServerParts
+from headrace.sql.limits import COLUMNS_MAX
+from tests.harness.session import ADMINISTRATOR, Session
+
+NAMES = [f"column_{number}" for number in range(COLUMNS_MAX + 1)]
+
+
+def declared(count: int) -> str:
+    columns = ", ".join(f"{name} BIGINT" for name in NAMES[:count])
+    return f"DESCRIBE CREATE STREAM wide ({columns}) WITH ('value.format' = JSON)"
+
+
+def selected(count: int) -> str:
+    return f"EXPLAIN SELECT {', '.join(f'n + {number} AS {name}' for number, name in enumerate(NAMES[:count]))} FROM orders"
+
+
+@pytest.mark.parametrize(
+    "text", [declared(COLUMNS_MAX + 1), selected(COLUMNS_MAX + 1)], ids=["create", "select"]
+)
+async def test_a_statement_has_a_bounded_number_of_columns(session: Session, text: str) -> None:
+    await session.run("USE DATABASE shop; USE STORE k")
+    with pytest.raises(UserError, match=f"expected {COLUMNS_MAX} columns at most") as refused:
+        await session.run(text)
+    assert refused.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    assert refused.value.span is not None
+    assert text[refused.value.span.start :].startswith((NAMES[-1], f"n + {COLUMNS_MAX}"))
+
+
+async def test_stars_count_too(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    with pytest.raises(UserError, match="columns"):
+        await session.run(f"EXPLAIN SELECT {', '.join(['*'] * (COLUMNS_MAX + 1))} FROM orders")
+
+
+@pytest.mark.parametrize("text", [declared(COLUMNS_MAX), selected(COLUMNS_MAX)], ids=["create", "select"])
+async def test_other_sessions_are_answered_while_a_wide_statement_is_planned(
+    session: Session, tmp_path: Path, text: str
+) -> None:
+    app = create_app(ServerParts(Settings(data_dir=tmp_path), session.service, lambda _token: ADMINISTRATOR))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://headrace", headers={"Authorization": "Bearer x"}
+    ) as http:
+        names = {"database": "shop", "store": "k"}
+        wide = asyncio.create_task(http.post("/v2/statements", json={"statement": text, **names}))
+        answered = 0
+        while not wide.done():
+            light = await http.post("/v2/statements", json={"statement": "LIST STORES"})
+            assert light.json()["sqlState"] == "00000"
+            answered += not wide.done()
+    assert wide.result().json()["sqlState"] == "00000"
+    # One may be answered before the wide one has begun, and one after.
+    assert answered > 2
