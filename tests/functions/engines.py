@@ -6,17 +6,22 @@ What is asked goes the way of real statements: bound, planned, printed, run, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 from pyspark.sql import SparkSession
 
-from headrace.analyzer import BindingContext, bind
+from headrace.analyzer import BindingContext, LogicalPlan, bind
+from headrace.analyzer.expressions import Expression
+from headrace.analyzer.logical import Project
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.connectors.registry import connector
+from headrace.core.errors import UserError
 from headrace.core.resultset import Cell, encoder
 from headrace.core.schema import Schema
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import Array, DataType, Decimal, Map, Timestamp, Varchar, parse_type
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views import ViewStore
@@ -59,9 +64,9 @@ class Engines:
             ],
             names=list(kinds),
         )
-        self._spark.createDataFrame(table).selectExpr("*", *HIDDEN.split(", ")).createOrReplaceTempView(
-            "rows_1"
-        )
+        self._spark.createDataFrame(table).coalesce(1).selectExpr(
+            "*", *HIDDEN.split(", ")
+        ).createOrReplaceTempView("rows_1")
         self.views = ViewStore(folder / "views.duckdb")
         described = [physical.Column(name=name, type=kind) for name, kind in kinds.items()]
         self.views.create("id_of_v", described, [])
@@ -79,7 +84,10 @@ class Engines:
 
     def continuous(self, query: str) -> Rows:
         """What a continuous query answers, all of its steps on Spark."""
-        plan = plan_query(bind(select_of(query), self._stream), ResultSink())
+        return self._streamed(bind(select_of(query), self._stream))
+
+    def _streamed(self, logical: LogicalPlan) -> Rows:
+        plan = plan_query(logical, ResultSink())
         for step in plan.steps:
             if isinstance(step, physical.SqlTransform):
                 self._spark.sql(step.sql).createOrReplaceTempView(step.id)
@@ -91,9 +99,36 @@ class Engines:
 
     def snapshot(self, query: str) -> Rows:
         """What a query of the view answers."""
-        compiled = compile_snapshot(bind(select_of(query), self._view))
+        return self._viewed(bind(select_of(query), self._view))
+
+    def _viewed(self, logical: LogicalPlan) -> Rows:
+        compiled = compile_snapshot(logical)
         encode = encoder([column.type for column in compiled.columns])
         return [encode(row) for row in self.views.query(compiled.sql)[1]]
+
+    def items(self, engine: str, expressions: Sequence[Expression]) -> Rows:
+        """What `continuous` or `snapshot` answers to bound expressions over `v`."""
+        logical = bind(
+            select_of("SELECT 1 AS x FROM v"), self._stream if engine == "continuous" else self._view
+        )
+        assert isinstance(logical.root, Project)
+        first = logical.root.items[0]
+        items = tuple(replace(first, name=f"c{i}", expression=part) for i, part in enumerate(expressions))
+        logical = replace(logical, root=replace(logical.root, items=items))
+        return self._streamed(logical) if engine == "continuous" else self._viewed(logical)
+
+
+def bound_item(text: str, *, view: bool) -> Expression | None:
+    """The typed expression of a text over a relation `v`; None when a query of views does not have what it needs."""
+    kind = RelationKind.MATERIALIZED_VIEW if view else RelationKind.STREAM
+    try:
+        root = bind(select_of(f"SELECT {text} AS x FROM v"), _context(kind, "n INTEGER")).root
+    except UserError as error:
+        if view and error.state is SqlState.FEATURE_NOT_SUPPORTED:
+            return None
+        raise
+    assert isinstance(root, Project)
+    return root.items[0].expression
 
 
 def in_parts(ask: Callable[[str], Rows], items: Sequence[str], size: int) -> Rows:

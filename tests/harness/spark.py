@@ -27,6 +27,7 @@ def start_spark(local_dir: Path) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.caseSensitive": "true",
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         "spark.ui.enabled": "false",

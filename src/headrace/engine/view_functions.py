@@ -1,17 +1,26 @@
 """What the function catalogue needs of DuckDB and DuckDB has not, or has with another meaning, in Python.
 
-A continuous query and a query of views must give the same answer: see tests/functions.
+A continuous query and a query of views must give the same answer: see tests/functions. A function of NULL is NULL. None of these
+takes long for any value, for the server waits while they run: regular expressions are left to DuckDB's own engine.
 """
 
 from __future__ import annotations
 
+import datetime
 import decimal
+import functools
+import json
+import math
 import re
+import struct
+import zoneinfo
 from collections.abc import Callable
+from typing import Any
 
 import duckdb
+from duckdb.func import FunctionNullHandling
 
-OWN_ERROR = re.compile(r"\[(22\d{3})\] ([^\n]*)")
+OWN_ERROR = re.compile(r"\[(22\d{3}|0A000)\] ([^\n]*)")
 """How a function says that it cannot take a value: the SQLSTATE in brackets, then why."""
 _EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP)
 """Twice as many digits as a product or a quotient of 38 digits needs to be rounded rightly."""
@@ -22,14 +31,59 @@ _CALCULATIONS: dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.De
     "/": _EXACT.divide,
     "%": _EXACT.remainder,
 }
+_BLANKS = "".join(map(chr, range(0x21)))
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_FLOATING = re.compile(rf"({_NUMBER})[fFdD]?|([+-]?(?:inf|infinity)|nan)", re.IGNORECASE)
+_VALUES = {
+    "INTEGER": re.compile(r"([+-]?[0-9]+)"),
+    "DECIMAL": re.compile(rf"({_NUMBER})"),
+    "FLOAT": _FLOATING,
+    "DOUBLE": _FLOATING,
+    "BOOLEAN": re.compile(r"(t|true|y|yes|1|f|false|n|no|0)", re.IGNORECASE),
+}
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+_TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)? *(\S.*)?")
+_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?")
+_PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
+_FLOAT_LIMIT = 3.4028235677973366e38
+_STEP = re.compile(r"(?:\.|\[(?=\*\]))([^.\[\]]+)\]?|\[(\d+)\]|\['([^']*)'\]")
+_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|[\\$]", re.DOTALL)
 
 
 def install(database: duckdb.DuckDBPyConnection) -> None:
     """Make the functions known to every cursor of a database."""
-    text, number = "VARCHAR", "INTEGER"
-    database.create_function(
-        "decimal_arithmetic", _decimal_arithmetic, [text, text, text, number, number], text
+    text, number, floating, flag = "VARCHAR", "INTEGER", "DOUBLE", "BOOLEAN"
+    functions: tuple[tuple[str, Callable[..., Any], list[str], str], ...] = (
+        ("decimal_arithmetic", _decimal_arithmetic, [text, text, text, number, number], text),
+        ("double_arithmetic", _double_arithmetic, [text, floating, floating], text),
+        ("round_double", _round_double, [floating, number], text),
+        ("double_as_text", double_as_text, [floating], text),
+        ("float_as_text", _float_as_text, ["FLOAT"], text),
+        ("finite_text", _finite_text, [floating], text),
+        ("as_float", _as_float, [floating], text),
+        ("trimmed_value", _trimmed_value, [text, text, flag], text),
+        ("time_of_text", _time_of_text, [text, text, flag], "TIMESTAMP"),
+        ("upper_text", lambda value: value.upper(), [text], text),
+        ("lower_text", lambda value: value.lower(), [text], text),
+        ("padded", _padded, [text, text, number, text], text),
+        ("like_pattern", _like_pattern, [text, text], text),
+        ("replacement", _replacement, [text], text),
+        ("json_at", _json_at, [text, text], text),
+        ("whole_months", _whole_months, ["TIMESTAMP", "TIMESTAMP"], number),
     )
+    for name, function, arguments, result in functions:
+        kinds: Any = arguments
+        database.create_function(
+            name, _of_values(function), kinds, result, null_handling=FunctionNullHandling.SPECIAL
+        )
+
+
+def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return None if None in arguments else function(*arguments)
+
+    return call
 
 
 def _decimal_arithmetic(operator: str, left: str, right: str, precision: int, scale: int) -> str:
@@ -42,3 +96,187 @@ def _decimal_arithmetic(operator: str, left: str, right: str, precision: int, sc
     if len(result.as_tuple().digits) > precision:
         raise ValueError(f"[22003] {found:f} has no place in a DECIMAL({precision}, {scale})")
     return format(result, "f")
+
+
+def _double_arithmetic(operator: str, left: float, right: float) -> str:
+    """The quotient or the remainder of two DOUBLEs, as text: DuckDB takes a NaN out of Python for NULL."""
+    if right == 0:
+        raise ValueError("[22012] division by zero")
+    if operator == "/":
+        return repr(left / right)
+    return "nan" if math.isinf(left) else repr(math.fmod(left, right))
+
+
+def _round_double(value: float, places: int) -> str:
+    """Half away from zero, of the digits with which a DOUBLE is written."""
+    if not math.isfinite(value):
+        return repr(value)
+    unit = decimal.Decimal(1).scaleb(-places)
+    context = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
+    return str(decimal.Decimal(repr(value)).quantize(unit, context=context))
+
+
+def double_as_text(value: float) -> str:
+    """As Java writes it: 1.0E20, NaN, Infinity."""
+    return _java(value, repr(value))
+
+
+def _float_as_text(value: float) -> str:
+    written = (f"{value:.{digits}g}" for digits in range(1, 10))
+    same = (text for text in written if struct.pack("f", float(text)) == struct.pack("f", value))
+    return _java(value, next(same, repr(value)) if math.isfinite(value) else "")
+
+
+def _java(value: float, digits: str) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    exact = decimal.Decimal(digits)
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+        text = format(exact, "f")
+        return text if "." in text else f"{text}.0"
+    sign, places, _ = exact.as_tuple()
+    fraction = "".join(map(str, places[1:])).rstrip("0") or "0"
+    return f"{'-' if sign else ''}{places[0]}.{fraction}E{exact.adjusted()}"
+
+
+def _finite_text(value: float) -> str | None:
+    return repr(value) if math.isfinite(value) else None
+
+
+def _as_float(value: float) -> str:
+    """A DOUBLE that a FLOAT can hold, as text: beyond its range it is infinite."""
+    return repr(math.copysign(math.inf, value) if abs(value) >= _FLOAT_LIMIT else value)
+
+
+def _trimmed_value(text: str, kind: str, safe: bool) -> str | None:
+    """The part of a text that DuckDB reads as a value of a kind; anything else in it is an error, or NULL."""
+    trimmed = text.strip(_BLANKS)
+    found = _VALUES[kind].fullmatch(trimmed)
+    if found:
+        return next(group for group in found.groups() if group is not None)
+    _refuse(text, kind, safe)
+    return None
+
+
+def _refuse(text: str, kind: str, safe: bool) -> None:
+    if not safe:
+        raise ValueError(f"[22000] the text {text[:100]!r} is no {kind}")
+
+
+def _time_of_text(text: str, kind: str, safe: bool) -> datetime.datetime | None:
+    """A DATE or TIMESTAMP of an ISO text, in UTC where it names a zone."""
+    try:
+        found = _moment(text.strip(_BLANKS), kind)
+    except (ValueError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
+        found = None
+    if found is None:
+        _refuse(text, kind, safe)
+    return found
+
+
+def _moment(text: str, kind: str) -> datetime.datetime | None:
+    date = _DATE.match(text)
+    if date is None:
+        return None
+    day, rest = datetime.datetime(int(date[1]), int(date[2] or 1), int(date[3] or 1)), text[date.end() :]
+    if not rest or (kind == "DATE" and date[3] and rest[0] in " T"):
+        return day
+    time = _TIME.fullmatch(rest)
+    if time is None or not date[3]:
+        return None
+    hour, minute, second = int(time[1]), int(time[2]), int(time[3] or 0)
+    moment = day.replace(
+        hour=hour, minute=minute, second=second, microsecond=int((time[4] or "")[:6].ljust(6, "0"))
+    )
+    if time[5] is None:
+        return moment
+    return moment.replace(tzinfo=_zone(time[5])).astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _zone(name: str) -> datetime.tzinfo:
+    offset = _OFFSET.fullmatch(name)
+    if offset is None:
+        return datetime.UTC if name in ("Z", "UTC") else zoneinfo.ZoneInfo(name)
+    distance = datetime.timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+    return datetime.timezone(distance if offset[1] == "+" else -distance)
+
+
+def _padded(side: str, text: str, length: int, filling: str) -> str:
+    """A text of that length: cut, or filled on a side."""
+    missing = length - len(text)
+    if missing <= 0 or not filling:
+        return text[: max(length, 0)]
+    added = (filling * (missing // len(filling) + 1))[:missing]
+    return added + text if side == "left" else text + added
+
+
+def _like_pattern(pattern: str, escape: str) -> str:
+    """The pattern, once each of its escapes is seen to stand before what it can escape."""
+    if len(escape) != 1:
+        raise ValueError(f"[22000] the escape of LIKE is one character, found {escape!r}")
+    if re.sub(re.escape(escape) + r"[%_" + re.escape(escape) + "]", "", pattern).count(escape):
+        raise ValueError(f"[22000] the escape {escape} in {pattern!r} does not stand before %, _ or itself")
+    return pattern
+
+
+def _replacement(text: str) -> str:
+    """Java's $1 and escapes, as DuckDB writes them."""
+
+    def part(found: re.Match[str]) -> str:
+        if found[2] is not None:
+            return f"\\{found[2]}"
+        if found[1] is None:
+            raise ValueError(f"[22000] {found[0]} in the replacement {text!r} names no group")
+        return "\\\\" if found[1] == "\\" else found[1]
+
+    return _REPLACEMENT.sub(part, text)
+
+
+def _json_at(text: str, path: str) -> str | None:
+    """What stands at a path of a JSON text, as text; None for what is absent or null, no JSON, or no path."""
+    steps = list(_STEP.finditer(path))
+    if not path.startswith("$") or "".join(step[0] for step in steps) != path[1:]:
+        return None
+    if any(step[1] == "*" for step in steps):
+        raise ValueError(
+            "[0A000] a * in the path of a JSON text is not supported in a query of materialized views"
+        )
+    try:
+        value = json.loads(text, parse_float=_Float)
+    except (ValueError, RecursionError):
+        return None
+    for step in steps:
+        name = step[3] if step[1] is None else step[1]
+        if step[2] is not None:
+            inside = isinstance(value, list) and int(step[2]) < len(value)
+            value = value[int(step[2])] if inside else None
+        else:
+            value = value.get(name) if isinstance(value, dict) else None
+    if value is None:
+        return None
+    return value if isinstance(value, str) else _json_text(value)
+
+
+class _Float(float):
+    """A number with a fraction of a JSON text."""
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_json_text(name)}:{_json_text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json_text, value)) + "]"
+    if isinstance(value, float):
+        return double_as_text(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _whole_months(first: datetime.datetime, second: datetime.datetime) -> int:
+    """Whole months from the first time to the second; negative when it is the earlier one."""
+    months = 12 * (second.year - first.year) + second.month - first.month
+    rests = [(moment.day, moment.time()) for moment in (first, second)]
+    if months > 0 and rests[1] < rests[0]:
+        return months - 1
+    return months + 1 if months < 0 and rests[1] > rests[0] else months

@@ -31,6 +31,9 @@ QUERY_TIMEOUT_S = 15.0
 """Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
 _EPOCHS = "__epochs"
 _BATCH = "__batch"
+_OF_DATA = (duckdb.DataError, duckdb.InvalidInputException)
+_OUT_OF_RANGE = ("out of range", " to DECIMAL(", "Timestamp(MS)")
+"""In DuckDB's sentences of conversions that fail; a text that is no number does not come so far."""
 
 
 class ViewStore:
@@ -221,11 +224,14 @@ def _data_error(error: duckdb.Error) -> UserError | None:
     if isinstance(error, duckdb.InvalidInputException):
         own = OWN_ERROR.search(text)
         if own is not None:
-            return data_error(own[1], own[2])
-        return data_error(SqlState.DIVISION_BY_ZERO.value, text) if "ivision by zero" in text else None
-    if isinstance(error, duckdb.OutOfRangeException) or "out of range" in text:
+            return (
+                data_error(own[1], own[2]) if own[1].startswith("22") else UserError(SqlState(own[1]), own[2])
+            )
+        if "ivision by zero" in text:
+            return data_error(SqlState.DIVISION_BY_ZERO.value, text)
+    if isinstance(error, duckdb.OutOfRangeException) or any(word in text for word in _OUT_OF_RANGE):
         return data_error(SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value, text)
-    return data_error(SqlState.DATA_EXCEPTION.value, text) if isinstance(error, duckdb.DataError) else None
+    return data_error(SqlState.DATA_EXCEPTION.value, text) if isinstance(error, _OF_DATA) else None
 
 
 def _in_short(error: duckdb.Error) -> str:

@@ -31,6 +31,7 @@ DISPLAY = Dialect(
     type_name=str,
     template=_template,
     time_as_text=lambda operand, _kind: f"CAST({operand} AS VARCHAR)",
+    cast=lambda operand, _source, target, safe: f"{'TRY_CAST' if safe else 'CAST'}({operand} AS {target})",
     interval=lambda milliseconds: f"INTERVAL '{duration_text(milliseconds)}'",
 )
 SHOWN = ExpressionSql(DISPLAY, _column)

@@ -17,6 +17,7 @@ from headrace.core.types import (
     Timestamp,
     Varchar,
 )
+from headrace.planner import duckdb_cast
 from headrace.planner.expression_sql import Dialect
 
 
@@ -67,5 +68,8 @@ DUCKDB = Dialect(
     type_name=type_name,
     template=lambda function: function.duckdb,
     time_as_text=time_as_text,
+    cast=lambda operand, source, target, safe: duckdb_cast.cast(
+        operand, source, target, type_name(target), safe=safe
+    ),
     interval=lambda milliseconds: f"to_milliseconds({milliseconds})",
 )

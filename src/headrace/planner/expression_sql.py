@@ -30,7 +30,10 @@ _PLACE = re.compile(r"\{(\d+|\*|type)\}")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How an engine writes identifiers, texts, numbers, types, times as text, and which template of a function is its own."""
+    """How an engine writes identifiers, texts, numbers, types, intervals, CASTs, times as text, and functions.
+
+    `cast` takes the operand, its type, the type wanted, and whether what cannot be is NULL.
+    """
 
     identifier: Callable[[str], str]
     text: Callable[[str], str]
@@ -39,6 +42,7 @@ class Dialect:
     template: Callable[[Function], Template | None]
     time_as_text: Callable[[str, Timestamp], str]
     interval: Callable[[int], str]
+    cast: Callable[[str, DataType, DataType, bool], str]
 
 
 class ExpressionSql:
@@ -108,8 +112,7 @@ class ExpressionSql:
         if is_text(cast.type) and isinstance(cast.operand.type, Timestamp):
             operand = self.dialect.time_as_text(operand, cast.operand.type)
         else:
-            word = "TRY_CAST" if cast.safe else "CAST"
-            operand = f"{word}({operand} AS {self.dialect.type_name(cast.type)})"
+            operand = self.dialect.cast(operand, cast.operand.type, cast.type, cast.safe)
         length = cast.type.length if isinstance(cast.type, Varchar) else None
         source = cast.operand.type
         if length is not None and not (

@@ -6,6 +6,7 @@ from headrace.core.errors import InternalError
 from headrace.core.types import (
     BIGINT,
     BYTES,
+    DATE,
     DOUBLE,
     INTEGER,
     Array,
@@ -74,6 +75,13 @@ def interval(milliseconds: int) -> str:
     return f"INTERVAL '{sign}{seconds}.{rest:03d}' SECOND" if rest else f"INTERVAL '{sign}{seconds}' SECOND"
 
 
+def cast(operand: str, source: DataType, target: DataType, safe: bool) -> str:
+    """A CAST; Spark would make times of today of a text without a date, and dates of 'today' and 'epoch'."""
+    if isinstance(source, Varchar) and (target == DATE or isinstance(target, Timestamp)):
+        operand = f"regexp_replace({operand}, '^\\\\s*(T?[0-9]{{1,2}}:|[A-Za-z])', 'no date: $0')"
+    return f"{'TRY_CAST' if safe else 'CAST'}({operand} AS {type_name(target)})"
+
+
 SPARK = Dialect(
     identifier=identifier,
     text=text_literal,
@@ -82,4 +90,5 @@ SPARK = Dialect(
     template=lambda function: function.spark,
     time_as_text=time_as_text,
     interval=interval,
+    cast=cast,
 )

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from headrace.core.errors import UserError
+from headrace.engine.view_functions import install
 from headrace.planner.snapshot import compile_snapshot
 from tests.plans.world import bound
 
@@ -17,6 +18,7 @@ from tests.plans.world import bound
 def views() -> Iterator[duckdb.DuckDBPyConnection]:
     """Two views with a few rows."""
     connection = duckdb.connect(config={"enable_external_access": "false"})
+    install(connection)
     connection.execute(
         "CREATE TABLE id_of_delays (carrier VARCHAR, day DATE, minutes DOUBLE, flights BIGINT)"
     )

@@ -31,12 +31,12 @@ def _deviation(name: str, doc: str, spark: str | None = None) -> Function:
     return function(name, "number", DOUBLE, doc, spark=spark, duckdb=SAME, aggregate=True)
 
 
-def _quotient(division: str) -> Template:
+def _quotient(plain: str, division: str) -> Template:
     """AVG of DECIMALs is their sum by their count, as in Flink; the engines' own would round it twice, or to a DOUBLE."""
 
     def choose(kinds: Sequence[DataType], result: DataType) -> Spelling:
         if not isinstance(kinds[0], Decimal) or not isinstance(result, Decimal):
-            return "avg({0})"
+            return plain
         total = f"CAST(sum({{0}}) AS DECIMAL({DECIMAL_PRECISION_MAX}, {kinds[0].scale}))"
         count = "CAST(nullif(count({0}), 0) AS DECIMAL(20, 0))"
         text = division.replace("{0}", total).replace("{1}", count).replace("{scale}", str(result.scale))
@@ -69,8 +69,10 @@ AGGREGATES: tuple[Function, ...] = (
         "number",
         _average,
         "Mean; a DOUBLE unless of a DECIMAL.",
-        spark=_quotient("({0} / {1})"),
-        duckdb=_quotient("decimal_arithmetic('/', CAST({0} AS VARCHAR), CAST({1} AS VARCHAR), 38, {scale})"),
+        spark=_quotient("avg({0})", "({0} / {1})"),
+        duckdb=_quotient(
+            "avg({0})", "decimal_arithmetic('/', CAST({0} AS VARCHAR), CAST({1} AS VARCHAR), 38, {scale})"
+        ),
         aggregate=True,
     ),
     function("MIN", "ordered", _first, "The smallest.", duckdb=SAME, aggregate=True),
@@ -112,18 +114,18 @@ AGGREGATES: tuple[Function, ...] = (
         "FIRST_VALUE",
         "any",
         _first,
-        "The value that came first.",
+        "The value that came first, NULLs left out.",
         spark="first({0}, true)",
-        duckdb="first({0})",
+        duckdb="any_value({0})",
         aggregate=True,
     ),
     function(
         "LAST_VALUE",
         "any",
         _first,
-        "The value that came last.",
+        "The value that came last, NULLs left out.",
         spark="last({0}, true)",
-        duckdb="last({0})",
+        duckdb="last({0}) FILTER (WHERE {0} IS NOT NULL)",
         aggregate=True,
     ),
 )

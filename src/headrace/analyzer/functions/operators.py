@@ -21,6 +21,7 @@ from headrace.analyzer.typing import (
     comparable,
     compared,
     exact,
+    has_approximate,
     is_temporal,
     is_text,
     operands,
@@ -72,15 +73,20 @@ def _in(arguments: Sequence[str]) -> str:
 
 
 def _like(arguments: Sequence[str]) -> str:
-    escape = f" ESCAPE {arguments[2]}" if len(arguments) == 3 else ""
-    return f"({arguments[0]} LIKE {arguments[1]}{escape})"
+    if len(arguments) == 2:
+        return f"({arguments[0]} LIKE {arguments[1]})"
+    return f"({arguments[0]} LIKE like_pattern({arguments[1]}, {arguments[2]}) ESCAPE {arguments[2]})"
 
 
 def _spark_like(arguments: Sequence[str]) -> str:
-    """Spark's default escape character is the backslash, the dialect has none: a literal pattern's backslashes are doubled."""
-    if len(arguments) == 2 and arguments[1].startswith("'"):
-        return _like([arguments[0], arguments[1].replace("\\\\", "\\\\\\\\")])
-    return _like(arguments)
+    """Spark's default escape character is the backslash, the dialect has none: a pattern's backslashes are doubled."""
+    text, pattern = arguments[:2]
+    if len(arguments) == 3:
+        return f"({text} LIKE {pattern} ESCAPE {arguments[2]})"
+    if pattern.startswith("'"):
+        doubled = pattern.replace("\\\\", "\\\\\\\\")
+        return f"({text} LIKE {doubled})"
+    return f"({text} LIKE replace({pattern}, '\\\\', '\\\\\\\\'))"
 
 
 _DUCKDB_SHORT = 18
@@ -88,10 +94,12 @@ _DUCKDB_SHORT = 18
 
 
 def duckdb_arithmetic(operator: str) -> Template:
-    """DuckDB divides as DOUBLE, and has no product or sum of more than 38 digits: such are computed in Python."""
+    """DuckDB divides as DOUBLE, by zero too, and has no product or sum of more than 38 digits: such are computed in Python."""
 
     def choose(kinds: Sequence[DataType], result: DataType) -> Spelling:
         plain = f"({{0}} {operator} {{1}})"
+        if has_approximate(kinds) and operator in "/%":
+            return f"CAST(double_arithmetic('{operator}', {{0}}, {{1}}) AS {{type}})"
         met = "+" if operator == "%" else operator
         if not isinstance(result, Decimal) or (operator != "/" and exact(met, kinds)):
             short = [isinstance(kind, Decimal) and kind.precision <= _DUCKDB_SHORT for kind in kinds]
@@ -224,6 +232,7 @@ OPERATORS: tuple[Function, ...] = (
         "Matches a pattern of % and _; the third text is the escape character.",
         spark=_spark_like,
         duckdb=_like,
+        constant_from=2,
     ),
     function(
         "RLIKE",

@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.analyzer.functions.operators import duckdb_arithmetic
-from headrace.analyzer.functions.signature import SAME, Function, Template, by_text_if_long, function
-from headrace.analyzer.typing import arithmetic, common, operands
+from headrace.analyzer.functions.signature import (
+    SAME,
+    Function,
+    PerType,
+    Spelling,
+    Template,
+    by_text_if_long,
+    function,
+)
+from headrace.analyzer.typing import arithmetic, common, has_approximate, operands
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
@@ -94,6 +102,50 @@ def _text(
     return function(name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb)
 
 
+def _sign(kinds: Sequence[DataType]) -> DataType:
+    return Decimal(1, 0) if isinstance(kinds[0], Decimal) else kinds[0]
+
+
+def _whole_spark(name: str) -> Template:
+    """Spark gives a BIGINT of a DOUBLE: one that is as large has no fraction, and no more has NaN."""
+
+    def choose(kinds: Sequence[DataType], _result: DataType) -> Spelling:
+        if not has_approximate(kinds):
+            return f"CAST({name}({{0}}) AS {{type}})"
+        return f"CASE WHEN abs({{0}}) < 4503599627370496 THEN CAST({name}({{0}}) AS {{type}}) ELSE {{0}} END"
+
+    return PerType(choose)
+
+
+def _whole_duckdb(name: str) -> Template:
+    """There is no -0.0 among the answers."""
+    return PerType(
+        lambda kinds, _: (
+            f"({name}({{0}}) + 0)" if has_approximate(kinds) else f"CAST({name}({{0}}) AS {{type}})"
+        )
+    )
+
+
+def _round_duckdb(kinds: Sequence[DataType], _result: DataType) -> Spelling:
+    if not has_approximate(kinds):
+        return "CAST(round({*}) AS {type})"
+    places = "{1}" if len(kinds) > 1 else "0"
+    return f"CAST(round_double({{0}}, {places}) AS {{type}})"
+
+
+def _substring(arguments: Sequence[str]) -> str:
+    place = f"CASE WHEN {arguments[1]} = 0 THEN 1 ELSE {arguments[1]} END"
+    return f"substring({arguments[0]}, {', '.join([place, *map(_not_below_zero, arguments[2:])])})"
+
+
+def _side(name: str) -> Template:
+    return lambda arguments: f"{name}({arguments[0]}, {_not_below_zero(arguments[1])})"
+
+
+def _not_below_zero(number: str) -> str:
+    return f"CASE WHEN {number} < 0 THEN 0 ELSE {number} END"
+
+
 def _remainder(kinds: Sequence[DataType]) -> DataType | None:
     return kinds[1] if set(kinds) <= {*INTEGRAL} else arithmetic("%", *kinds)
 
@@ -125,6 +177,7 @@ def _json_string(arguments: Sequence[str]) -> str:
     return f"CASE WHEN {arguments[0]} IS NOT NULL THEN substring({text}, 2, char_length({text}) - 2) END"
 
 
+_SPLIT = "split({0}, concat('\\\\Q', replace({1}, '\\\\E', '\\\\E\\\\\\\\E\\\\Q'), '\\\\E'), -1)"
 _MAP_DELIMITERS = ("','", "'='")
 
 MATHEMATICS: tuple[Function, ...] = (
@@ -138,9 +191,21 @@ MATHEMATICS: tuple[Function, ...] = (
     ),
     _double("POWER", "The first number to the power of the second.", "number, number"),
     _double("SQRT", "Square root."),
-    _double("LN", "Natural logarithm."),
-    _double("LOG10", "Logarithm to base 10."),
-    _double("LOG2", "Logarithm to base 2."),
+    *(
+        function(
+            name,
+            "number",
+            DOUBLE,
+            f"{doc}; NULL of what is not above 0.",
+            duckdb=f"{name.lower()}(nullif(greatest({{0}}, 0), 0))",
+            operands=_doubles,
+        )
+        for name, doc in (
+            ("LN", "Natural logarithm"),
+            ("LOG10", "Logarithm to base 10"),
+            ("LOG2", "Logarithm to base 2"),
+        )
+    ),
     function(
         "LOG", "number, [number]", DOUBLE, "LOG(x) is natural; LOG(base, x) has that base.", spark="log({*})"
     ),
@@ -150,16 +215,16 @@ MATHEMATICS: tuple[Function, ...] = (
         "number",
         _whole,
         "The smallest whole number that is not less.",
-        spark="CAST(ceil({0}) AS {type})",
-        duckdb=SAME,
+        spark=_whole_spark("ceil"),
+        duckdb=_whole_duckdb("ceil"),
     ),
     function(
         "FLOOR",
         "number",
         _whole,
         "The largest whole number that is not greater.",
-        spark="CAST(floor({0}) AS {type})",
-        duckdb=SAME,
+        spark=_whole_spark("floor"),
+        duckdb=_whole_duckdb("floor"),
     ),
     *(
         _double(name, doc)
@@ -179,18 +244,33 @@ MATHEMATICS: tuple[Function, ...] = (
         )
     ),
     _double("ATAN2", "Arc tangent of the coordinates (y, x).", "number, number"),
-    function("SIGN", "number", _first, "-1, 0 or 1.", spark="CAST(sign({0}) AS {type})", duckdb=SAME),
+    function(
+        "SIGN",
+        "number",
+        _sign,
+        "-1, 0 or 1; NaN of NaN.",
+        spark="CAST(sign({0}) AS {type})",
+        duckdb=PerType(
+            lambda kinds, _: (
+                "CASE WHEN isnan({0}) THEN {0} ELSE CAST(sign({0}) AS {type}) END"
+                if has_approximate(kinds)
+                else "CAST(sign({0}) AS {type})"
+            )
+        ),
+    ),
     function(
         "ROUND",
         "number, [integer]",
         _rounded,
         "Rounded, half away from zero, to that many decimal places (0).",
         spark="CAST(round({*}) AS {type})",
-        duckdb=SAME,
+        duckdb=PerType(_round_duckdb),
         constant_from=1,
     ),
     _double("PI", "3.14159….", ""),
-    _double("E", "2.71828….", "", spark="exp(1)"),
+    function(
+        "E", "", DOUBLE, "2.71828….", spark="2.718281828459045D", duckdb="CAST(2.718281828459045 AS DOUBLE)"
+    ),
     function(
         "RAND",
         "[integer]",
@@ -221,8 +301,8 @@ MATHEMATICS: tuple[Function, ...] = (
 )
 
 TEXTS: tuple[Function, ...] = (
-    _text("UPPER", "text", "In upper case."),
-    _text("LOWER", "text", "In lower case."),
+    _text("UPPER", "text", "In upper case.", duckdb="upper_text({0})"),
+    _text("LOWER", "text", "In lower case.", duckdb="lower_text({0})"),
     _text("INITCAP", "text", "Each word with a capital.", duckdb=None),
     function(
         "CHAR_LENGTH",
@@ -280,8 +360,8 @@ TEXTS: tuple[Function, ...] = (
     _text(
         "REGEXP_REPLACE",
         "text, text, text",
-        "With each match of the regular expression replaced.",
-        duckdb="regexp_replace({*}, 'g')",
+        "With each match of the regular expression replaced; `$1` stands for its first group, `\\$` for a dollar.",
+        duckdb="regexp_replace({0}, {1}, replacement({2}), 'g')",
     ),
     _text(
         "REGEXP_EXTRACT",
@@ -304,11 +384,26 @@ TEXTS: tuple[Function, ...] = (
         "With a part, from a 1-based place, overwritten by the second text.",
         duckdb=None,
     ),
-    _text("SUBSTRING", "text, integer, [integer]", "From a 1-based place, that many characters (or all)."),
-    _text("LEFT", "text, integer", "That many characters from the start."),
-    _text("RIGHT", "text, integer", "That many characters from the end."),
-    _text("LPAD", "text, integer, text", "Filled on the left to that length."),
-    _text("RPAD", "text, integer, text", "Filled on the right to that length."),
+    _text(
+        "SUBSTRING",
+        "text, integer, [integer]",
+        "From a 1-based place (0 is 1, below it is from the end), that many characters (or all).",
+        duckdb=_substring,
+    ),
+    _text("LEFT", "text, integer", "That many characters from the start.", duckdb=_side("left")),
+    _text("RIGHT", "text, integer", "That many characters from the end.", duckdb=_side("right")),
+    _text(
+        "LPAD",
+        "text, integer, text",
+        "Cut, or filled on the left, to that length.",
+        duckdb="padded('left', {*})",
+    ),
+    _text(
+        "RPAD",
+        "text, integer, text",
+        "Cut, or filled on the right, to that length.",
+        duckdb="padded('right', {*})",
+    ),
     _text("REVERSE", "text", "Back to front."),
     function(
         "CONCAT",
@@ -324,7 +419,7 @@ TEXTS: tuple[Function, ...] = (
         "SPLIT_INDEX",
         "text, text, integer",
         "The part at a 0-based place, split at the delimiter; NULL past the end.",
-        spark="get(split({0}, concat('\\\\Q', {1}, '\\\\E'), -1), {2})",
+        spark=f"get({_SPLIT}, {{2}})",
         duckdb=None,
     ),
     function(
@@ -332,7 +427,7 @@ TEXTS: tuple[Function, ...] = (
         "text, text",
         Array(VARCHAR),
         "The parts between delimiters.",
-        spark="split({0}, concat('\\\\Q', {1}, '\\\\E'), -1)",
+        spark=_SPLIT,
     ),
     function(
         "STR_TO_MAP",
@@ -350,7 +445,12 @@ TEXTS: tuple[Function, ...] = (
         duckdb=None,
     ),
     function("ASCII", "text", INTEGER, "Code of the first character.", duckdb=SAME),
-    _text("CHR", "integer", "The character of that code."),
+    _text(
+        "CHR",
+        "integer",
+        "The character of that code, modulo 256; an empty text below 0.",
+        duckdb="CASE WHEN {0} < 0 THEN '' ELSE chr(CAST({0} % 256 AS INTEGER)) END",
+    ),
     _text("TO_BASE64", "text or bytes", "In base 64.", spark="base64({0})", duckdb=None),
     _text(
         "FROM_BASE64",
@@ -408,7 +508,13 @@ CONDITIONALS: tuple[Function, ...] = (
         "any, any",
         _first,
         "NULL when both are equal, else the first.",
-        duckdb=SAME,
+        duckdb=PerType(
+            lambda kinds, _: (
+                "CASE WHEN CAST({0} AS DOUBLE) = CAST({1} AS DOUBLE) THEN NULL ELSE {0} END"
+                if has_approximate(kinds)
+                else "nullif({0}, {1})"
+            )
+        ),
     ),
     function(
         "IF",
@@ -479,7 +585,7 @@ JSON: tuple[Function, ...] = (
         VARCHAR,
         "The scalar at a path ('$.a.b[0]') of a JSON text, as text; NULL if absent.",
         spark="get_json_object({0}, {1})",
-        duckdb="json_extract_string({0}, {1})",
+        duckdb="json_at({0}, {1})",
     ),
     function(
         "JSON_QUERY",
@@ -487,7 +593,7 @@ JSON: tuple[Function, ...] = (
         VARCHAR,
         "The object or array at a path of a JSON text, as JSON text.",
         spark="get_json_object({0}, {1})",
-        duckdb="CAST(json_extract({0}, {1}) AS VARCHAR)",
+        duckdb="json_at({0}, {1})",
     ),
     function(
         "JSON_EXISTS",
@@ -495,7 +601,7 @@ JSON: tuple[Function, ...] = (
         BOOLEAN,
         "The path exists in the JSON text and is not null.",
         spark="(get_json_object({0}, {1}) IS NOT NULL)",
-        duckdb="(json_extract({0}, {1}) IS NOT NULL)",
+        duckdb="(json_at({0}, {1}) IS NOT NULL)",
     ),
     function("JSON_STRING", "any", VARCHAR, "The value as JSON text; NULL of NULL.", spark=_json_string),
 )

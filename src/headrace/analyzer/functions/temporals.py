@@ -70,6 +70,17 @@ def _duckdb_add(arguments: Sequence[str]) -> str:
     return f"({time} + to_{_bare(unit).lower()}s({count}))"
 
 
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def _duckdb_difference(arguments: Sequence[str]) -> str:
+    """DuckDB takes the end of a short month for a whole one."""
+    unit, first, second = arguments
+    if _bare(unit) in _MONTHS:
+        return f"(whole_months({first}, {second}) // {_MONTHS[_bare(unit)]})"
+    return f"CAST(date_sub({unit}, {first}, {second}) AS INTEGER)"
+
+
 PARTS: tuple[Function, ...] = (
     _part("YEAR", "Year."),
     _part("QUARTER", "Quarter, 1 to 4."),
@@ -84,8 +95,8 @@ PARTS: tuple[Function, ...] = (
     _part(
         "MILLISECOND",
         "Milliseconds of the second, 0 to 999.",
-        spark="(unix_millis(CAST({0} AS TIMESTAMP)) % 1000)",
-        duckdb="(epoch_ms(CAST({0} AS TIMESTAMP)) % 1000)",
+        spark="pmod(unix_millis(CAST({0} AS TIMESTAMP)), 1000)",
+        duckdb="((epoch_ms(CAST({0} AS TIMESTAMP)) % 1000 + 1000) % 1000)",
     ),
     _part(
         "EPOCH",
@@ -135,8 +146,8 @@ TEMPORALS: tuple[Function, ...] = (
         _MILLIS_LTZ,
         "TO_TIMESTAMP_LTZ(number, 0 or 3): seconds or milliseconds since 1970-01-01 UTC as a time.",
         spark="CASE {1} WHEN 0 THEN timestamp_seconds({0}) WHEN 3 THEN timestamp_millis(CAST({0} AS BIGINT)) END",
-        duckdb="CASE {1} WHEN 0 THEN make_timestamp_ms(CAST({0} AS BIGINT) * 1000) "
-        "WHEN 3 THEN make_timestamp_ms(CAST({0} AS BIGINT)) END",
+        duckdb="CASE {1} WHEN 0 THEN make_timestamp(CAST(trunc({0} * 1000000) AS BIGINT)) "
+        "WHEN 3 THEN make_timestamp_ms(CAST(trunc({0}) AS BIGINT)) END",
     ),
     function(
         "TO_TIMESTAMP",
@@ -190,7 +201,7 @@ TEMPORALS: tuple[Function, ...] = (
         spark=lambda arguments: (
             f"CAST(timestampdiff({_bare(arguments[0])}, {arguments[1]}, {arguments[2]}) AS INT)"
         ),
-        duckdb="CAST(date_sub({0}, {1}, {2}) AS INTEGER)",
+        duckdb=_duckdb_difference,
     ),
     function(
         "DATE_TRUNC",

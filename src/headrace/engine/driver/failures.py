@@ -42,6 +42,11 @@ _WRAPPERS = {
     "TASK_WRITE_FAILED",
     "USER_RAISED_EXCEPTION",
 }
+_DATA_CONDITIONS = {"DUPLICATED_MAP_KEY", "INVALID_FORMAT", "INCONSISTENT_BEHAVIOR_CROSS_VERSION"}
+"""What values cause although Spark's SQLSTATE is not of class 22: a pattern from a column, for example."""
+_ARITHMETIC = re.compile(r"java\.lang\.ArithmeticException: ([^\n]*)")
+_PATTERN = re.compile(r"java\.util\.regex\.PatternSyntaxException: ([^\n]*)")
+"""Compiled code meets these where Spark has no condition for them."""
 _ANALYSIS_STATES = {
     "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,
     "UNRESOLVED_FIELD": SqlState.UNDEFINED_COLUMN,
@@ -105,7 +110,7 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         classified: HeadraceError | None = connector_module(name).classify(text)
         if classified is not None:
             return _with_entities(classified, start)
-    return _spark_error(text) or InternalError(
+    return spark_error(text) or InternalError(
         "the query failed inside Spark", hint="The compute pool's log has the details."
     )
 
@@ -141,17 +146,23 @@ def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:
     return UserError(error.state, f"an entity of the query does not exist any more: {named}", hint=error.hint)
 
 
-def _spark_error(text: str) -> HeadraceError | None:
+def spark_error(text: str) -> HeadraceError | None:
     """By Spark's own error conditions: those of class 22 are the data's fault, some of analysis the statement's."""
     for condition, detail, message in _CONDITION.findall(text):
         if condition in _WRAPPERS:
             continue
         message = _ADVICE.sub("", message).strip()
         state = _spark_state(condition + detail)
-        if state.startswith("22"):
+        if state.startswith("22") or condition in _DATA_CONDITIONS:
             return data_error(state, message)
         if condition in _ANALYSIS_STATES:
             return UserError(_ANALYSIS_STATES[condition], message)
+    overflow = _ARITHMETIC.search(text)
+    if overflow:
+        return data_error(SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value, overflow[1])
+    pattern = _PATTERN.search(text)
+    if pattern:
+        return data_error(SqlState.DATA_EXCEPTION.value, f"{pattern[1]} of a regular expression")
     return None
 
 

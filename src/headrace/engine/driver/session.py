@@ -199,6 +199,7 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.caseSensitive": "true",
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         "spark.sql.optimizer.enableJsonExpressionOptimization": "false",

@@ -1,0 +1,45 @@
+"""CAST in DuckDB's SQL with the meaning that it has in Spark's: whole numbers are cut, texts must be wholly of their type.
+
+The functions that DuckDB lacks for it are those of `engine.view_functions`.
+"""
+
+from __future__ import annotations
+
+from headrace.core.types import BOOLEAN, DATE, DOUBLE, FLOAT, INTEGRAL, DataType, Decimal, Timestamp, Varchar
+
+
+def cast(operand: str, source: DataType, target: DataType, type_name: str, *, safe: bool) -> str:
+    """`operand` of the type `source` as `target`, which DuckDB calls `type_name`; with `safe` what cannot be is NULL."""
+    word = "TRY_CAST" if safe else "CAST"
+    if isinstance(source, Varchar):
+        operand = _of_text(operand, target, safe=safe)
+    elif isinstance(target, Varchar):
+        return _to_text(operand, source)
+    elif target in INTEGRAL and (isinstance(source, Decimal) or source in (FLOAT, DOUBLE)):
+        operand = f"trunc({operand})"
+    elif target == FLOAT and source not in INTEGRAL:
+        operand = f"as_float(CAST({operand} AS DOUBLE))"
+    elif target == DOUBLE and isinstance(source, Decimal):
+        operand = f"CAST({operand} AS VARCHAR)"
+    elif isinstance(target, Decimal) and source in (FLOAT, DOUBLE):
+        operand = f"finite_text({operand})"
+    return f"{word}({operand} AS {type_name})"
+
+
+def _of_text(operand: str, target: DataType, *, safe: bool) -> str:
+    if target == DATE or isinstance(target, Timestamp):
+        kind = "TIMESTAMP" if isinstance(target, Timestamp) else "DATE"
+        return f"time_of_text({operand}, '{kind}', {str(safe).lower()})"
+    kind = "INTEGER" if target in INTEGRAL else "DECIMAL" if isinstance(target, Decimal) else str(target)
+    if target in INTEGRAL or target in (FLOAT, DOUBLE, BOOLEAN) or isinstance(target, Decimal):
+        return f"trimmed_value({operand}, '{kind}', {str(safe).lower()})"
+    return operand
+
+
+def _to_text(operand: str, source: DataType) -> str:
+    if source in (FLOAT, DOUBLE):
+        return f"{'float' if source == FLOAT else 'double'}_as_text({operand})"
+    text = f"CAST({operand} AS VARCHAR)"
+    if isinstance(source, Decimal) and source.precision == source.scale:
+        return f"regexp_replace({text}, '^(-?)[.]', '\\10.')"
+    return text
