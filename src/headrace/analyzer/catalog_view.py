@@ -75,11 +75,24 @@ def resolve_relation(
     full = RelationName(chosen_database, chosen_schema, names[-1])
     relation = catalog.relation(full)
     if relation is None:
-        known = [item.name.name for item in catalog.relations(chosen_database, chosen_schema)]
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
             f"the relation {full} does not exist",
-            hint=suggestion(names[-1], known, otherwise="LIST RELATIONS shows those that do."),
+            hint=_nearest(full, catalog) or "LIST RELATIONS shows those that do.",
             span=span,
         )
     return relation
+
+
+def _nearest(wanted: RelationName, catalog: RelationLookup) -> str | None:
+    """The first part of the name that no relation has, and the nearest that some have."""
+    known = list(catalog.relations())
+    databases = dict.fromkeys(item.name.database for item in known)
+    if wanted.database not in databases:
+        return suggestion(wanted.database, list(databases))
+    schemas = dict.fromkeys(item.name.schema for item in known if item.name.database == wanted.database)
+    if wanted.schema not in schemas:
+        return suggestion(wanted.schema, list(schemas))
+    return suggestion(
+        wanted.name, [item.name.name for item in known if item.name.path[:2] == wanted.path[:2]]
+    )

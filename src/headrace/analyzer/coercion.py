@@ -31,15 +31,20 @@ def _reads_as(number: DataType, kind: DataType) -> bool:
 
 
 def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[list[Expression], DataType]:
-    """All values as their common type; raises UserError 42804 naming `what`."""
+    """All values as their common type; raises UserError 42804 naming `what`, at the first that does not go with those before."""
     kind = common([value.type for value in values])
     if kind is None:
+        culprit = next(
+            value
+            for count, value in enumerate(values, 1)
+            if common([item.type for item in values[:count]]) is None
+        )
         kinds = list(dict.fromkeys(str(value.type) for value in values if value.type != NULL))
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"{what} must have one type, found {', '.join(kinds)}",
             hint="Use CAST(… AS type).",
-            span=span,
+            span=culprit.span or span,
         )
     return [as_type(value, kind) for value in values], kind
 

@@ -57,7 +57,9 @@ def call(
             )
     kind = row.result([argument.type for argument in arguments])
     if kind is None:
-        raise _mismatch(row, arguments, span)
+        # Each alone would do. What does not go with the left operand is the right one.
+        last = arguments[-1].span if row.infix is not None else None
+        raise _mismatch(row, arguments, last or span)
     if row.operands is not None:
         taken = row.operands([argument.type for argument in arguments])
         arguments = [as_type(argument, wanted) for argument, wanted in zip(arguments, taken, strict=True)]

@@ -120,10 +120,25 @@ def _unknown(cursor: Cursor, words: list[str]) -> UserError:
     same_verb = [start.partition(" ")[2] for start in known if start.startswith(first + " ")]
     if same_verb:
         cursor.index += 1
-        two = " ".join(words[:2])
-        hint = HINTS.get(two) or (_nearest(two, known) if len(words) > 1 else None)
-        return cursor.error(f"one of {', '.join(same_verb)} after {first}", hint=hint)
+        hint = HINTS.get(" ".join(words[:2])) or _object_hint(cursor, first, words[1:], same_verb)
+        what = f"one of {', '.join(same_verb)}" if len(same_verb) > 1 else same_verb[0]
+        return cursor.error(f"{what} after {first}", hint=hint)
     return cursor.error("a statement", hint=_nearest(" ".join(words[:2]) or first, known, first))
+
+
+def _object_hint(cursor: Cursor, verb: str, words: list[str], objects: list[str]) -> str | None:
+    """For a misspelt kind of object, or a name without one."""
+    for text in (" ".join(words[:2]), *words[:1]):
+        close = difflib.get_close_matches(text, objects, n=3, cutoff=0.7)
+        if close:
+            return f"Did you mean {' or '.join(f'{verb} {kind}' for kind in close)}?"
+    kind = objects[0] if len(objects) == 1 else "RELATION"
+    if cursor.token is None or kind not in objects:
+        return None
+    try:
+        return f"Did you mean {verb} {kind} {cursor.nested().qualified_name('a name')}?"
+    except UserError:
+        return None
 
 
 def _nearest(text: str, known: list[str], *others: str) -> str:

@@ -233,7 +233,7 @@ def _check_closed(source: Source) -> None:
                 source,
                 f"expected {closing} at the end of the {what} that begins here, found the end of the text",
                 match.start(),
-                match.start() + 1,
+                match.start() + (2 if what == "comment" else 1),
             )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import Privilege, authorize
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Principal, Relation, Store
@@ -79,7 +80,11 @@ class Execution:
             raise UserError(
                 SqlState.DATABASE_NOT_FOUND,
                 f"the database {database!r} does not exist",
-                hint="LIST DATABASES shows those that do.",
+                hint=suggestion(
+                    database,
+                    [item.name for item in self.catalog.databases()],
+                    otherwise="LIST DATABASES shows those that do.",
+                ),
                 span=name.span if name else None,
             )
         return database
@@ -105,7 +110,11 @@ class Execution:
             raise UserError(
                 SqlState.SCHEMA_NOT_FOUND,
                 f"the schema {schema!r} does not exist in the database {database!r}",
-                hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+                hint=suggestion(
+                    schema,
+                    [item.name for item in self.catalog.schemas(database)],
+                    otherwise=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+                ),
                 span=named.span if named else name.span,
             )
         return RelationName(database, schema, name.last.name)
@@ -118,7 +127,11 @@ class Execution:
             raise UserError(
                 SqlState.RELATION_NOT_FOUND,
                 f"the relation {full} does not exist",
-                hint="LIST RELATIONS shows those that do.",
+                hint=suggestion(
+                    full.name,
+                    [item.name.name for item in self.catalog.relations(full.database, full.schema)],
+                    otherwise="LIST RELATIONS shows those that do.",
+                ),
                 span=name.span,
             )
         return relation

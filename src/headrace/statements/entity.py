@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
 from headrace.connectors.base import Connector, EntityDescription, PrintedRecord
-from headrace.core.errors import UserError
+from headrace.core.errors import Span, UserError
 from headrace.core.names import QualifiedName, printed
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, result
 from headrace.core.sqlstate import SqlState
@@ -106,15 +106,7 @@ async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Out
     store, kind = run.store(statement.store)
     run.authorize(Privilege.USAGE, store)
     entity = _entity(statement.name)
-    try:
-        json.loads(statement.value)
-    except ValueError as error:
-        raise UserError(
-            SqlState.INVALID_RECORD,
-            f"expected one JSON value, found text that is not JSON: {error}",
-            hint="""Write VALUE('{"name": "value"}').""",
-            span=statement.span,
-        ) from None
+    _check_json(statement)
     _known(statement.properties, "key")
     key = statement.properties.get("key")
     async with _about(statement.name, store, kind):
@@ -126,6 +118,42 @@ async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Out
             value=statement.value.encode(),
         )
     return Outcome(ddl("entity", entity, "INSERT", f"one record was written to {entity}", [entity]))
+
+
+def _check_json(statement: InsertIntoEntity) -> None:
+    """Raises UserError 22P02 where the text stops being JSON."""
+    position, reason = 0, ""
+    try:
+        json.loads(statement.value, parse_constant=_no_constant)
+        return
+    except json.JSONDecodeError as error:
+        position, reason = error.pos, error.msg[:1].lower() + error.msg[1:]
+    except ValueError as error:
+        reason = str(error)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    raise UserError(
+        SqlState.INVALID_RECORD,
+        f"expected one JSON value, found text that is not JSON: {reason}",
+        hint="""Write VALUE('{"name": "value"}').""",
+        span=_inside(statement, position),
+    )
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
+    """The place of a character of the record's text, in which a quote is written twice."""
+    place = statement.place
+    if place is None:
+        return statement.span
+    before = statement.value[:position].replace("'", "''")
+    lines = before.count("\n")
+    column = len(before) - before.rfind("\n") if lines else place.column + 1 + len(before)
+    start = place.start + 1 + len(before)
+    return Span(start, start + 1, place.line + lines, column)
 
 
 @handles(PrintEntity, requires=None)

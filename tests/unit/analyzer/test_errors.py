@@ -16,6 +16,8 @@ NAMES = [
     ("SELECT carier FROM flights", "42703", "carier", "Did you mean carrier"),
     ("SELECT f.carier FROM flights f", "42703", "f.carier", "Did you mean carrier"),
     ("SELECT carrier FROM fligths", "3D020", "fligths", "Did you mean flights?"),
+    ("SELECT * FROM arline.public.flights", "3D020", "arline.public.flights", "Did you mean airline?"),
+    ("SELECT * FROM airline.pubic.flights", "3D020", "airline.pubic.flights", "Did you mean public?"),
     ("SELECT x.carrier FROM flights f", "3D020", "x.carrier", "FROM has f."),
     (
         "SELECT tailnum FROM flights f JOIN planes p ON p.tailnum = f.tailnum",
@@ -39,11 +41,11 @@ NAMES = [
 ]
 
 TYPES = [
-    (f"SELECT distance + 'x' {F}", "42804", "distance + 'x'", "CAST"),
-    (f"SELECT carrier {F} WHERE distance + 'x' > 3", "42804", "distance + 'x'", None),
+    (f"SELECT distance + 'x' {F}", "42804", "'x'", "CAST"),
+    (f"SELECT carrier {F} WHERE distance + 'x' > 3", "42804", "'x'", None),
     (f"SELECT carrier {F} WHERE carrier", "42804", "carrier", "IS NOT NULL"),
     (f"SELECT carrier {F} WHERE distance AND cancelled", "42804", "distance", None),
-    (f"SELECT carrier {F} WHERE distance = 'far'", "42804", "distance = 'far'", "CAST"),
+    (f"SELECT carrier {F} WHERE distance = 'far'", "42804", "'far'", "CAST"),
     (f"SELECT carrier {F} WHERE distance IN (1, 'x')", "42804", "'x'", "CAST"),
     (f"SELECT carrier {F} WHERE departed > 'yesterday'", "42804", "'yesterday'", None),
     (f"SELECT SUM(carrier) {F}", "42804", "carrier", "SUM(number)"),
@@ -51,8 +53,14 @@ TYPES = [
     (f"SELECT substring(carrier) {F}", "42804", "substring(carrier", "SUBSTRING(text, integer [, integer])"),
     (f"SELECT round(delay, distance) {F}", "42804", "distance", None),
     (f"SELECT CAST(distance AS TIMESTAMP) {F}", "42804", None, "TO_TIMESTAMP_LTZ"),
-    (f"SELECT CASE WHEN cancelled THEN 1 ELSE 'x' END {F}", "42804", None, "CAST"),
-    (f"SELECT COALESCE(distance, 'x') {F}", "42804", None, "CAST"),
+    (f"SELECT CASE WHEN cancelled THEN 1 ELSE 'x' END {F}", "42804", "'x'", "CAST"),
+    (
+        f"SELECT CASE WHEN cancelled THEN 1 WHEN distance > 3 THEN carrier || 'x' ELSE 2 END {F}",
+        "42804",
+        "carrier || 'x'",
+        None,
+    ),
+    (f"SELECT COALESCE(distance, 1, 'x') {F}", "42804", "'x'", "CAST"),
     (f"SELECT carrier {F} f CROSS JOIN UNNEST(carrier) AS t(x)", "42804", "carrier", None),
     (f"SELECT INTERVAL '5' MINUTE {F}", "42804", None, None),
     ("SELECT carrier FROM flights UNION ALL SELECT distance FROM arrivals", "42804", None, "CAST"),

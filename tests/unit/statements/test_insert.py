@@ -130,3 +130,20 @@ async def test_a_query_that_does_not_exist_is_pointed_at(shop: Shop) -> None:
     assert caught.value.span is not None
     assert text[caught.value.span.start : caught.value.span.end] == "frist"
     assert caught.value.hint == "Did you mean first?"
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [('{"a": }', "}"), ("""{"it''s": 1,\n "b" 2}""", "2"), ("[NaN]", None), ("[" * 100_000, None)],
+    ids=["a value is missing", "after a quote, in the second line", "a constant", "without end"],
+)
+async def test_a_record_that_is_not_json_is_pointed_into(shop: Shop, value: str, place: str | None) -> None:
+    text = f"INSERT INTO ENTITY a IN STORE k VALUE('{value}')"
+    with pytest.raises(UserError, match="not JSON") as caught:
+        await shop.execute(text)
+    span = caught.value.span
+    assert caught.value.state.value == "22P02"
+    assert span is not None
+    if place is not None:
+        assert text[span.start : span.end] == place
+        assert text.splitlines()[span.line - 1][span.column - 1] == place

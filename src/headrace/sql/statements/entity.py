@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headrace.core.errors import Span
 from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Properties, Statement, quoted_text
 from headrace.sql.cursor import Cursor
@@ -108,12 +109,13 @@ def print_entity(cursor: Cursor) -> PrintEntity:
 
 @dataclass(frozen=True)
 class InsertIntoEntity(Statement):
-    """`INSERT INTO ENTITY path [IN STORE store] VALUE ('…') [WITH (…)]`; `value` is the text of one record."""
+    """`INSERT INTO ENTITY path [IN STORE store] VALUE ('…') [WITH (…)]`; `value` is the text of one record, `place` where it stands."""
 
     name: QualifiedName
     store: Identifier | None
     value: str
     properties: Properties
+    place: Span | None = field(default=None, compare=False)
 
     def sql(self) -> str:
         return (
@@ -128,9 +130,11 @@ def insert_into_entity(cursor: Cursor) -> InsertIntoEntity:
     store = _accept_store(cursor)
     hint = 'One record per statement: VALUE(\'{"name": "value"}\').' if cursor.at("VALUES") else None
     cursor.expect("VALUE", "(", hint=hint)
+    start = cursor.index
     value = cursor.string("the record as a string")
+    place = cursor.span_from(start)
     cursor.expect(")")
-    return InsertIntoEntity(*cursor.origin, name, store, value, cursor.properties())
+    return InsertIntoEntity(*cursor.origin, name, store, value, cursor.properties(), place)
 
 
 def _path(cursor: Cursor) -> QualifiedName:
