@@ -44,7 +44,7 @@ from headrace.planner.sinks import EntitySink, ResultSink, Sink, ViewSink, physi
 from headrace.planner.spark_sql import identifier
 
 DELETED = "__deleted"
-UNSELECTED_KEY = "__key"
+UNSELECTED_KEY = "__unselected_key"
 
 
 def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:

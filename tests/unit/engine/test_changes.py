@@ -42,7 +42,7 @@ def test_a_deletion_shows_its_key_alone_and_a_hidden_key_is_not_shown() -> None:
     reader = ChangeReader(["v", "k"], encode, changes())
     assert reader.columns == ["v", "k", "__deleted"]
     assert reader.read([(1, "a", False), (2, "a", True)]) == LiveRows([["1", "a"], [None, "a"]], ["+I", "-D"])
-    unselected = Changes(primary_key=[], key_columns=["__key"], deleted="__deleted")
+    unselected = Changes(primary_key=[], key_columns=["__unselected_key"], deleted="__deleted")
     reader = ChangeReader(["v"], encode, unselected)
-    assert reader.columns == ["v", "__key", "__deleted"]
+    assert reader.columns == ["v", "__unselected_key", "__deleted"]
     assert reader.read([(1, "a", False), (2, "a", False)]) == LiveRows([["1"], ["2"]], ["+I", "+U"])
