@@ -58,6 +58,12 @@ def test_an_engines_text_may_be_too_long() -> None:
     assert caught.value.state.value == "53000"
 
 
+def test_a_text_that_doubles_with_each_level_meets_a_limit() -> None:
+    logical, _ = sink_of(f"SELECT {nested('NULLIF(', 'minutes', ', 1)', 30)} AS x FROM delays")
+    with pytest.raises(UserError, match="characters of the engine's SQL"):
+        compile_snapshot(logical)
+
+
 def _planned(text: str) -> str:
     logical, sink = sink_of(text)
     return explain(logical, plan_query(logical, sink), sink)
