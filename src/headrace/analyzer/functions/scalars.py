@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.analyzer.expressions import NULL
 from headrace.analyzer.functions.operators import duckdb_arithmetic
 from headrace.analyzer.functions.signature import (
     SAME,
@@ -100,6 +101,10 @@ def _text(
     name: str, signature: str, doc: str, *, spark: Template | None = None, duckdb: Template | None = SAME
 ) -> Function:
     return function(name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb)
+
+
+def _hexadecimal(kinds: Sequence[DataType]) -> DataType | None:
+    return VARCHAR if kinds[0] in (*INTEGRAL, BYTES, NULL) or isinstance(kinds[0], Varchar) else None
 
 
 def _sign(kinds: Sequence[DataType]) -> DataType:
@@ -297,7 +302,7 @@ MATHEMATICS: tuple[Function, ...] = (
         operands=operands,
     ),
     function("BIN", "integer", VARCHAR, "The number in base 2.", duckdb=SAME),
-    function("HEX", "any", VARCHAR, "A number, text or bytes in base 16.", duckdb=SAME),
+    function("HEX", "any", _hexadecimal, "A whole number, text or bytes in base 16.", duckdb=SAME),
 )
 
 TEXTS: tuple[Function, ...] = (

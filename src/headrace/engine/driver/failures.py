@@ -29,7 +29,7 @@ _MESSAGE_CHARACTERS = 500
 _BAD_RECORD = re.compile(BAD_RECORD + r":([A-Za-z0-9+/=]+):")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)((?:\.[A-Z0-9_]+)*)\] ([^\n]*?)(?=\[[A-Z][A-Z0-9_.]+\] |\n|$)")
 _ADVICE = re.compile(
-    r"\s*(If necessary set|To tolerate|Use `try_|If you (have|need) to|Did you mean|SQLSTATE: ).*"
+    r"\s*(If necessary set|To tolerate|Use ['`]try_|If you (have|need) to|Did you mean|SQLSTATE: ).*"
 )
 _PLAN = re.compile(
     r"\n=== Streaming Query ===.*?(?=\n(?:JVM stacktrace|Traceback|Caused by|\S+Exception)|\Z)", re.DOTALL
