@@ -9,13 +9,14 @@ import traceback
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.builder import build
 from headrace.engine.driver.channel import Channel, ChannelClosedError
@@ -56,7 +57,7 @@ class RunningQuery:
         self._query: StreamingQuery | None = None
         self._planning: PlanningTime | None = None
         self._stores = stores_of(start)
-        self._silence: str | None = None
+        self._silence: ExternalError | None = None
         # Guards the two events after which another thread must know better than to act: Spark's start, and our report.
         self._lock = threading.Lock()
         self._begun = False
@@ -110,9 +111,9 @@ class RunningQuery:
             return
         error = watch.silence(self._stores)
         told = error.text() if error is not None else None
-        if told == self._silence:
+        if told == (self._silence.text() if self._silence is not None else None):
             return
-        self._silence = told
+        self._silence = error
         if error is not None and self._start.plan.steps[-1].step == "write_results":
             self._give_up(error)
             return
@@ -180,6 +181,9 @@ class RunningQuery:
     def _failure(self, error: BaseException) -> Failure:
         try:
             failure = classify(error, self._start)
+            if failure.domain == "external" and self._silence is not None:
+                # It knows which store, and where.
+                failure = replace(classify(self._silence, self._start), trace=failure.trace)
         except Exception as other:  # noqa: BLE001 - logged below
             # Without what it was raised in the midst of: that may hold secrets.
             said = "".join(traceback.format_exception(other, chain=False))
