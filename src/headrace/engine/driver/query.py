@@ -85,7 +85,8 @@ class RunningQuery:
     def stop(self) -> None:
         """Asks the query to end; `QueryEnded` follows. Returns when Spark has stopped it.
 
-        Planning cannot be interrupted. A query that is still at it is over at once all the same: nothing comes of it any more.
+        Planning cannot be interrupted, nor can some waits for a store. A query that is still at it is over all the same: Spark
+        ends its thread as soon as that returns.
         """
         with self._lock:
             self._sink.stopping.set()
@@ -99,7 +100,7 @@ class RunningQuery:
                 query.stop()
             except Exception:
                 logger.warning("stopping query %s was not clean", self.id, exc_info=True)
-                if query.lastProgress is None:
+                if query.lastProgress is None or self._silence is not None:
                     self._report(None)
 
     def look_at_stores(self, watch: StoreWatch) -> None:
