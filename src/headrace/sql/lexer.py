@@ -24,7 +24,8 @@ from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_numb
 
 _PIECE = re.compile(
     r"(?P<space>\s+)"
-    r"|(?P<comment>--[^\r\n]*|/\*.*?(?:\*/|\Z))"
+    r"|(?P<comment>--[^\r\n]*|/\*.*?\*/)"
+    r"|(?P<unclosed>/\*.*\Z)"
     r"|(?P<string>'[^']*(?:''[^']*)*(?:'|\Z))"
     r'|(?P<quoted>"[^"]*(?:""[^"]*)*(?:"|\Z)|`[^`]*(?:``[^`]*)*(?:`|\Z))'
     r"|(?P<word>\w+)"
@@ -178,7 +179,7 @@ def tokens(source: Source) -> list[Token]:
 def split(text: str) -> list[tuple[int, int]]:
     """The statements of `text` as (start, end) offsets, without semicolons, comments around them and blank ones.
 
-    A `BEGIN APPLICATION … END APPLICATION` is one statement. Unclosed quotes run to the end of the text.
+    A `BEGIN APPLICATION … END APPLICATION` is one statement. Unclosed quotes and comments run to the end of the text.
     """
     return [(start, end) for start, end, _ in _statements(text)]
 
@@ -218,11 +219,7 @@ def _check_closed(source: Source) -> None:
     for match in _PIECE.finditer(source.text):
         text = match.group()
         what = None
-        if (
-            match.lastgroup == "comment"
-            and text.startswith("/*")
-            and not (text.endswith("*/") and len(text) > 3)
-        ):
+        if match.lastgroup == "unclosed":
             what, closing = "comment", "*/"
         elif match.lastgroup == "string" and text.count("'") % 2:
             what, closing = "string", "'"

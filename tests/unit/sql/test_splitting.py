@@ -23,6 +23,8 @@ from headrace.sql import is_complete, split
             ["BEGIN APPLICATION x a 'END APPLICATION'; b; END /* */ APPLICATION WITH ('k' = 1)", "c"],
         ),
         ("a; b 'never closed; c", ["a", "b 'never closed; c"]),
+        ("a; b /* never closed; c", ["a", "b /* never closed; c"]),
+        ("a; /* never closed", ["a", "/* never closed"]),
     ],
 )
 def test_statements_end_at_semicolons_outside_quotes_comments_and_applications(
@@ -41,6 +43,7 @@ def test_statements_end_at_semicolons_outside_quotes_comments_and_applications(
         ("LIST STORES; -- done", True),
         ("LIST STORES; LIST", False),
         ("SELECT ';", False),
+        ("LIST STORES; /* more", False),
         ("BEGIN APPLICATION x a;", False),
         ("BEGIN APPLICATION x a; END APPLICATION;", True),
     ],

@@ -46,6 +46,7 @@ describe("splitStatements", () => {
 
   it("takes an unclosed quote to the end instead of splitting inside it", () => {
     expect(texts("SELECT 'open; LIST STORES;")).toEqual(["SELECT 'open; LIST STORES;"]);
+    expect(texts("SELECT 1 /* open; LIST STORES;")).toEqual(["SELECT 1 /* open; LIST STORES;"]);
   });
 });
 

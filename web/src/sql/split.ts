@@ -15,13 +15,16 @@ type Token = {
 const SPACE = /\s/;
 const WORD = /[\p{L}\p{N}_$]/u;
 
-/** An unclosed quote or block comment runs to the end of the text. */
+/** An unclosed quote or block comment runs to the end of the text, and belongs to its statement, which is refused for it. */
 function tokenAt(text: string, at: number): Token {
   const first = text.charAt(at);
   const pair = text.slice(at, at + 2);
   if (SPACE.test(first)) return { kind: "space", to: at + 1 };
   if (pair === "--") return { kind: "comment", to: endOf(text, "\n", at) };
-  if (pair === "/*") return { kind: "comment", to: endOf(text, "*/", at + 2) };
+  if (pair === "/*") {
+    const isClosed = text.includes("*/", at + 2);
+    return { kind: isClosed ? "comment" : "other", to: endOf(text, "*/", at + 2) };
+  }
   // A doubled quote inside a literal reads as two literals side by side: the same for splitting.
   if (first === "'" || first === '"' || first === "`")
     return { kind: "quoted", to: endOf(text, first, at + 1) };
