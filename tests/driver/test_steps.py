@@ -187,6 +187,34 @@ def test_a_tombstone_of_an_upsert_relation_is_a_deletion_with_its_key(
     ]
 
 
+@pytest.mark.parametrize(
+    ("key_format", "key_type", "key"),
+    [("primitive", "VARCHAR", "k"), ("json", "VARCHAR", '"k"'), ("json", "STRUCT<id BIGINT>", '{"id":1}')],
+)
+@pytest.mark.parametrize("carried", ["__key", "__rowkey"])
+def test_a_key_is_carried_through(
+    driver: DriverControl,
+    stores: Stores,
+    topic: Topic,
+    kafka: KafkaClient,
+    consumed: Consumed,
+    checkpoint: Path,
+    key_format: str,
+    key_type: str,
+    key: str,
+    carried: str,
+) -> None:
+    """Plans of release 0.1 carry the decoded key, and run on."""
+    source, target = topic(), topic()
+    kafka.produce(source, [(key, '{"v":1}')])
+    steps = read(source, "v BIGINT", key_format=key_format, key_type=key_type, carries_key=carried == "__key")
+    kept = sql("b", ["a"], f"SELECT v, {carried} FROM a")
+    sink = write(target, "b", "v BIGINT", key_format=key_format, key_expression=carried)
+    query = driver.start(plan(*steps, kept, *sink), checkpoint=checkpoint, stores=stores)
+    assert consumed(target, 1) == [(key, '{"v":1}')]
+    assert driver.stop(query).error is None
+
+
 def test_a_record_without_a_value_is_skipped_where_it_deletes_nothing(
     kafka: KafkaClient, topic: Topic, shown: Callable[..., list[list[str | None]]]
 ) -> None:

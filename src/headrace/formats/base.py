@@ -23,7 +23,6 @@ The record's own timestamp says when it was written, which in a replay is someth
 HIDDEN_COLUMNS = (
     "__rowtime",
     "__rowkey",
-    "__key",
     "__deleted",
     "__topic",
     "__partition",
@@ -46,6 +45,7 @@ class DecodeSpec:
     upsert: bool = False
     skip_errors: bool = False
     ahead_ms: int = 0
+    carries_key: bool = False
 
 
 @dataclass(frozen=True)

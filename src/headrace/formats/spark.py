@@ -11,7 +11,7 @@ from types import ModuleType
 from pyspark.sql import DataFrame
 
 from headrace.core.schema import Column
-from headrace.core.types import BIGINT, DataType, Struct, Varchar, parse_type
+from headrace.core.types import BIGINT, BYTES, DataType, Struct, Varchar, parse_type
 from headrace.formats import json, primitive
 from headrace.formats.base import EVENT_TIME_HEADER, HIDDEN_COLUMNS, DecodeSpec, EncodeSpec
 from headrace.formats.types import name_sql, spark_type, text_sql
@@ -55,13 +55,14 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         else "FALSE"
     )
     late = f"' is more than {spec.ahead_ms} ms ahead of the clock (source.allow.future.millis)'"
+    hidden = (*HIDDEN_COLUMNS, *(["__key"] if spec.carries_key else []))
     checked = timed.selectExpr(
         f"inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
         f"coalesce(__reason, concat('its event time ', __rowtime, {late})), "
         f"__topic, __partition, __offset, {str(spec.skip_errors).lower()}))",
-        *HIDDEN_COLUMNS,
+        *hidden,
     )
-    return checked.select(*(name_sql(column.name) for column in spec.columns), *HIDDEN_COLUMNS)
+    return checked.select(*(name_sql(column.name) for column in spec.columns), *hidden)
 
 
 def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
@@ -160,7 +161,7 @@ def _encoded_key_sql(rows: DataFrame, spec: EncodeSpec) -> str:
     if spec.key_format is None:
         return "CAST(NULL AS BINARY)"
     if spec.key_expression is not None:
-        return spec.key_expression
+        return _carried_key_sql(rows, spec.key_expression, spec.key_format)
     kinds = {column.name: column.type for column in spec.columns}
     if spec.key_format == "json":
         fields = [(name, name_sql(name), kinds.get(name, Varchar())) for name in spec.key_columns]
@@ -170,6 +171,15 @@ def _encoded_key_sql(rows: DataFrame, spec: EncodeSpec) -> str:
     name = spec.key_columns[0]
     kind = kinds.get(name) or _kind_of(rows, name_sql(name))
     return primitive.encoded_sql(name_sql(name), kind)
+
+
+def _carried_key_sql(rows: DataFrame, expression: str, key_format: str) -> str:
+    kind = _kind_of(rows, expression)
+    if kind == BYTES or key_format == "primitive":
+        return primitive.encoded_sql(expression, kind)
+    # Only plans of before `__key` carry a decoded JSON key. It is written in an array, whose brackets are cut off.
+    text = f"to_json(array({expression}), map('ignoreNullFields', 'false'))"
+    return f"CAST(substring({text}, 2, char_length({text}) - 2) AS BINARY)"
 
 
 def _kind_of(rows: DataFrame, expression: str) -> DataType:

@@ -4,9 +4,9 @@ A `SparkPlan` is versioned JSON. Its steps are in topological order; each produc
 It holds no secret: stores are named, and their properties travel beside the plan when a query is started.
 
 Hidden columns begin with two underscores. `DecodeRows` gives, beside the declared columns:
-`__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__key` BINARY (the key as it came),
-`__deleted` BOOLEAN (true for a tombstone of an upsert changelog),
-`__topic` STRING, `__partition` INT, `__offset` BIGINT, `__timestamp_type` INT.
+`__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__deleted` BOOLEAN (true for a
+tombstone of an upsert changelog), `__topic` STRING, `__partition` INT, `__offset` BIGINT, `__timestamp_type` INT; and, where it is
+to be carried through, `__key` BINARY (the key as it came).
 Types are texts of `core.types`. All times are milliseconds.
 """
 
@@ -49,7 +49,7 @@ class DecodeRows(_Data):
 
     `key_columns` are the value columns that a tombstone takes from the record's key. A record that cannot be decoded stops the
     query (`terminate`; the error names topic, partition and offset) or is skipped (`ignore`); so does one whose event time is
-    more than `ahead_ms` ahead of the clock (0: any may be).
+    more than `ahead_ms` ahead of the clock (0: any may be). `carries_key`: the sink's records have this source's keys.
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -65,6 +65,7 @@ class DecodeRows(_Data):
     upsert: bool = False
     on_error: Literal["terminate", "ignore"] = "terminate"
     ahead_ms: int = 0
+    carries_key: bool = False
 
 
 class AssignWatermark(_Data):
@@ -118,7 +119,8 @@ class TemporalJoin(_Data):
 class EncodeRows(_Data):
     """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true).
 
-    The key is the BINARY of `key_expression` where that is given, else made of `key_columns`: never NULL then.
+    The key is the BINARY of `key_expression` where that is given, else made of `key_columns`: never NULL then. (Plans stored
+    before `__key` was carried have the decoded `__rowkey` there, which is encoded anew.)
     A tombstone carries its event time in a header: that of the column `timestamp`, by which readers know it of other
     records, else that of the column `event_time`.
     """

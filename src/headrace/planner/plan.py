@@ -222,6 +222,7 @@ class _Planner:
             upsert=layout.upsert,
             on_error=scan.properties.on_error,
             ahead_ms=event_time.ahead_ms if needs_event_time(self._root) else 0,
+            carries_key=self._carries_key() and carrying_scan(self._root) is scan,
         )
 
     def _joined(self, node: TemporalJoin) -> str:
@@ -320,7 +321,7 @@ class _Planner:
 
     def _hidden(self, node: LogicalNode, source: Source) -> list[str]:
         columns = []
-        if isinstance(self._sink, EntitySink) and self._sink.carried_key:
+        if self._carries_key():
             scan = carrying_scan(node)
             if scan is not None:
                 columns.append(f"{identifier(scan.alias)}.{identifier(KEY_BYTES)} AS {identifier(KEY_BYTES)}")
@@ -332,6 +333,9 @@ class _Planner:
             key = ", ".join(self._key_of(node, source))
             columns.append(f"struct({key}) AS {identifier(UNSELECTED_KEY)}")
         return columns
+
+    def _carries_key(self) -> bool:
+        return isinstance(self._sink, EntitySink) and self._sink.carried_key
 
     def _ended(self, node: LogicalNode, source: Source) -> str:
         """The condition that a key ends with this row."""

@@ -98,6 +98,7 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         upsert=step.upsert,
         skip_errors=step.on_error == "ignore",
         ahead_ms=step.ahead_ms,
+        carries_key=step.carries_key,
     )
     return decode(work.frames[step.input], spec)
 
