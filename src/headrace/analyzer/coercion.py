@@ -27,7 +27,9 @@ def as_type(expression: Expression, kind: DataType) -> Expression:
 
 def _reads_as(number: DataType, kind: DataType) -> bool:
     """True when the literal of a number is one of `kind` too, without a CAST."""
-    return is_numeric(number) and (kind == DOUBLE or (number in INTEGRAL and kind in INTEGRAL))
+    if number in INTEGRAL and kind in INTEGRAL:
+        return INTEGRAL.index(number) < INTEGRAL.index(kind)
+    return is_numeric(number) and kind == DOUBLE
 
 
 def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[list[Expression], DataType]:

@@ -13,6 +13,7 @@ from headrace.analyzer.functions.operators import duckdb_arithmetic
 from headrace.analyzer.functions.signature import (
     SAME,
     Function,
+    OperandRule,
     PerType,
     Spelling,
     Template,
@@ -100,7 +101,13 @@ def _double(name: str, doc: str, signature: str = "number", spark: str | None = 
 def _text(
     name: str, signature: str, doc: str, *, spark: Template | None = None, duckdb: Template | None = SAME
 ) -> Function:
-    return function(name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb)
+    return function(name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb, operands=_places(signature))
+
+
+def _places(signature: str) -> OperandRule:
+    """Places and lengths in a text are INTEGERs, as in Spark: a BIGINT that is none ends a query of either kind."""
+    places = {n for n, part in enumerate(signature.split(",")) if n and part.strip(" []") == "integer"}
+    return lambda kinds: [INTEGER if n in places and kind == BIGINT else kind for n, kind in enumerate(kinds)]
 
 
 def _hexadecimal(kinds: Sequence[DataType]) -> DataType | None:
