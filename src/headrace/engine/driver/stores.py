@@ -7,6 +7,8 @@ Spark's clients, which go on by themselves once a store is back.
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 import time
 from typing import NamedTuple
@@ -16,6 +18,8 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.protocol import StartQuery
 from headrace.planner.physical import ReadEntity, WriteEntity
+
+logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 2.0
 SILENCE_S = 15.0
@@ -79,10 +83,15 @@ class _Watched:
         )
 
     def _ask(self) -> None:
-        probe = connector_module(self._store.connector).probe(dict(self._store.properties))
-        while not self.unused.wait(_INTERVAL_S):
-            try:
-                probe()
-                self.answered = time.monotonic()
-            except HeadraceError as error:
-                self._error = error
+        try:
+            probe = connector_module(self._store.connector).probe(dict(self._store.properties))
+            while not self.unused.wait(_INTERVAL_S):
+                try:
+                    probe()
+                    self.answered = time.monotonic()
+                except HeadraceError as error:
+                    self._error = error
+        except Exception:
+            # Then it is not the store that fails, and nothing may be said of it.
+            self.answered = math.inf
+            logger.exception("the store %s cannot be asked whether it is there", self._store.name)
