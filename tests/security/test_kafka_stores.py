@@ -118,8 +118,11 @@ def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
             store(f"s{seed}", broker, authority.pem, password="hunter2"),
             "refused the store's user: .*invalid credentials",
         ),
-        (store(f"s{seed}", broker, stranger), "certificate could not be verified\n.*'tls.ca_cert_file'"),
-        (plaintext, "did not answer as Kafka\n.*'tls.disabled'"),
+        (
+            store(f"s{seed}", broker, stranger),
+            r"certificate could not be verified at line 1, column \d+\n.*'tls.ca_cert_file'",
+        ),
+        (plaintext, r"did not answer as Kafka at line 1, column \d+\n.*'tls.disabled'"),
     ):
         with pytest.raises(StatementError) as caught:
             door.execute(statement)
