@@ -44,7 +44,9 @@ def told(uris: str, tls_disabled: str) -> str:
     return caught.value.text().replace(uris, "ADDRESS")
 
 
-def test_a_closed_port_and_another_server_are_told_alike_and_soon(web_server: str) -> None:
+def test_a_closed_port_and_another_server_are_told_alike_and_soon(
+    web_server: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         closed = f"127.0.0.1:{free.getsockname()[1]}"
     asked = [
@@ -58,3 +60,6 @@ def test_a_closed_port_and_another_server_are_told_alike_and_soon(web_server: st
     assert len(texts) == 1
     assert texts.pop().startswith("ADDRESS did not answer as Kafka\nHint: Check 'uris'")
     assert time.monotonic() - started < REQUEST_TIMEOUT_S / 3
+    # What they were is for the operator.
+    assert f"Kafka at {closed}: _TRANSPORT" in caplog.text
+    assert "Connection refused" in caplog.text

@@ -23,7 +23,7 @@ from headrace.connectors.kafka import options as kafka_options
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect
 from headrace.connectors.kafka.failures import of_client
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
 
@@ -175,9 +175,12 @@ def _classified(properties: Mapping[str, str], entity: str | None = None) -> Ite
     try:
         yield
     except KafkaException as error:
-        reason: KafkaError = error.args[0]
-        logger.info("Kafka at %s: %s %s", properties["uris"], reason.name(), reason.str())
-        raise of_client(error, uris=properties["uris"], topic=entity) from None
+        told = of_client(error, uris=properties["uris"], topic=entity)
+        if isinstance(told, ExternalError):
+            # For the operator: a user is not told what it is that does not answer as Kafka.
+            reason: KafkaError = error.args[0]
+            logger.warning("Kafka at %s: %s %s", properties["uris"], reason.name(), reason.str())
+        raise told from None
 
 
 def _printed(message: Message) -> PrintedRecord:
