@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow
@@ -126,7 +126,7 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
         limited = batch if left is None or step.changes else batch.limit(left)
         live = read(limited.collect()).part(0, left)
         for first in range(0, len(live.cells), ROWS_PER_MESSAGE):
-            part = asdict(live.part(first, first + ROWS_PER_MESSAGE))
+            part = vars(live.part(first, first + ROWS_PER_MESSAGE))
             payload = json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode()
             ack = context.channel.ask(
                 lambda sequence: Rows(sequence=sequence, query_id=context.query_id, batch_id=epoch),
