@@ -253,7 +253,7 @@ def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
 
 def _running(run: Execution, but: str = "") -> list[Flow]:
     """The queries that are not terminated."""
-    queries = (query for query in run.catalog.queries() if query.id != but)
+    queries = (query for query in run.catalog.unfinished_queries() if query.id != but)
     flows = (_flow(query, run) for query in queries if query.desired_state is not DesiredState.TERMINATED)
     return [flow for flow in flows if flow is not None]
 

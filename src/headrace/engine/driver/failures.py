@@ -110,9 +110,7 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         classified: HeadraceError | None = connector_module(name).classify(text)
         if classified is not None:
             return _with_entities(classified, start)
-    return spark_error(text) or InternalError(
-        "the query failed inside Spark", hint="The compute pool's log has the details."
-    )
+    return spark_error(text) or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
 
 
 def _full_disk(text: str, start: StartQuery) -> ExternalError:
