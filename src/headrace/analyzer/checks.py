@@ -78,11 +78,14 @@ def views_and_streams_are_apart(plan: LogicalPlan) -> None:
 def windows_are_over_streams(plan: LogicalPlan) -> None:
     """0A000: TUMBLE and HOP take a STREAM."""
     for node in nodes(plan.root):
-        if isinstance(node, TimeWindow) and node.input.relation.kind is not RelationKind.STREAM:
-            kind = node.input.relation.kind.value.upper().replace("_", " ")
+        if not (isinstance(node, TimeWindow) and isinstance(node.input, Scan)):
+            continue
+        relation = node.input.relation
+        if relation.kind is not RelationKind.STREAM:
+            kind = relation.kind.value.upper().replace("_", " ")
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{node.kind.value} takes a STREAM, {node.input.relation.name} is a {kind}",
+                f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}",
                 hint="Declare a STREAM over the same entity, and window that."
                 if kind == "CHANGELOG"
                 else None,

@@ -112,7 +112,7 @@ def _interval(
             raise InternalError(f"compared keys without a common type: {ours.type}, {theirs.type}")
         left_keys.append(as_type(ours, shared))
         right_keys.append(as_type(theirs, shared))
-    return IntervalJoin(left, right, tuple(left_keys), tuple(right_keys), within, kind)
+    return IntervalJoin(left, right, tuple(left_keys), tuple(right_keys), -within, within, kind)
 
 
 def _temporal(

@@ -15,7 +15,7 @@ from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import Span
 from headrace.core.names import Identifier
 from headrace.core.schema import Column, Schema
-from headrace.core.types import DataType, Timestamp
+from headrace.core.types import BIGINT, DataType, Timestamp
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
@@ -33,13 +33,15 @@ class ChangeKind(Enum):
 
 
 class JoinKind(Enum):
-    """The value is the dialect's word."""
+    """The value is the dialect's word; SEMI and ANTI are what IN, EXISTS and their negations become."""
 
     INNER = "inner"
     LEFT = "left"
     RIGHT = "right"
     FULL = "full"
     CROSS = "cross"
+    SEMI = "semi"
+    ANTI = "anti"
 
 
 class WindowKind(Enum):
@@ -47,6 +49,8 @@ class WindowKind(Enum):
 
     TUMBLE = "TUMBLE"
     HOP = "HOP"
+    CUMULATE = "CUMULATE"
+    SESSION = "SESSION"
 
 
 @dataclass(frozen=True)
@@ -198,9 +202,12 @@ class Subquery(LogicalNode):
 
 @dataclass(frozen=True)
 class TimeWindow(LogicalNode):
-    """Each row in the window or windows that its event time falls in: adds `window_start` and `window_end`."""
+    """Each row in the window or windows that its event time falls in: adds `window_start` and `window_end`.
 
-    input: Scan
+    `advance_ms` is HOP's advance and CUMULATE's step. A SESSION has `size_ms` as its gap, and no bounds before it is grouped.
+    """
+
+    input: LogicalNode
     kind: WindowKind
     size_ms: int
     advance_ms: int
@@ -246,6 +253,8 @@ class _Join(LogicalNode):
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
         left, right = self.left.sources, self.right.sources
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return left
         if self.kind in (JoinKind.RIGHT, JoinKind.FULL):
             left = tuple(map(_nullable, left))
         if self.kind in (JoinKind.LEFT, JoinKind.FULL):
@@ -264,14 +273,19 @@ def _nullable(source: SourceColumns) -> SourceColumns:
 
 @dataclass(frozen=True)
 class IntervalJoin(_Join):
-    """Stream with stream: equal keys, and event times at most `within_ms` apart."""
+    """Stream with stream: equal keys, and the right event time between the left one plus `lower_ms` and plus `upper_ms`.
+
+    `condition` is what else must hold for two rows to match. WITHIN n is -n to n.
+    """
 
     left: LogicalNode
     right: LogicalNode
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
-    within_ms: int
+    lower_ms: int
+    upper_ms: int
     kind: JoinKind = JoinKind.INNER
+    condition: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -283,6 +297,21 @@ class TemporalJoin(_Join):
     left_keys: tuple[Expression, ...]
     right_keys: tuple[str, ...]
     kind: JoinKind = JoinKind.INNER
+
+
+@dataclass(frozen=True)
+class RegularJoin(_Join):
+    """Two relations, streams or changelogs, as they are now: equal keys (none: all pairs) and `condition`.
+
+    A result row goes when one of its two rows goes. The state is both sides.
+    """
+
+    left: LogicalNode
+    right: LogicalNode
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    kind: JoinKind = JoinKind.INNER
+    condition: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -360,6 +389,31 @@ class SortKey:
     expression: Expression
     descending: bool = False
     nulls_first: bool | None = None
+
+
+RANK_SOURCE = "__rank"
+
+
+@dataclass(frozen=True)
+class TopN(LogicalNode):
+    """Of each partition the first `limit` rows by `order_by`: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= limit`.
+
+    `rank` names the column, of the source `RANK_SOURCE`, that holds a row's place from 1; None: nothing reads it.
+    """
+
+    input: LogicalNode
+    partition_by: tuple[Expression, ...]
+    order_by: tuple[SortKey, ...]
+    limit: int
+    rank: str | None = None
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        if self.rank is None:
+            return self.input.sources
+        place = Schema((Column(self.rank, BIGINT, nullable=False),))
+        return (*self.input.sources, SourceColumns(RANK_SOURCE, place, hidden=False))
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def _state(logical: LogicalPlan) -> Iterator[str]:
             case Aggregate():
                 lines.append("one row for each group, for ever: it grows with the number of groups")
             case IntervalJoin():
-                span = duration_text(node.within_ms)
+                span = duration_text(node.upper_ms)
                 lines.append(f"rows of both sides until the watermark is {span} past them")
             case TemporalJoin():
                 until = (
@@ -209,7 +209,7 @@ def _line(node: LogicalNode) -> str:
             having = f" having {SHOWN.bare(node.having)}" if node.having is not None else ""
             return f"Aggregate {_items(node)} by {groups}{having}"
         case IntervalJoin():
-            return f"IntervalJoin {node.kind.value} within {duration_text(node.within_ms)} on {_pairs(node)}"
+            return f"IntervalJoin {node.kind.value} within {duration_text(node.upper_ms)} on {_pairs(node)}"
         case TemporalJoin():
             alias = printed(node.right.alias)
             pairs = zip(node.left_keys, node.right_keys, strict=True)

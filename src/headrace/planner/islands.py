@@ -148,7 +148,7 @@ class Islands:
         length = f"'{node.size_ms} milliseconds'"
         if node.advance_ms != node.size_ms:
             length += f", '{node.advance_ms} milliseconds'"
-        time, window, alias = identifier(ROW_TIME), identifier(WINDOW), node.input.alias
+        time, window, alias = identifier(ROW_TIME), identifier(WINDOW), node.input.sources[0].alias
         columns = f"window({time}, {length}) AS {window}, *"
         text = f"(SELECT {columns} FROM {self._input(node.input)}) AS {identifier(alias)}"  # noqa: S608
         return Source(text, windows={alias})
@@ -172,7 +172,7 @@ class Islands:
         )
         pairs = zip(node.left_keys, node.right_keys, strict=True)
         keys = [f"{left.sql().text(a)} = {right.sql().text(b)}" for a, b in pairs]
-        within = interval(node.within_ms)
+        within = interval(node.upper_ms)
         near = f"{ours} BETWEEN {theirs} - {within} AND {theirs} + {within}"
         return Source(
             f"{left.text}\n{word} {right.text}\n  ON {' AND '.join([*keys, near])}",
