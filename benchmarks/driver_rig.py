@@ -36,7 +36,7 @@ class DriverRig:
         """A plan as micro-batches into a topic of its own; gives its checkpoint, and stops it at the end."""
         self._rig.kafka.create(topic, partitions=PARTITIONS)
         store = {"uris": self._rig.bootstrap, "tls.disabled": "TRUE"}
-        last = plan.steps[-1]
+        last = plan.sink
         if not isinstance(last, WriteEntity):
             raise TypeError(f"expected a plan that writes an entity, found {last.step}")
         changed = last.model_copy(update={"entity": topic, "guarantee": guarantee})

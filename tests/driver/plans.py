@@ -70,4 +70,4 @@ def view(of: str, declared: str, **more: Any) -> WriteView:
 
 def plan(*steps: Step, **more: Any) -> SparkPlan:
     """A plan."""
-    return SparkPlan(steps=list(steps), **more)
+    return SparkPlan(steps=list(steps), outputs=[steps[-1].id], **more)

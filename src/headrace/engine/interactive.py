@@ -153,8 +153,8 @@ class InteractiveQueries:
 
 
 def _changelog_key(plan: SparkPlan) -> tuple[str, ...] | None:
-    last = plan.steps[-1]
-    changes = last.changes if isinstance(last, WriteResults) else None
+    sink = plan.sink
+    changes = sink.changes if isinstance(sink, WriteResults) else None
     return tuple(changes.primary_key) if changes is not None else None
 
 

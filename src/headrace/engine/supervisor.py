@@ -273,7 +273,7 @@ class Supervisor:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"the stored plan of the query is not of this version of Headrace ({error.error_count()} differences)",
-                hint="TERMINATE it and create it again.",
+                hint="It was made by another release. Run it with that one, or TERMINATE it and create it again.",
             ) from error
         return StartQuery(
             query_id=query.id,

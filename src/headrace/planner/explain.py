@@ -276,6 +276,16 @@ def _step(step: physical.Step) -> str:
             return f"Spark SQL over {', '.join(step.inputs)}"
         case physical.TemporalJoin():
             return f"temporal join of {step.left} with {step.right} as {printed(step.right_name)}"
+        case physical.Normalize():
+            return f"keep the last row of each {', '.join(step.keys)} of {step.input}; give what changes"
+        case physical.Materialize():
+            return f"keep the rows of each {', '.join(step.keys)} of {step.input}; give the newest"
+        case physical.ChangelogAggregate():
+            return f"group {step.input} by {', '.join(step.keys) or 'nothing'}, with deletions"
+        case physical.ChangelogJoin():
+            return f"{step.how} join of {step.left} with {step.right}, with deletions"
+        case physical.TopN():
+            return f"the first {step.limit} of each {', '.join(step.partition) or 'relation'} of {step.input}"
         case physical.EncodeRows():
             tombstones = f", no value where {step.deleted}" if step.deleted else ""
             return f"encode {step.input} as {step.value_format.upper()}{tombstones}"

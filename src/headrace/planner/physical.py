@@ -1,7 +1,13 @@
 """The physical plan as data: what the control plane hands to a Spark driver, what is stored with a query and what EXPLAIN prints.
 
-A `SparkPlan` is versioned JSON. Its steps are in topological order; each produces one DataFrame under its `id`, the last step is the sink.
+A `SparkPlan` is versioned JSON; plans of earlier versions are read through `upgrades`. Its steps are in topological order; each
+produces one DataFrame under its `id`, and those that `outputs` names write what they are given: the first is the query's own sink.
+Ids say what a step is and where in the statement it comes from (`joined_c`), so that they stay when other parts change.
 It holds no secret: stores are named, and their properties travel beside the plan when a query is started.
+
+An edge between steps has a change mode. `insert`: rows only. `upsert`: a row is the new version of its key, or, where `__deleted`
+is true, its end; rows of a key come in order. `signed`: `__op` is 1 where a row is added and -1 where it is taken away, in any
+order: the edge is the difference of a multiset.
 
 Hidden columns begin with two underscores. `DecodeRows` gives, beside the declared columns:
 `__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__deleted` BOOLEAN (true for a
@@ -12,11 +18,14 @@ Types are texts of `core.types`. All times are milliseconds.
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PLAN_VERSION: Literal[1] = 1
+from headrace.planner.upgrades import upgraded
+
+PLAN_VERSION: Literal[2] = 2
 
 
 class _Data(BaseModel):
@@ -116,6 +125,107 @@ class TemporalJoin(_Data):
     state_ttl_ms: int = 0
 
 
+class Normalize(_Data):
+    """Upserts to signed rows: keeps the last row of each key, and takes it away before the next one.
+
+    Rows of a key come in the order of `sequence`, which like `deleted` is no column of the output.
+    """
+
+    step: Literal["normalize"] = "normalize"
+    id: str
+    input: str
+    keys: list[str]
+    deleted: str = "__deleted"
+    sequence: str | None = None
+    state_ttl_ms: int = 0
+
+
+class Materialize(_Data):
+    """Signed rows to upserts by `keys`: of several rows of a key the one that was added last is shown."""
+
+    step: Literal["materialize"] = "materialize"
+    id: str
+    input: str
+    keys: list[str]
+    state_ttl_ms: int = 0
+
+
+class AggregateCall(_Data):
+    """One aggregate over columns of the input; `type` is that of the result column `name`."""
+
+    name: str
+    function: str
+    arguments: list[str] = Field(default_factory=list)
+    distinct: bool = False
+    type: str
+
+
+class ChangelogAggregate(_Data):
+    """Groups by `keys` under insertion and deletion; gives keys, results and, where the input has it, `__rowtime`.
+
+    `signed` says whether the input is (else all rows are insertions). The output is `upsert` by `keys`, or `signed`.
+    Without keys there is one row for ever; a group without rows ends.
+    """
+
+    step: Literal["changelog_aggregate"] = "changelog_aggregate"
+    id: str
+    input: str
+    keys: list[str]
+    calls: list[AggregateCall]
+    signed: bool = False
+    output: Literal["upsert", "signed"] = "upsert"
+    state_ttl_ms: int = 0
+
+
+class ChangelogJoin(_Data):
+    """The pairs of rows with equal keys that meet `condition` (Spark SQL over the columns of both sides).
+
+    A pair is taken away with either of its rows. Keys that begin with `__` are no columns of the output. `…_closes` names a
+    TIMESTAMP column: when the watermark reaches it the row is forgotten. Without signed sides an inner join gives insertions.
+    """
+
+    step: Literal["changelog_join"] = "changelog_join"
+    id: str
+    left: str
+    right: str
+    left_keys: list[str]
+    right_keys: list[str]
+    left_signed: bool = False
+    right_signed: bool = False
+    condition: str | None = None
+    how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner"
+    left_closes: str | None = None
+    right_closes: str | None = None
+    state_ttl_ms: int = 0
+
+
+class OrderKey(_Data):
+    """One key of an order."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+class TopN(_Data):
+    """Of each partition the first `limit` rows in order; `rank` names a BIGINT column of the place, from 1.
+
+    With `closes` (a TIMESTAMP column) they are given once, when the watermark reaches it: the output is `insert`.
+    """
+
+    step: Literal["top_n"] = "top_n"
+    id: str
+    input: str
+    partition: list[str]
+    order: list[OrderKey]
+    limit: int
+    signed: bool = False
+    output: Literal["upsert", "signed", "insert"] = "signed"
+    rank: str | None = None
+    closes: str | None = None
+    state_ttl_ms: int = 0
+
+
 class EncodeRows(_Data):
     """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true).
 
@@ -196,6 +306,11 @@ Step = Annotated[
     | AssignWatermark
     | SqlTransform
     | TemporalJoin
+    | Normalize
+    | Materialize
+    | ChangelogAggregate
+    | ChangelogJoin
+    | TopN
     | EncodeRows
     | WriteEntity
     | WriteView
@@ -210,18 +325,24 @@ class SparkPlan(_Data):
     `mode` and the `reasons` for it are the planner's choice; `bounded` ends the query when it has read what was there at its start.
     """
 
-    version: Literal[1] = PLAN_VERSION
+    version: Literal[2] = PLAN_VERSION
     mode: Literal["micro_batch", "real_time"] = "micro_batch"
     reasons: list[str] = Field(default_factory=list)
     output_mode: Literal["append", "update"] = "append"
     bounded: bool = False
     steps: list[Step]
+    outputs: list[str]
 
     def to_json(self) -> str:
         """Stable text: the form that is stored and compared."""
         return self.model_dump_json(indent=1, exclude_defaults=False)
 
+    @property
+    def sink(self) -> Step:
+        """The step that writes what the query is about."""
+        return next(step for step in self.steps if step.id == self.outputs[0])
+
     @staticmethod
     def from_json(text: str) -> SparkPlan:
-        """Read a stored plan; raises pydantic.ValidationError for an unknown version or step."""
-        return SparkPlan.model_validate_json(text)
+        """Read a stored plan of this or an earlier version; raises pydantic.ValidationError for an unknown version or step."""
+        return SparkPlan.model_validate(upgraded(json.loads(text)))

@@ -69,11 +69,11 @@ def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
 
 def plan_columns(plan: physical.SparkPlan) -> tuple[ResultColumn, ...]:
     """The result columns of an interactive plan."""
-    last = plan.steps[-1]
-    if not isinstance(last, physical.WriteResults):
+    sink = plan.sink
+    if not isinstance(sink, physical.WriteResults):
         raise InternalError("the plan has no result columns")
     return tuple(
-        ResultColumn(column.name, parse_type(column.type), column.nullable) for column in last.columns
+        ResultColumn(column.name, parse_type(column.type), column.nullable) for column in sink.columns
     )
 
 
@@ -156,6 +156,7 @@ class _Planner:
             reasons=list(mode.reasons),
             output_mode="update" if unbounded or mode.name == "real_time" else "append",
             steps=self._steps,
+            outputs=["sink"],
         )
 
     def _connectors(self) -> set[str]:

@@ -31,15 +31,17 @@ def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = F
     read = ReadEntity(id="s1", store="store_1", connector="kafka", entity=entity)
     if sink == "results":
         return SparkPlan(
-            steps=[read, WriteResults(id="s2", input="s1", columns=[Column(name="n", type="VARCHAR")])]
+            steps=[read, WriteResults(id="s2", input="s1", columns=[Column(name="n", type="VARCHAR")])],
+            outputs=["s2"],
         )
     if sink == "view":
         columns = [Column(name="k", type="VARCHAR"), Column(name="n", type="BIGINT")]
         return SparkPlan(
-            steps=[read, WriteView(id="s2", input="s1", view=view, columns=columns, key_columns=["k"])]
+            steps=[read, WriteView(id="s2", input="s1", view=view, columns=columns, key_columns=["k"])],
+            outputs=["s2"],
         )
     write = WriteEntity(id="s2", input="s1", store="store_1", connector="kafka", entity="out")
-    return SparkPlan(steps=[read, write], bounded=bounded)
+    return SparkPlan(steps=[read, write], outputs=["s2"], bounded=bounded)
 
 
 class Bench:

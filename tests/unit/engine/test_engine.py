@@ -342,7 +342,7 @@ async def test_a_plan_of_another_version_is_an_error_that_says_so(bench: Bench) 
             **{
                 **other.__dict__,
                 "id": str(uuid.uuid4()),
-                "plan": SparkPlan(steps=[]).to_json().replace("1", "9", 1),
+                "plan": SparkPlan(steps=[], outputs=[]).to_json().replace("2", "9", 1),
             }
         )
     )

@@ -72,12 +72,14 @@ class Build:
 
 
 def build(session: SparkSession, start: StartQuery, *, records_per_batch: int | None) -> Build:
-    """Builds every step but the sink. `session` is the query's own: it gets a temporary view for each input of SQL.
+    """Builds every step but the outputs. `session` is the query's own: it gets a temporary view for each input of SQL.
 
     `records_per_batch` limits what a micro-batch reads from one source.
     """
     work = Build(session, start, records_per_batch)
-    for step in start.plan.steps[:-1]:
+    for step in start.plan.steps:
+        if step.id in start.plan.outputs:
+            continue
         work.frames[step.id] = BUILDERS[step.step](work, step)
     return work
 
@@ -184,4 +186,4 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "temporal_join": _temporal_join,
     "encode_rows": _encode_rows,
 }
-"""Step kind to its function; the last step of a plan is a sink, see `sinks.SINKS`."""
+"""Step kind to its function; for the outputs of a plan see `sinks.SINKS`."""

@@ -115,7 +115,7 @@ class RunningQuery:
         if told == (self._silence.text() if self._silence is not None else None):
             return
         self._silence = error
-        if error is not None and self._start.plan.steps[-1].step == "write_results":
+        if error is not None and self._start.plan.sink.step == "write_results":
             self._give_up(error)
             return
         state = error.state.value if error is not None else None
@@ -231,7 +231,7 @@ class RunningQuery:
         planning = self._planning = PlanningTime(self._root)
         session = self._root.newSession()
         work = build(session, self._start, records_per_batch=self._records_per_batch())
-        writer = sink(work, plan.steps[-1], self._sink)
+        writer = sink(work, plan.sink, self._sink)
         writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint)
         writer = self._triggered(writer, session).outputMode(
             "update" if plan.mode == "real_time" else plan.output_mode
@@ -252,7 +252,7 @@ class RunningQuery:
     def _records_per_batch(self) -> int | None:
         if self._start.plan.mode == "real_time":
             return None
-        if self._start.plan.steps[-1].step == "write_results":
+        if self._start.plan.sink.step == "write_results":
             return self._options.interactive_records_per_batch
         return self._options.records_per_batch
 

@@ -1,0 +1,32 @@
+"""Plans that earlier releases stored still run: `version_<n>/` holds some as they were written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.planner.physical import PLAN_VERSION, SparkPlan
+from headrace.planner.upgrades import UPGRADES
+
+STORED = sorted(Path(__file__).parent.glob("version_*/*.json"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_stored_plan_says_the_same_in_the_present_version(path: Path) -> None:
+    stored = json.loads(path.read_text())
+    plan = SparkPlan.from_json(path.read_text())
+    assert plan.version == PLAN_VERSION
+    assert plan.outputs == [stored["steps"][-1]["id"]]
+    assert (plan.mode, plan.output_mode) == (stored["mode"], stored["output_mode"])
+    # What Spark's state stands on: the steps with their SQL, in order.
+    written = [step.model_dump() for step in plan.steps]
+    assert [
+        {key: now[key] for key in then} for now, then in zip(written, stored["steps"], strict=True)
+    ] == stored["steps"]
+
+
+def test_there_is_a_way_from_every_version() -> None:
+    assert sorted(UPGRADES) == list(range(1, PLAN_VERSION))
+    assert {path.parent.name for path in STORED} == {f"version_{version}" for version in UPGRADES}
