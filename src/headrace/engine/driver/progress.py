@@ -15,6 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.protocol import QueryProgress
 
+_STATE_PHASES = {"updates": "allUpdatesTimeMs", "removals": "allRemovalsTimeMs", "commit": "commitTimeMs"}
+"""What a batch does with state, and Spark's name for the time that its tasks took for it together."""
+
 
 class ProgressReader:
     """Reads one running query; remembers what was read."""
@@ -37,7 +40,14 @@ class ProgressReader:
             return None
         last = batches[-1]
         operators = last.get("stateOperators", [])
-        detail: dict[str, object] = {"batches": len(batches), "durations_ms": last.get("durationMs", {})}
+        detail: dict[str, object] = {
+            "batches": len(batches),
+            "durations_ms": last.get("durationMs", {}),
+            "state_ms": {
+                phase: sum(operator.get(name, 0) for operator in operators)
+                for phase, name in _STATE_PHASES.items()
+            },
+        }
         described = json.loads(self._watermark.describe(self._run))
         if described.get("active"):
             detail["watermark"] = described

@@ -213,6 +213,8 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        # A batch writes down what it changed, and a snapshot of all state follows now and then, beside the batches.
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.multipleWatermarkPolicy": "min",
         "spark.sql.streaming.noDataMicroBatches.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "true",

@@ -1,0 +1,66 @@
+"""State from batch to batch, and over a change of how it is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.planner.physical import SparkPlan
+from tests.driver.control import DriverControl
+from tests.driver.plans import plan, read, sql, write
+from tests.harness.kafka import KafkaClient, Pair
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+SNAPSHOT_A_BATCH = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
+"""How state was kept by releases up to 0.1."""
+
+
+def test_a_checkpoint_of_snapshots_goes_on_with_changelogs(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    stores: dict[str, dict[str, str]],
+    topic: Callable[..., str],
+    checkpoint: Path,
+    consumed: Callable[..., list[Pair]],
+    tmp_path: Path,
+) -> None:
+    source, target = topic(2), topic(1)
+    grouped = _counts(source, target)
+    kafka.produce(source, _records("a", "b", "a"))
+    earlier = DriverControl(tmp_path / "earlier", spark_options=SNAPSHOT_A_BATCH, warm_up=False)
+    try:
+        query = earlier.start(grouped, checkpoint=checkpoint, stores=stores)
+        consumed(target, 2)
+        assert earlier.stop(query).error is None
+    finally:
+        earlier.close()
+    assert not list(checkpoint.glob("state/**/*.changelog"))
+
+    kafka.produce(source, _records("a", "c"))
+    query = driver.start(grouped, checkpoint=checkpoint, stores=stores)
+    found = consumed(target, 4)
+    assert driver.stop(query).error is None
+    assert sorted((row["k"], row["n"]) for row in (json.loads(value or "") for _, value in found)) == [
+        ("a", 2),
+        ("a", 3),
+        ("b", 1),
+        ("c", 1),
+    ]
+    assert list(checkpoint.glob("state/**/*.changelog"))
+
+
+def _counts(source: str, target: str) -> SparkPlan:
+    return plan(
+        *read(source, "k VARCHAR"),
+        sql("counted", ["a"], "SELECT k, count(*) AS n FROM a GROUP BY k"),
+        *write(target, "counted", "k VARCHAR; n BIGINT"),
+        output_mode="update",
+    )
+
+
+def _records(*keys: str) -> list[Pair]:
+    return [(None, json.dumps({"k": key})) for key in keys]
