@@ -137,5 +137,7 @@ object PartitionWatermark {
   private def unusedName(df: DataFrame): String =
     Iterator.iterate("__headrace_watermark")(_ + "_").find(name => !df.columns.contains(name)).get
 
-  private[spark] def named(column: String): Column = col(s"`${column.replace("`", "``")}`")
+  private[spark] def named(column: String): Column = col(quoted(column))
+
+  private[spark] def quoted(column: String): String = s"`${column.replace("`", "``")}`"
 }

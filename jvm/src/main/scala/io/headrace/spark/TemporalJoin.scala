@@ -4,14 +4,13 @@ import java.util.{List => JavaList, Locale}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.{Column, DataFrame, Encoders}
-import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized
-import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
+import org.apache.spark.sql.{DataFrame, Encoders}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.headrace.SparkInternals
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 import org.apache.spark.sql.types._
 
+import PackedRows._
 import PartitionWatermark.named
 
 /** `left JOIN right FOR SYSTEM_TIME AS OF left.time`: the entry point for Python. */
@@ -65,9 +64,7 @@ object TemporalJoin {
       .as[Array[Byte], JoinInput](Encoders.BINARY, Encoders.product[JoinInput])
       .transformWithState(processor, TimeMode.EventTime(), OutputMode.Append())(Encoders.product[JoinOutput])
       .toDF()
-    val leftStruct = unpacked(col("left"), leftRow)
-    val leftColumns = left.schema.fields.map(field => leftStruct.getField(field.name).as(field.name, field.metadata))
-    joined.select((leftColumns :+ unpacked(col("right"), rightRow).as(rightName)).toIndexedSeq: _*)
+    joined.select(columns(col("left"), left.schema) :+ unpacked(col("right"), rightRow).as(rightName): _*)
   }
 
   private def leftRows(left: DataFrame, keys: Seq[String], time: String, inner: Boolean): DataFrame = {
@@ -99,24 +96,6 @@ object TemporalJoin {
 
   private val UnmatchableKeys = 1024
 
-  /** -0.0 equals 0.0 and NaN equals NaN, as in any other join. */
-  private def keyColumn(df: DataFrame, name: String): Column = df.schema(name).dataType match {
-    case FloatType | DoubleType =>
-      val value = SparkInternals.expression(named(name))
-      SparkInternals.column(KnownFloatingPointNormalized(NormalizeNaNAndZero(value)))
-    case _ => named(name)
-  }
-
-  private def packed(columns: Seq[Column]): Column =
-    SparkInternals.column(PackRow(columns.map(SparkInternals.expression)))
-
-  private def unpacked(column: Column, row: StructType): Column =
-    SparkInternals.column(UnpackRow(SparkInternals.expression(column), row))
-
-  /** The types alone: names, comments and watermarks do not change what the bytes of a row mean. */
-  private def rowType(schema: StructType): StructType =
-    StructType(schema.fields.map(field => StructField(field.name, field.dataType, nullable = true)))
-
   private def isInner(how: String): Boolean = how.toLowerCase(Locale.ROOT) match {
     case "inner" => true
     case "left"  => false
@@ -134,7 +113,6 @@ object TemporalJoin {
         leftType == rightType,
         s"expected keys of one type, found $ours ${leftType.sql} and $theirs ${rightType.sql}: cast one of them"
       )
-      require(!leftType.isInstanceOf[MapType], s"expected a key that can be compared, found $ours ${leftType.sql}")
     }
   }
 

@@ -30,6 +30,10 @@ object SparkTesting {
 
   def newCheckpoint(): Path = Files.createTempDirectory("headrace-checkpoint")
 
+  /** The messages of an error and of what caused it. */
+  def causes(error: Throwable): Seq[String] =
+    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).map(_.getMessage).filter(_ != null).toSeq
+
   /** Runs `df` while `body` works; returns what `body` returns. */
   def running[T](
       df: DataFrame,

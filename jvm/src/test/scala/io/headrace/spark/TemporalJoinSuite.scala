@@ -248,9 +248,6 @@ class TemporalJoinSuite extends munit.FunSuite {
       for (key <- keys) assertEquals(found.filter(_._1 == key).map(_._2), found.filter(_._1 == key).map(_._2).sorted)
     }
   }
-
-  private def causes(error: Throwable): Seq[String] =
-    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).map(_.getMessage).filter(_ != null).toSeq
 }
 
 object TemporalJoinSuite {

@@ -6,8 +6,9 @@ import java.util.concurrent.locks.ReentrantLock
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.{Column, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.classic.ExpressionUtils
@@ -18,6 +19,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.types.{DataType, MapType}
 
 /** Every use of a class or member that Spark keeps to itself, in one place: the list to check at an upgrade.
   *
@@ -29,6 +31,13 @@ object SparkInternals {
   def column(expression: Expression): Column = ExpressionUtils.column(expression)
 
   def expression(column: Column): Expression = ExpressionUtils.expression(column)
+
+  /** A column of `df` with one spelling of each number that has several: equal values have equal bytes, in structs too. */
+  def normalized(df: DataFrame, name: String): Column =
+    ExpressionUtils.column(NormalizeFloatingNumbers.normalize(ExpressionUtils.expression(df.col(name))))
+
+  /** Whether values of `kind` cannot be compared, for a MAP in them. */
+  def hasMap(kind: DataType): Boolean = kind.existsRecursively(_.isInstanceOf[MapType])
 
   /** The metadata key by which Spark knows an event-time column; its value is the delay in ms. */
   val DelayKey: String = EventTimeWatermark.delayKey

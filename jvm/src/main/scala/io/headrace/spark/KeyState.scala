@@ -1,0 +1,113 @@
+package io.headrace.spark
+
+import java.nio.ByteBuffer
+
+import org.apache.spark.sql.Encoders
+import org.apache.spark.sql.streaming.{StatefulProcessorHandle, TTLConfig, ValueState}
+
+/** The one value of state that an operator has of each key, for everything small: what an operator keeps in it is up to
+  * the operator, what is before it says whose state it is and when the key was last touched.
+  *
+  * With a time to live a key has one timer. It is not moved when the key is touched, but set anew when it comes too early.
+  *
+  * @param operator   what the state belongs to, for people
+  * @param version    of the operator's state: raise it when the layout changes, so that older state is refused, not misread
+  * @param rowFormat  stands for the columns whose bytes are in the state, and for whatever else gives it its form
+  * @param ttlMs      a key that was not touched while the watermark moved on by so much is freed; 0: never
+  */
+private[spark] final class KeyState(operator: String, version: Byte, rowFormat: Int, ttlMs: Long) extends Serializable {
+  import KeyState._
+
+  private val headerBytes: Int = 1 + 4 + (if (ttlMs > 0) 16 else 0)
+  @transient private var values: ValueState[Array[Byte]] = _
+  // Of the key that was loaded last.
+  private var touchedMs: Long = 0
+  private var timerMs: Long = NoTimer
+
+  def open(handle: StatefulProcessorHandle): Unit = values = handle.getValueState("key", Encoders.BINARY, TTLConfig.NONE)
+
+  /** The operator's part of the current key's state, from the buffer's position to its limit; null when there is none.
+    *
+    * Throws IllegalStateException for state of another version or of other columns.
+    */
+  def load(): ByteBuffer = {
+    val bytes = values.get()
+    timerMs = NoTimer
+    if (bytes == null) null
+    else {
+      val in = ByteBuffer.wrap(bytes)
+      requireOurs(in.get(), in.getInt())
+      if (ttlMs > 0) {
+        touchedMs = in.getLong()
+        timerMs = in.getLong()
+      }
+      in
+    }
+  }
+
+  /** A buffer for `size` bytes of new state, to be filled to its end and given to `store`. */
+  def allocate(size: Int): ByteBuffer = {
+    val out = ByteBuffer.allocate(headerBytes + size)
+    out.put(version).putInt(rowFormat).position(headerBytes)
+  }
+
+  /** Replaces the state of the current key, which must have been loaded before, and marks it as touched. */
+  def store(state: ByteBuffer, time: OperatorTime): Unit = {
+    if (ttlMs > 0) {
+      touchedMs = time.watermarkMs
+      if (timerMs == NoTimer) wake(time)
+      state.putLong(TouchedAt, touchedMs).putLong(TouchedAt + 8, timerMs)
+    }
+    values.update(state.array())
+  }
+
+  /** Marks the current key as touched, where its state stays as it was loaded. */
+  def touch(loaded: ByteBuffer, time: OperatorTime): Unit =
+    if (ttlMs > 0 && touchedMs != time.watermarkMs) store(loaded, time)
+
+  /** Frees the state of the current key, which must have been loaded before. */
+  def clear(time: OperatorTime): Unit = {
+    if (timerMs != NoTimer) time.cancel(timerMs)
+    timerMs = NoTimer
+    values.clear()
+  }
+
+  /** Whether the timer that woke the current key ends it; its state is freed then. Only with a time to live. */
+  def isOver(time: OperatorTime): Boolean = {
+    val state = load()
+    state != null && {
+      val now = time.watermarkMs
+      // What was touched before any watermark was known counts from the first one on.
+      if (touchedMs == 0) touchedMs = now
+      val over = touchedMs + ttlMs <= now
+      if (over) values.clear()
+      else {
+        wake(time)
+        values.update(state.putLong(TouchedAt, touchedMs).putLong(TouchedAt + 8, timerMs).array())
+      }
+      over
+    }
+  }
+
+  private def wake(time: OperatorTime): Unit = {
+    timerMs = touchedMs + ttlMs
+    time.wakeAt(timerMs)
+  }
+
+  private def requireOurs(found: Byte, foundFormat: Int): Unit = {
+    if (found != version)
+      throw new IllegalStateException(
+        s"expected $operator state of version $version, found version $found: the query must start from a new checkpoint"
+      )
+    if (foundFormat != rowFormat)
+      throw new IllegalStateException(
+        s"expected $operator state of the columns that the query has now, found state of other columns: " +
+          "the query must start from a new checkpoint"
+      )
+  }
+}
+
+private[spark] object KeyState {
+  private val NoTimer = Long.MinValue
+  private val TouchedAt = 1 + 4
+}

@@ -1,0 +1,49 @@
+package io.headrace.spark
+
+import org.apache.spark.sql.streaming._
+
+/** A stateful operator that changes by rows, and by time only when a key's time to live ends.
+  *
+  * @param state  the operator's state of one key; what is large is kept beside it
+  * @param ttlMs  the time to live; 0: none, and the operator runs without event time
+  */
+private[spark] abstract class KeyedOperator[I, O](protected val state: KeyState, ttlMs: Long)
+    extends StatefulProcessor[Array[Byte], I, O] {
+
+  /** Declares what the operator keeps beside `state`. */
+  protected def open(): Unit = ()
+
+  /** What the rows of a key change. They may be all rows that a batch has of the key, or one of them. */
+  protected def change(key: Array[Byte], rows: Iterator[I], time: OperatorTime): Iterator[O]
+
+  /** Frees what the current key has beside `state`. */
+  protected def free(): Unit = ()
+
+  override final def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
+    state.open(getHandle)
+    open()
+  }
+
+  override final def handleInputRows(key: Array[Byte], rows: Iterator[I], timers: TimerValues): Iterator[O] =
+    change(key, rows, if (ttlMs > 0) new EventTime(getHandle, timers) else KeyedOperator.Timeless)
+
+  override final def handleExpiredTimer(key: Array[Byte], timers: TimerValues, expired: ExpiredTimerInfo): Iterator[O] = {
+    if (state.isOver(new EventTime(getHandle, timers))) free()
+    Iterator.empty
+  }
+}
+
+private[spark] object KeyedOperator {
+
+  /** The mode to run in: without event time Spark runs no batch for time's sake. */
+  def timeMode(ttlMs: Long): TimeMode = {
+    require(ttlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $ttlMs")
+    if (ttlMs > 0) TimeMode.EventTime() else TimeMode.None()
+  }
+
+  private object Timeless extends OperatorTime {
+    override def watermarkMs: Long = 0
+    override def wakeAt(ms: Long): Unit = ()
+    override def cancel(ms: Long): Unit = ()
+  }
+}

@@ -1,0 +1,83 @@
+package io.headrace.spark
+
+import java.nio.ByteBuffer
+import java.util.{Arrays, List => JavaList}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{DataFrame, Encoders}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.OutputMode
+
+import PackedRows._
+import PartitionWatermark.named
+
+/** Upserts to signed rows: the entry point for Python. */
+object Normalize {
+
+  /** The name of the TINYINT that tells whether a row is added to a relation, 1, or taken away, -1. */
+  val Op = "__op"
+
+  /** What each row changes, given the last row of its key: the old row is taken away, the new one added.
+    *
+    * A new version that is the same in all columns, event time included, changes nothing, nor does the deletion of a
+    * key that is not there. What is taken away has the bytes with which it was added.
+    *
+    * @param keys        the key's columns; a NULL in them is a value like others
+    * @param deleted     a BOOLEAN column that marks the end of its key; null when rows are never deleted
+    * @param sequence    a BIGINT column by which rows of a key are put in order that come in one call; null: as they come
+    * @param stateTtlMs  a key that was not touched while event time moved on by so much is forgotten; 0: never
+    *
+    * Returns all columns but `deleted` and `sequence`, and `__op`.
+    */
+  def rows(df: DataFrame, keys: JavaList[String], deleted: String, sequence: String, stateTtlMs: Long): DataFrame = {
+    val schema = without(df.schema, deleted, sequence)
+    val names = keys.asScala.toSeq
+    val version = packed(schema.fieldNames.map(named).toSeq)
+    val order = if (sequence == null) lit(0L) else coalesce(named(sequence), lit(Long.MinValue))
+    val live = if (deleted == null) version else when(coalesce(named(deleted), lit(false)), lit(null)).otherwise(version)
+    val state = new KeyState("Normalize", 1, (names, rowType(schema).json).hashCode, stateTtlMs)
+    df.select(packedKey(df, names).as("key"), order.as("sequence"), live.as("row"))
+      .groupBy(col("key"))
+      .as[Array[Byte], Version](Encoders.BINARY, Encoders.product[Version])
+      .transformWithState(new NormalizeProcessor(state, stateTtlMs), KeyedOperator.timeMode(stateTtlMs), OutputMode.Append())(
+        Encoders.product[SignedRow]
+      )
+      .toDF()
+      .select(columns(col("row"), schema) :+ col("op").as(Op): _*)
+  }
+}
+
+/** A row that replaces the one of its key; null: that one is deleted. */
+private[spark] final case class Version(sequence: Long, row: Array[Byte])
+
+/** A row that is added to a relation, 1, or taken away, -1. */
+private[spark] final case class SignedRow(op: Byte, row: Array[Byte])
+
+private[spark] final class NormalizeProcessor(state: KeyState, ttlMs: Long)
+    extends KeyedOperator[Version, SignedRow](state, ttlMs) {
+
+  override protected def change(key: Array[Byte], rows: Iterator[Version], time: OperatorTime): Iterator[SignedRow] = {
+    var last = rows.next()
+    while (rows.hasNext) {
+      val row = rows.next()
+      if (row.sequence >= last.sequence) last = row
+    }
+    val loaded = state.load()
+    val (before, after) = (NormalizeProcessor.row(loaded), last.row)
+    if (Arrays.equals(before, after)) {
+      if (loaded != null) state.touch(loaded, time)
+      Iterator.empty
+    } else {
+      if (after == null) state.clear(time) else state.store(state.allocate(after.length).put(after), time)
+      if (before == null) Iterator.single(SignedRow(1, after))
+      else if (after == null) Iterator.single(SignedRow(-1, before))
+      else Iterator(SignedRow(-1, before), SignedRow(1, after))
+    }
+  }
+}
+
+private object NormalizeProcessor {
+  private def row(state: ByteBuffer): Array[Byte] =
+    if (state == null) null else Arrays.copyOfRange(state.array(), state.position(), state.limit())
+}
