@@ -7,6 +7,7 @@ allows beyond names and types is in `checks.CHECKS`, which run on the finished p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 from sqlglot import exp
 
@@ -14,10 +15,19 @@ from headrace.analyzer.catalog_view import BindingContext
 from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expression_binder import ExpressionBinder
-from headrace.analyzer.expressions import INTERVAL, NULL, ColumnReference, Expression, FieldAccess, aggregates
-from headrace.analyzer.joins import bind_join
+from headrace.analyzer.expressions import (
+    INTERVAL,
+    NULL,
+    ColumnReference,
+    Expression,
+    FieldAccess,
+    aggregates,
+    conjuncts,
+)
+from headrace.analyzer.invocation import conjunction
+from headrace.analyzer.joins import pending, refuse_conditions, resolved
+from headrace.analyzer.lineage import BOUNDS, Role, Roles, role_of, roles
 from headrace.analyzer.logical import (
-    WINDOW_COLUMNS,
     Aggregate,
     ChangeKind,
     Filter,
@@ -26,17 +36,17 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LogicalPlan,
     Project,
+    Scan,
     SingleRow,
     Sort,
     SortKey,
     Subquery,
-    TimeWindow,
     Union,
     walk,
 )
 from headrace.analyzer.properties import query_properties
 from headrace.analyzer.scope import Scope
-from headrace.analyzer.sources import bind_source, is_snapshot
+from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, renamed
 from headrace.analyzer.typing import common
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
@@ -47,6 +57,7 @@ from headrace.sql.ast import Select, span_of
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
+SOURCES_MAX = 256
 _ROWS_MAX = 2**63 - 1
 
 
@@ -56,21 +67,26 @@ def bind(select: Select, context: BindingContext) -> LogicalPlan:
     Raises UserError with the place of what is wrong: 3D020 relation, 42703 column, 42702 ambiguous, 42804 type, 3D017 function,
     3D008 property, 42803 grouping, 42P16 output names, 0A000 what is not supported.
     """
+    plan = unchecked(select, context)
+    for check in CHECKS:
+        check(plan)
+    return plan
+
+
+def unchecked(select: Select, context: BindingContext) -> LogicalPlan:
+    """As `bind`, without what `checks` has to say of the plan."""
     root = _bind_query(select.expression, context, {}, 0)
-    plan = LogicalPlan(
+    return LogicalPlan(
         root=root,
         snapshot=is_snapshot(root),
         properties=query_properties(select.query_properties),
         partition_by=select.partition_by,
         span=select.span,
     )
-    for check in CHECKS:
-        check(plan)
-    return plan
 
 
 def _bind_query(
-    node: exp.Expr, context: BindingContext, known: Mapping[str, exp.Expr], depth: int
+    node: exp.Expr, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
 ) -> LogicalNode:
     if depth > SUBQUERY_DEPTH_MAX:
         raise UserError(
@@ -79,8 +95,9 @@ def _bind_query(
             span=span_of(node),
         )
     with_clause = node.args.get("with_")
-    if with_clause is not None:
-        known = {**known, **{cte.alias: cte.this for cte in with_clause.expressions}}
+    for named in with_clause.expressions if with_clause is not None else ():
+        columns = named.args["alias"].columns
+        known = {**known, named.alias: renamed(_bind_query(named.this, context, known, depth + 1), columns)}
     if isinstance(node, exp.Subquery):
         return _bind_query(node.this, context, known, depth + 1)
     if isinstance(node, exp.Union):
@@ -95,7 +112,7 @@ def _bind_query(
 
 
 def _bind_union(
-    node: exp.Union, context: BindingContext, known: Mapping[str, exp.Expr], depth: int
+    node: exp.Union, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
 ) -> LogicalNode:
     # A chain of UNIONs, which leans to the left, is no nesting.
     chained = isinstance(node.this, exp.Union)
@@ -146,7 +163,7 @@ class SelectBinder:
     """Binds one SELECT, clause by clause, in the order in which SQL gives them meaning."""
 
     def __init__(
-        self, node: exp.Select, context: BindingContext, known: Mapping[str, exp.Expr], depth: int
+        self, node: exp.Select, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
     ) -> None:
         self._node = node
         self._context = context
@@ -155,28 +172,41 @@ class SelectBinder:
 
     def bound(self) -> LogicalNode:
         """The plan of this SELECT."""
-        source = self._from()
-        self._scope = Scope(source.sources)
+        sources = self._from()
         self._binder = ExpressionBinder(self._scope)
         where = self._node.args.get("where")
         if where is not None:
             condition = self._binder.condition(where.this, "WHERE")
             _refuse_aggregates(condition, "WHERE", "Use HAVING.")
-            source = Filter(source, condition)
+            conditions = conjuncts(condition)
+            source = resolved(sources, conditions)
+            if conditions == conjuncts(condition):
+                source = Filter(source, condition)
+            elif conditions:
+                source = Filter(source, conjunction(conditions))
+        else:
+            source = resolved(sources, [])
         items = self._items()
         output = self._grouped(source, items) or self._projected(source, items)
-        return _ordered(self._node, output, self._sort_expression)
+        return _ordered(self._node, output, lambda node: self._sort_expression(node, items))
 
     def _from(self) -> LogicalNode:
+        """The sources, their joins still open; sets the scope."""
         clause = self._node.args.get("from_")
+        self._scope = Scope(())
         if clause is None:
             return SingleRow()
-        bound = self._source(clause.this)
+        binder = SourceBinder(self._context, self._known, self._subquery)
+        bound = binder.bind(clause.this)
+        self._scope = Scope(bound.sources)
         for join in self._node.args.get("joins") or ():
+            shared: Mapping[str, Expression] = {}
             if isinstance(join.this, exp.Unnest):
-                bound = bind_source(join.this, self._context, self._subquery, left=bound)
+                refuse_conditions(join)
+                bound = bind_unnest(join.this, bound, self._scope)
             else:
-                bound = bind_join(bound, self._source(join.this), join)
+                bound, shared = pending(self._scope, bound, binder.bind(join.this), join)
+            self._scope = Scope(bound.sources, {**self._scope.shared, **shared})
         aliases = [source.alias for source in bound.sources]
         for index, alias in enumerate(aliases):
             if alias in aliases[:index]:
@@ -186,16 +216,24 @@ class SelectBinder:
                     hint="Give one another name with AS.",
                     span=span_of(clause),
                 )
+        self._limit(bound, span_of(clause))
         return bound
 
-    def _source(self, node: exp.Expr) -> LogicalNode:
-        if isinstance(node, exp.Table) and len(node.parts) == 1 and node.name in self._known:
-            outer = {name: query for name, query in self._known.items() if name != node.name}
-            return Subquery(self._subquery(self._known[node.name], outer), node.alias_or_name, span_of(node))
-        return bind_source(node, self._context, self._subquery)
+    def _limit(self, bound: LogicalNode, span: Span | None) -> None:
+        """A WITH query stands in the plan as often as it is named, and may name others twice."""
+        if (
+            len(list(islice((node for node in walk(bound) if isinstance(node, Scan)), SOURCES_MAX + 1)))
+            > SOURCES_MAX
+        ):
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"expected {SOURCES_MAX} sources at most in one query, found more",
+                hint="A WITH query is read once for each time that it is named. Store it as a relation, and read that.",
+                span=span,
+            )
 
-    def _subquery(self, node: exp.Expr, known: Mapping[str, exp.Expr] | None = None) -> LogicalNode:
-        return _bind_query(node, self._context, self._known if known is None else known, self._depth + 1)
+    def _subquery(self, node: exp.Expr) -> LogicalNode:
+        return _bind_query(node, self._context, self._known, self._depth + 1)
 
     # --- the select list
 
@@ -216,6 +254,8 @@ class SelectBinder:
                 raise UserError(
                     SqlState.DATATYPE_MISMATCH, "an INTERVAL cannot be an output column", span=expression.span
                 )
+            if isinstance(node, exp.Column) and len(node.parts) == 1:
+                alias = node.name
             items.append(Item(alias or _natural_name(expression, len(items) + 1), expression))
         if len(items) > COLUMNS_MAX:
             raise too_many_columns(span_of(node))
@@ -227,10 +267,15 @@ class SelectBinder:
         sources = self._scope.sources if qualifier is None else (self._scope.source(qualifier, span=span),)
         if not sources:
             raise UserError(SqlState.SYNTAX_ERROR, "* needs a FROM", span=span)
+        shared = self._scope.shared if qualifier is None else {}
         return [
-            Item(column.name, self._scope.column(column.name, alias=source.alias, span=span))
-            for source in sources
-            for column in source.schema.columns
+            *(Item(name, self._scope.column(name, alias=None, span=span)) for name in shared),
+            *(
+                Item(column.name, self._scope.column(column.name, alias=source.alias, span=span))
+                for source in sources
+                for column in source.schema.columns
+                if column.name not in shared
+            ),
         ]
 
     # --- projection and grouping
@@ -251,35 +296,57 @@ class SelectBinder:
             self._group_key(node, items) for node in (group.expressions if group is not None else ())
         )
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
-        if self._node.args.get("distinct") is not None and not is_snapshot(source):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "DISTINCT together with GROUP BY is not supported in a continuous query",
-                span=span_of(self._node),
-            )
-        windowed = any(isinstance(node, TimeWindow) for node in walk(source)) and any(
-            isinstance(key, ColumnReference) and _is_window(key) for key in keys
-        )
-        key = _grouped_key(keys, items, windowed=windowed)
-        return Aggregate(source, keys, items, condition, windowed=windowed, key=key)
+        known = roles(source)
+        grouped = {role_of(key, known) for key in keys}
+        windowed = {Role.WINDOW_START, Role.WINDOW_END} <= grouped
+        key = _grouped_key(keys, items, known if windowed else {})
+        output = Aggregate(source, keys, items, condition, windowed=windowed, key=key)
+        return _distinct(output) if self._node.args.get("distinct") is not None else output
 
     def _group_key(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression:
         """An expression over the sources; a name that no source has may be an output column's."""
-        if isinstance(node, exp.Literal):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "GROUP BY takes expressions, not positions",
-                span=span_of(node),
-            )
         named = None
+        if isinstance(node, exp.Literal) and not node.is_string:
+            named = items[_position(node, len(items), "GROUP BY")].expression
         if isinstance(node, exp.Column) and len(node.parts) == 1 and not self._scope.has(node.name):
             named = next((item.expression for item in items if item.name == node.name), None)
         bound = named if named is not None else self._binder.bind(node)
         _refuse_aggregates(bound, "GROUP BY", None)
         return bound
 
-    def _sort_expression(self, node: exp.Expr) -> Expression:
-        return self._binder.bind(node)
+    def _sort_expression(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression | None:
+        """A key of ORDER BY that is no output column by name; of DISTINCT rows it must be one all the same."""
+        bound = self._binder.bind(node)
+        if self._node.args.get("distinct") is None:
+            return bound
+        item = next((item for item in items if item.expression == bound), None)
+        return None if item is None else _output(Schema((item.column,)), item.name, bound.span)
+
+
+def _distinct(groups: Aggregate) -> LogicalNode:
+    """The different rows of a grouped SELECT."""
+    (source,) = Subquery(groups, "groups").sources
+    items = tuple(
+        Item(name, Scope((source,)).column(name, alias=None, span=None)) for name in groups.schema.names
+    )
+    return Aggregate(
+        Subquery(groups, "groups"),
+        tuple(item.expression for item in items),
+        items,
+        key=groups.schema.names,
+    )
+
+
+def _position(node: exp.Expr, columns: int, clause: str) -> int:
+    """The index of the column that a number in GROUP BY or ORDER BY means."""
+    position = str(node.this)
+    if not position.isdigit() or not 1 <= int(position) <= columns:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"{clause} position must be 1 to {columns}, found {position}",
+            span=span_of(node),
+        )
+    return int(position) - 1
 
 
 def _ordered(
@@ -315,20 +382,18 @@ def _sort_key(
     span = span_of(node)
     expression: Expression | None = None
     if isinstance(node, exp.Literal) and not node.is_string:
-        position = str(node.this)
-        if not position.isdigit() or not 1 <= int(position) <= len(schema.columns):
-            raise UserError(
-                SqlState.SYNTAX_ERROR,
-                f"ORDER BY position must be 1 to {len(schema.columns)}, found {position}",
-                span=span,
-            )
-        expression = _output(schema, schema.names[int(position) - 1], span)
+        name = schema.names[_position(node, len(schema.columns), "ORDER BY")]
+        expression = _output(schema, name, span)
     elif isinstance(node, exp.Column) and len(node.parts) == 1 and schema.column(node.name) is not None:
         expression = _output(schema, node.name, span)
     else:
         expression = fallback(node)
     if expression is None:
-        raise UserError(SqlState.UNDEFINED_COLUMN, "ORDER BY of a UNION takes its output columns", span=span)
+        raise UserError(
+            SqlState.UNDEFINED_COLUMN,
+            "ORDER BY of a UNION or of SELECT DISTINCT takes output columns",
+            span=span,
+        )
     return SortKey(expression, bool(ordered.args.get("desc")), ordered.args.get("nulls_first"))
 
 
@@ -353,10 +418,6 @@ def _natural_name(expression: Expression, position: int) -> str:
     if isinstance(expression, FieldAccess):
         return expression.name
     return f"expr_{position}"
-
-
-def _is_window(reference: ColumnReference) -> bool:
-    return reference.column in {column.name for column in WINDOW_COLUMNS}
 
 
 def _named(items: tuple[Item, ...], expression: Expression) -> str | None:
@@ -386,16 +447,16 @@ def _projected_key(source: LogicalNode, items: tuple[Item, ...]) -> tuple[str, .
     return tuple(names)
 
 
-def _grouped_key(keys: tuple[Expression, ...], items: tuple[Item, ...], *, windowed: bool) -> tuple[str, ...]:
+def _grouped_key(keys: tuple[Expression, ...], items: tuple[Item, ...], known: Roles) -> tuple[str, ...]:
     """The output names of the groups; empty unless they identify a group. One bound of a window is enough for the window."""
     names: list[str] = []
     bounds = 0
     for key in keys:
         name = _named(items, key)
-        window = windowed and isinstance(key, ColumnReference) and _is_window(key)
+        window = role_of(key, known) in BOUNDS
         if name is None and not window:
             return ()
         bounds += window and name is not None
         if name is not None and name not in names:
             names.append(name)
-    return tuple(names) if bounds or not windowed else ()
+    return tuple(names) if bounds or not known else ()

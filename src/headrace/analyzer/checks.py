@@ -5,7 +5,7 @@ Names and types were checked by the binder. What depends on the sink is in `plan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.expressions import Call, ColumnReference, Expression, aggregates, children, walk
@@ -16,17 +16,21 @@ from headrace.analyzer.logical import (
     ChangeKind,
     Filter,
     IntervalJoin,
+    JoinKind,
     Limit,
     LogicalNode,
     LogicalPlan,
     Project,
+    RegularJoin,
     Scan,
     Sort,
     Subquery,
     TemporalJoin,
     TimeWindow,
+    TopN,
     Union,
     Unnest,
+    WindowKind,
 )
 from headrace.analyzer.logical import walk as nodes
 from headrace.catalog.objects import RelationKind
@@ -76,21 +80,59 @@ def views_and_streams_are_apart(plan: LogicalPlan) -> None:
 
 
 def windows_are_over_streams(plan: LogicalPlan) -> None:
-    """0A000: TUMBLE and HOP take a STREAM."""
+    """0A000: a window takes rows that never change; SESSION has bounds for groups only."""
     for node in nodes(plan.root):
-        if not (isinstance(node, TimeWindow) and isinstance(node.input, Scan)):
-            continue
-        relation = node.input.relation
-        if relation.kind is not RelationKind.STREAM:
-            kind = relation.kind.value.upper().replace("_", " ")
+        if isinstance(node, TimeWindow):
+            _check_window_input(node)
+        if isinstance(node, Project) and (window := _session(node.input)) is not None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}",
-                hint="Declare a STREAM over the same entity, and window that."
-                if kind == "CHANGELOG"
-                else None,
+                "a SESSION has bounds when its rows are grouped only",
+                hint="Add GROUP BY window_start, window_end.",
+                span=window.span,
+            )
+
+
+def _check_window_input(node: TimeWindow) -> None:
+    relation = node.input.relation if isinstance(node.input, Scan) else None
+    if relation is None:
+        if node.input.change is ChangeKind.UPSERT and not _final(node.input):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{node.kind.value} takes rows that never change; those of the subquery do",
+                hint="Window the streams inside it.",
                 span=node.span,
             )
+    elif relation.kind is not RelationKind.STREAM:
+        kind = relation.kind.value.upper().replace("_", " ")
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}",
+            hint="Declare a STREAM over the same entity, and window that." if kind == "CHANGELOG" else None,
+            span=node.span,
+        )
+
+
+def _final(node: LogicalNode) -> bool:
+    """True of the results of windows: each comes once."""
+    while isinstance(node, Subquery | Sort | Limit):
+        node = node.input
+    return isinstance(node, Aggregate) and node.windowed
+
+
+def _session(node: LogicalNode) -> TimeWindow | None:
+    return next(
+        (part for part in _block(node) if isinstance(part, TimeWindow) and part.kind is WindowKind.SESSION),
+        None,
+    )
+
+
+def _block(node: LogicalNode) -> Iterator[LogicalNode]:
+    """`node` and what is below it in the same SELECT."""
+    yield node
+    if not isinstance(node, Subquery):
+        for part in node.inputs:
+            yield from _block(part)
 
 
 def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
@@ -98,7 +140,7 @@ def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
     for node in nodes(plan.root):
         if not isinstance(node, Aggregate):
             continue
-        window = next((part for part in nodes(node.input) if isinstance(part, TimeWindow)), None)
+        window = next((part for part in _block(node.input) if isinstance(part, TimeWindow)), None)
         if window is None:
             continue
         grouped = {key.column for key in node.group_by if isinstance(key, ColumnReference)}
@@ -277,6 +319,45 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     )
 
 
+def operators_are_there(plan: LogicalPlan) -> None:
+    """0A000: what has a place in the logical plan, and no step in the physical one yet."""
+    if plan.snapshot:
+        return
+    for node in nodes(plan.root):
+        what = _missing(node)
+        if what is not None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{what} is not supported yet",
+                hint="Divide the query: store the parts as relations of their own.",
+                span=_place(node) or plan.span,
+            )
+
+
+def _missing(node: LogicalNode) -> str | None:
+    match node:
+        case RegularJoin():
+            return "a join of streams without WITHIN, or with a CHANGELOG other than a STREAM's by its primary key,"
+        case TopN():
+            return "ROW_NUMBER() in a continuous query"
+        case TimeWindow(kind=WindowKind.CUMULATE | WindowKind.SESSION):
+            return node.kind.value
+        case TimeWindow() if not isinstance(node.input, Scan):
+            return f"{node.kind.value} over a query"
+        case IntervalJoin():
+            if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
+                return f"a {node.kind.name} JOIN of streams"
+            if node.condition is not None or node.lower_ms != -node.upper_ms:
+                return "a join of streams with bounds of its own, or conditions on what has no match,"
+            if any(isinstance(part, IntervalJoin) for part in nodes(node.left)):
+                return "a second join of streams in a query"
+            if any(isinstance(part, TimeWindow) for part in nodes(node)):
+                return "a join of time windows"
+        case TemporalJoin() if any(isinstance(part, TimeWindow) for part in nodes(node)):
+            return "a join of time windows"
+    return None
+
+
 def _expressions(node: LogicalNode) -> list[Expression]:
     match node:
         case Project():
@@ -316,5 +397,6 @@ CHECKS: tuple[Check, ...] = (
     streams_are_not_sorted,
     state_lifetime_is_kept,
     partition_columns_exist,
+    operators_are_there,
     functions_run_where_they_are,
 )

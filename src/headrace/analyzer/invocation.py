@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expressions import Call, Cast, Expression, Literal, aggregates
+from headrace.analyzer.functions import OPERATORS_BY_NAME
 from headrace.analyzer.functions.signature import Function
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
@@ -69,6 +70,20 @@ def call(
     return Call(
         function=row, arguments=tuple(arguments), type=kind, nullable=not always, distinct=distinct, span=span
     )
+
+
+def equality(left: Expression, right: Expression, *, span: Span | None = None) -> Call:
+    """`left = right`; raises UserError 42804 for types that cannot be compared."""
+    return call(OPERATORS_BY_NAME["="], [left, right], span=span)
+
+
+def conjunction(parts: Sequence[Expression]) -> Expression:
+    """All of `parts`, of which there is at least one, joined with AND; with as few levels as it can have."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    sides = [conjunction(parts[:middle]), conjunction(parts[middle:])]
+    return call(OPERATORS_BY_NAME["AND"], sides, span=parts[0].span)
 
 
 def _keeps_not_null(row: Function) -> bool:

@@ -1,192 +1,286 @@
-"""Joins: which kind the two sides make, and what ON may say."""
+"""Joins: which kind two sides make, and which of the conditions are its keys.
+
+FROM is bound in two steps, since a list `FROM a, b` has its conditions in WHERE: `pending` puts the sides together, so that names
+can be resolved; `resolved` chooses the joins when all conditions are known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import Call, ColumnReference, Expression, conjuncts, references
+from headrace.analyzer.functions import CATALOGUE
+from headrace.analyzer.intervals import Bounds, bounds
+from headrace.analyzer.invocation import call, conjunction, equality
 from headrace.analyzer.logical import (
     ChangeKind,
+    Filter,
     IntervalJoin,
+    Join,
     JoinKind,
     LogicalNode,
+    RegularJoin,
     Scan,
     SnapshotJoin,
     TemporalJoin,
-    TimeWindow,
-    walk,
+    Unnest,
 )
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.sources import is_snapshot
 from headrace.analyzer.typing import common
-from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
-from headrace.sql.ast import span_of, within_of
+from headrace.sql.ast import is_comma, span_of, within_of
 
-SUPPORTED = (
-    "Supported are STREAM [LEFT] JOIN STREAM WITHIN n unit ON keys, STREAM [LEFT] JOIN CHANGELOG ON its primary key, "
-    "and every join between materialized views."
-)
+Pair = tuple[Expression, Expression]
 
 
-def bind_join(left: LogicalNode, right: LogicalNode, node: exp.Join) -> LogicalNode:
-    """The join of what stands left with one more source.
+@dataclass(frozen=True)
+class PendingJoin(Join):
+    """Two sides whose conditions may not all be known yet."""
 
-    Raises UserError 0A000 for a combination that is not supported (saying which are), 42601 for a bad WITHIN or a missing ON,
-    42804 for an ON that is no equality between the sides.
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+    on: tuple[Expression, ...] = ()
+    within_ms: int | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+def pending(
+    left: Scope, tree: LogicalNode, right: LogicalNode, node: exp.Join
+) -> tuple[PendingJoin, dict[str, Expression]]:
+    """One more source beside `tree`, whose scope is `left`; and the columns of USING, which both sides share.
+
+    Raises UserError 42601 for a missing ON, 42804 for one that is no condition, 0A000 for a kind of join that there is not.
     """
     kind = _kind(node)
-    on = node.args.get("on")
+    scope = Scope((*left.sources, *right.sources), left.shared)
+    on, shared = node.args.get("on"), {}
+    conditions: list[Expression] = []
     if node.args.get("using"):
-        raise _refused("USING is not supported", node, "Write ON a.x = b.x.")
-    if (on is None) != (kind is JoinKind.CROSS):
+        for name in node.args["using"]:
+            span = span_of(name)
+            ours = left.column(name.name, alias=None, span=span)
+            theirs = Scope(right.sources).column(name.name, alias=None, span=span)
+            conditions.append(equality(ours, theirs, span=span))
+            shared[name.name] = _shared(kind, ours, theirs)
+    elif on is not None:
+        conditions.extend(conjuncts(ExpressionBinder(scope).condition(on, "ON")))
+    elif kind is not JoinKind.CROSS:
         raise UserError(SqlState.SYNTAX_ERROR, "a join needs ON, except a CROSS JOIN", span=span_of(node))
-    binder = ExpressionBinder(Scope((*left.sources, *right.sources)))
-    condition = binder.condition(on, "ON") if on is not None else None
-    if is_snapshot(left) and is_snapshot(right):
-        return SnapshotJoin(left, right, condition, kind)
-    if is_snapshot(left) or is_snapshot(right):
-        raise _refused("a materialized view cannot be joined with a stream or changelog", node, SUPPORTED)
-    if condition is None:
-        raise _refused("CROSS JOIN is for UNNEST and materialized views", node, SUPPORTED)
-    if any(isinstance(part, TimeWindow) for side in (left, right) for part in walk(side)):
+    span = span_of(node.this) if is_comma(node) else span_of(node)
+    return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span), shared
+
+
+def refuse_conditions(node: exp.Join) -> None:
+    """0A000: UNNEST of a row's array takes no ON, and no row is without a match."""
+    if _kind(node) is not JoinKind.CROSS:
         raise _refused(
-            "a time window cannot be joined in the same query",
-            node,
-            "Store the window's result first, and join that.",
+            "UNNEST is joined with CROSS JOIN, without a condition",
+            span_of(node),
+            "Write CROSS JOIN UNNEST(array) AS t(element), and conditions into WHERE.",
         )
-    if left.change is ChangeKind.APPEND and right.change is ChangeKind.APPEND:
-        return _interval(left, right, condition, kind, node)
-    if left.change is ChangeKind.APPEND:
-        return _temporal(left, right, condition, kind, node)
-    if right.change is ChangeKind.APPEND:
-        raise _refused(
-            "CHANGELOG JOIN STREAM is not supported",
-            node,
-            "Put the stream on the left: stream JOIN changelog ON ….",
-        )
-    raise _refused("CHANGELOG JOIN CHANGELOG is not supported yet", node, SUPPORTED)
 
 
 def _kind(node: exp.Join) -> JoinKind:
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
-    if side in JoinKind.__members__:
-        return JoinKind[side]
-    if kind in ("", "INNER"):
-        return JoinKind.INNER
-    if kind == "CROSS":
-        return JoinKind.CROSS
-    raise _refused(f"{kind} JOIN is not supported", node, SUPPORTED)
+    return JoinKind.CROSS if is_comma(node) else JoinKind[side or kind or "INNER"]
 
 
-def _refused(message: str, node: exp.Expr, hint: str) -> UserError:
-    return UserError(SqlState.FEATURE_NOT_SUPPORTED, message, hint=hint, span=span_of(node))
+def _shared(kind: JoinKind, ours: Expression, theirs: Expression) -> Expression:
+    """What a column of USING is without the name of a side: that of the side that is always there."""
+    if kind is JoinKind.FULL:
+        nullable = [replace(side, nullable=True) for side in (ours, theirs)]
+        shared = common([ours.type, theirs.type]) or ours.type
+        return call(CATALOGUE["COALESCE"], [as_type(side, shared) for side in nullable], span=ours.span)
+    return theirs if kind is JoinKind.RIGHT else ours
 
 
-def _interval(
-    left: LogicalNode, right: LogicalNode, on: Expression, kind: JoinKind, node: exp.Join
-) -> IntervalJoin:
-    within = within_of(node)
-    if within is None:
+def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
+    """FROM with every join as what it is. Takes out of `where` the conditions that become a part of one.
+
+    Raises UserError 0A000 for a combination that is not supported, 42601 for a WITHIN that is out of place, 42804 for keys of
+    types that cannot be compared, 3D008 for bounds that nothing meets.
+    """
+    if isinstance(node, Unnest):
+        return replace(node, input=resolved(node.input, where))
+    if not isinstance(node, PendingJoin):
+        return node
+    passes = node.kind in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT)
+    join = replace(node, left=resolved(node.left, where if passes else []))
+    views = [is_snapshot(side) for side in join.inputs]
+    if all(views):
+        return SnapshotJoin(join.left, join.right, conjunction(join.on) if join.on else None, join.kind)
+    if any(views):
         raise _refused(
-            "a join of two streams needs WITHIN: without it its state would grow for ever",
-            node,
-            "Write JOIN stream WITHIN 5 MINUTES ON a.x = b.x.",
+            "a materialized view cannot be joined with a stream or changelog",
+            join.span,
+            "Join with the stream or changelog that the view is made of.",
         )
-    if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise _refused(f"{kind.name} JOIN of streams is not supported yet", node, SUPPORTED)
-    if any(isinstance(part, IntervalJoin) for part in walk(left)):
+    return _continuous(join, where)
+
+
+def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
+    appended = [side.change is ChangeKind.APPEND for side in join.inputs]
+    if join.within_ms is not None and not all(appended):
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"WITHIN is for a join of two streams; the {'right' if appended[0] else 'left'} side is a CHANGELOG",
+            hint="Leave WITHIN out: a stream meets the version of a changelog's key that is valid at its time.",
+            span=join.span,
+        )
+    inner = join.kind in (JoinKind.INNER, JoinKind.CROSS)
+    meeting = [part for part in where if _meets(part, join)] if inner else []
+    conditions = list(join.on)
+    if join.kind is JoinKind.CROSS:
+        taken = [part for part in meeting if _sides(part, join) is not None]
+        conditions.extend(taken)
+        if not meeting and not conditions and any(appended):
+            raise _refused(
+                "a CROSS JOIN is for changelogs, materialized views and UNNEST: of a stream, every row would be kept",
+                join.span,
+                "Say how the rows belong together: JOIN … ON a.x = b.x, or WHERE a.x = b.x.",
+            )
+    within = _bounds(join, conditions, meeting) if all(appended) else None
+    if within is not None:
+        # A strict bound is a condition too: it stays where it was.
+        _take(where, [part for part in meeting if part not in within.rest])
+        conditions = [part for part in within.rest if part in conditions]
+    _take(where, conditions)
+    sides = [(part, _sides(part, join)) for part in conditions]
+    if appended == [True, False] and isinstance(join.right, Scan) and join.kind is not JoinKind.FULL:
+        temporal = _temporal(join, join.right, sides)
+        if temporal is not None:
+            return temporal
+    return _by_keys(join, within, sides)
+
+
+def _bounds(
+    join: PendingJoin, conditions: Sequence[Expression], meeting: Sequence[Expression]
+) -> Bounds | None:
+    keyed = any(_sides(part, join) is not None for part in conditions)
+    if join.within_ms is None:
+        said = [*conditions, *(part for part in meeting if part not in conditions)]
+        return bounds(said, join.left, join.right) if keyed else None
+    if not keyed:
         raise _refused(
-            "a query can have one WITHIN join", node, "Store the first join as a stream, and join that."
+            "a join WITHIN a span of time needs an equality between a column of each side",
+            join.span,
+            "Write ON a.x = b.x, with further conditions after AND.",
         )
-    pairs = _equalities(on, left, right, node)
-    left_keys, right_keys = [], []
-    for ours, theirs in pairs:
-        shared = common([ours.type, theirs.type])
-        if shared is None:
-            raise InternalError(f"compared keys without a common type: {ours.type}, {theirs.type}")
-        left_keys.append(as_type(ours, shared))
-        right_keys.append(as_type(theirs, shared))
-    return IntervalJoin(left, right, tuple(left_keys), tuple(right_keys), -within, within, kind)
+    return Bounds(-join.within_ms, join.within_ms, tuple(conditions))
+
+
+def _take(where: list[Expression], parts: Iterable[Expression]) -> None:
+    """These are said by a join now."""
+    for part in parts:
+        if part in where:
+            where.remove(part)
+
+
+def _by_keys(
+    join: PendingJoin, within: Bounds | None, sides: Sequence[tuple[Expression, Pair | None]]
+) -> LogicalNode:
+    """A regular join, or an interval join: the equalities are its keys; the rest is a filter, or decides what has no match."""
+    keys = [_keys(part, pair) for part, pair in sides if pair is not None]
+    rest = [part for part, pair in sides if pair is None]
+    inner = join.kind in (JoinKind.INNER, JoinKind.CROSS)
+    kind = JoinKind.INNER if inner else join.kind
+    condition = conjunction(rest) if rest else None
+    left_keys, right_keys = tuple(ours for ours, _ in keys), tuple(theirs for _, theirs in keys)
+    above = None if inner else condition
+    made: LogicalNode
+    if within is not None:
+        made = IntervalJoin(
+            join.left, join.right, left_keys, right_keys, within.lower_ms, within.upper_ms, kind, above
+        )
+    else:
+        made = RegularJoin(join.left, join.right, left_keys, right_keys, kind, above)
+    return Filter(made, condition) if inner and condition is not None else made
+
+
+def _keys(part: Expression, pair: Pair) -> Pair:
+    """Both operands as one type, so that equal keys are equal bytes."""
+    ours, theirs = pair
+    shared = common([ours.type, theirs.type])
+    if shared is None:
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the keys of a join must have one type, found {ours.type} and {theirs.type}",
+            hint="Use CAST(… AS type) on one side.",
+            span=part.span,
+        )
+    return as_type(ours, shared), as_type(theirs, shared)
 
 
 def _temporal(
-    left: LogicalNode, right: LogicalNode, on: Expression, kind: JoinKind, node: exp.Join
-) -> TemporalJoin:
-    if within_of(node) is not None:
-        raise UserError(
-            SqlState.SYNTAX_ERROR,
-            "WITHIN is for a join of two streams; the right side is a CHANGELOG",
-            span=span_of(node),
-        )
-    if not isinstance(right, Scan):
-        raise _refused("the right side of a temporal join must be a CHANGELOG by name", node, SUPPORTED)
-    if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise _refused(f"{kind.name} JOIN of a stream with a changelog is not supported", node, SUPPORTED)
-    pairs = _equalities(on, left, right, node)
-    columns = [theirs.column if isinstance(theirs, ColumnReference) else None for _, theirs in pairs]
-    key = right.relation.schema.primary_key
-    if sorted(map(str, columns)) != sorted(key):
-        shown = " and ".join(f"{printed(right.alias)}.{printed(name)}" for name in key)
+    join: PendingJoin, right: Scan, sides: Sequence[tuple[Expression, Pair | None]]
+) -> LogicalNode | None:
+    """The join with the version of the changelog's key that is valid at a row's time; None unless its whole key is given."""
+    chosen: dict[str, Expression] = {}
+    rest: list[Expression] = []
+    for part, pair in sides:
+        column = pair[1].column if pair is not None and isinstance(pair[1], ColumnReference) else None
+        if pair is None or column not in right.relation.schema.primary_key or column in chosen:
+            rest.append(part)
+        else:
+            chosen[column] = _as_key(pair, column, right)
+    if set(chosen) != set(right.relation.schema.primary_key) or join.kind is JoinKind.RIGHT:
+        return None
+    kind = JoinKind.LEFT if join.kind is JoinKind.LEFT else JoinKind.INNER
+    made = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind)
+    if rest and kind is JoinKind.LEFT:
         raise _refused(
-            f"a temporal join compares the changelog's whole primary key, {shown}, and nothing else",
-            node,
-            SUPPORTED,
+            "a LEFT JOIN with the version of a changelog's key takes the whole key in ON, and nothing else",
+            rest[0].span or join.span,
+            "Put conditions on the result into WHERE; compute what is NULL otherwise with CASE.",
         )
-    left_keys = []
-    for ours, theirs in pairs:
-        if common([ours.type, theirs.type]) != theirs.type:
-            raise UserError(
-                SqlState.DATATYPE_MISMATCH,
-                f"the key {printed(right.alias)}.{printed(str(getattr(theirs, 'column', '')))} is {theirs.type}, "
-                f"it is compared with {ours.type}",
-                hint=f"Use CAST(… AS {theirs.type}) on the stream's side.",
-                span=ours.span,
-            )
-        left_keys.append(as_type(ours, theirs.type))
-    return TemporalJoin(left, right, tuple(left_keys), tuple(str(column) for column in columns), kind)
+    return Filter(made, conjunction(rest)) if rest else made
 
 
-def _equalities(
-    on: Expression, left: LogicalNode, right: LogicalNode, node: exp.Join
-) -> list[tuple[Expression, Expression]]:
-    """The (left, right) operands of `a = b AND …`, each of one side only."""
-    ours = {source.alias for source in left.sources}
-    theirs = {source.alias for source in right.sources}
-    pairs = []
-    for part in conjuncts(on):
-        pair = _sides(part, ours, theirs)
-        if pair is None:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "ON takes equalities between a column of each side",
-                hint="Put further conditions into WHERE.",
-                span=_span_of(part, node),
-            )
-        pairs.append(pair)
-    return pairs
+def _as_key(pair: Pair, column: str, right: Scan) -> Expression:
+    ours, theirs = pair
+    if common([ours.type, theirs.type]) != theirs.type:
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the key {printed(right.alias)}.{printed(column)} is {theirs.type}, it is compared with {ours.type}",
+            hint=f"Use CAST(… AS {theirs.type}) on the stream's side.",
+            span=ours.span,
+        )
+    return as_type(ours, theirs.type)
 
 
-def _sides(part: Expression, ours: set[str], theirs: set[str]) -> tuple[Expression, Expression] | None:
+def _sides(part: Expression, join: PendingJoin) -> Pair | None:
+    """The left and the right operand of an equality between the sides."""
     if not isinstance(part, Call) or part.function.name != "=":
         return None
+    ours, theirs = ({source.alias for source in side.sources} for side in join.inputs)
     first, second = part.arguments
-    if _names(first) and _names(first) <= ours and _names(second) and _names(second) <= theirs:
+    read, also_read = _sources(first), _sources(second)
+    if read and also_read and read <= ours and also_read <= theirs:
         return first, second
-    if _names(first) and _names(first) <= theirs and _names(second) and _names(second) <= ours:
+    if read and also_read and read <= theirs and also_read <= ours:
         return second, first
     return None
 
 
-def _names(expression: Expression) -> set[str]:
-    found: Iterable[ColumnReference] = references(expression)
-    return {reference.source for reference in found}
+def _meets(part: Expression, join: PendingJoin) -> bool:
+    """True when a condition reads both sides, and nothing else."""
+    ours, theirs = ({source.alias for source in side.sources} for side in join.inputs)
+    read = _sources(part)
+    return bool(read & ours and read & theirs and read <= ours | theirs)
 
 
-def _span_of(part: Expression, node: exp.Join) -> Span | None:
-    return part.span or span_of(node)
+def _sources(expression: Expression) -> set[str]:
+    return {reference.source for reference in references(expression)}
+
+
+def _refused(message: str, span: Span | None, hint: str) -> UserError:
+    return UserError(SqlState.FEATURE_NOT_SUPPORTED, message, hint=hint, span=span)

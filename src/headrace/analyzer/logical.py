@@ -19,9 +19,11 @@ from headrace.core.types import BIGINT, DataType, Timestamp
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
+WINDOW_TIME = "window_time"
 WINDOW_COLUMNS = (
     Column(WINDOW_START, Timestamp(3), nullable=False),
     Column(WINDOW_END, Timestamp(3), nullable=False),
+    Column(WINDOW_TIME, Timestamp(3), nullable=False),
 )
 
 
@@ -202,7 +204,8 @@ class Subquery(LogicalNode):
 
 @dataclass(frozen=True)
 class TimeWindow(LogicalNode):
-    """Each row in the window or windows that its event time falls in: adds `window_start` and `window_end`.
+    """Each row in the window or windows that its event time falls in: adds `window_start`, `window_end` and `window_time`,
+    which is the last millisecond of the window.
 
     `advance_ms` is HOP's advance and CUMULATE's step. A SESSION has `size_ms` as its gap, and no bounds before it is grouped.
     """
@@ -243,7 +246,7 @@ class Filter(LogicalNode):
     condition: Expression
 
 
-class _Join(LogicalNode):
+class Join(LogicalNode):
     """What joins share: the columns of a side that may have no match may be NULL."""
 
     left: LogicalNode
@@ -272,7 +275,7 @@ def _nullable(source: SourceColumns) -> SourceColumns:
 
 
 @dataclass(frozen=True)
-class IntervalJoin(_Join):
+class IntervalJoin(Join):
     """Stream with stream: equal keys, and the right event time between the left one plus `lower_ms` and plus `upper_ms`.
 
     `condition` is what else must hold for two rows to match. WITHIN n is -n to n.
@@ -289,7 +292,7 @@ class IntervalJoin(_Join):
 
 
 @dataclass(frozen=True)
-class TemporalJoin(_Join):
+class TemporalJoin(Join):
     """Stream with changelog: each row with the version of its key that was valid at the row's event time."""
 
     left: LogicalNode
@@ -300,7 +303,7 @@ class TemporalJoin(_Join):
 
 
 @dataclass(frozen=True)
-class RegularJoin(_Join):
+class RegularJoin(Join):
     """Two relations, streams or changelogs, as they are now: equal keys (none: all pairs) and `condition`.
 
     A result row goes when one of its two rows goes. The state is both sides.
@@ -313,9 +316,18 @@ class RegularJoin(_Join):
     kind: JoinKind = JoinKind.INNER
     condition: Expression | None = None
 
+    @property
+    def change(self) -> ChangeKind:
+        appended = all(side.change is ChangeKind.APPEND for side in self.inputs)
+        return (
+            ChangeKind.APPEND
+            if appended and self.kind in (JoinKind.INNER, JoinKind.SEMI)
+            else ChangeKind.UPSERT
+        )
+
 
 @dataclass(frozen=True)
-class SnapshotJoin(_Join):
+class SnapshotJoin(Join):
     """Any join between materialized views."""
 
     left: LogicalNode
@@ -414,6 +426,10 @@ class TopN(LogicalNode):
             return self.input.sources
         place = Schema((Column(self.rank, BIGINT, nullable=False),))
         return (*self.input.sources, SourceColumns(RANK_SOURCE, place, hidden=False))
+
+    @property
+    def change(self) -> ChangeKind:
+        return ChangeKind.UPSERT
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.expressions import ColumnReference, Expression, FieldAccess
@@ -12,18 +13,22 @@ from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import Struct
 
+UNNAMED = "__query_"
+"""How the alias of a subquery without a name begins; a number follows."""
+
 
 @dataclass(frozen=True)
 class Scope:
-    """The sources of one FROM, in order."""
+    """The sources of one FROM, in order, and the columns that USING has made one."""
 
     sources: tuple[SourceColumns, ...]
+    shared: Mapping[str, Expression] = field(default_factory=dict)
 
     def source(self, alias: str, *, span: Span | None) -> SourceColumns:
         """The source called `alias`; raises UserError 3D020."""
         found = next((source for source in self.sources if source.alias == alias), None)
         if found is None:
-            known = [source.alias for source in self.sources]
+            known = [source.alias for source in self.sources if not source.alias.startswith(UNNAMED)]
             raise UserError(
                 SqlState.RELATION_NOT_FOUND,
                 f"nothing in FROM is called {printed(alias)}",
@@ -58,6 +63,8 @@ class Scope:
         """
         if alias is not None:
             return self._qualified(name, alias, span)
+        if name in self.shared:
+            return replace(self.shared[name], span=span)
         matches = [source for source in self.sources if source.schema.column(name) is not None]
         if not matches:
             known = [column.name for source in self.sources for column in source.schema.columns]
@@ -65,8 +72,10 @@ class Scope:
         if len(matches) > 1:
             raise UserError(
                 SqlState.AMBIGUOUS_COLUMN,
-                f"the column {printed(name)} is in {' and in '.join(printed(source.alias) for source in matches)}",
-                hint=f"Write {printed(matches[0].alias)}.{printed(name)}.",
+                f"the column {printed(name)} is in {' and in '.join(map(_called, matches))}",
+                hint="Give the subqueries names with AS, and write name.column."
+                if matches[0].alias.startswith(UNNAMED)
+                else f"Write {printed(matches[0].alias)}.{printed(name)}.",
                 span=span,
             )
         return _reference(matches[0], name, span)
@@ -98,6 +107,10 @@ class Scope:
             hint=suggestion(name, known, otherwise=f"There is {shown}." if shown else None),
             span=span,
         )
+
+
+def _called(source: SourceColumns) -> str:
+    return "a subquery without a name" if source.alias.startswith(UNNAMED) else printed(source.alias)
 
 
 def _reference(source: SourceColumns, name: str, span: Span | None) -> ColumnReference:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from headrace.analyzer.catalog_view import BindingContext, resolve_relation
 from headrace.analyzer.expression_binder import ExpressionBinder
+from headrace.analyzer.expressions import ColumnReference, Expression, transform
 from headrace.analyzer.logical import (
+    Aggregate,
+    Limit,
     LogicalNode,
+    Project,
     Scan,
+    Sort,
     SourceProperties,
     Subquery,
     TimeWindow,
+    Union,
     Unnest,
     WindowKind,
     walk,
 )
 from headrace.analyzer.properties import source_properties
-from headrace.analyzer.scope import Scope
+from headrace.analyzer.scope import UNNAMED, Scope
 from headrace.catalog.objects import Relation, RelationKind, Store
-from headrace.core.errors import Span, UserError
-from headrace.core.names import Identifier
+from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.names import Identifier, printed
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Array
@@ -40,40 +47,97 @@ def is_snapshot(node: LogicalNode) -> bool:
     )
 
 
-def bind_source(
-    node: exp.Expr,
-    context: BindingContext,
-    subquery: Callable[[exp.Expr], LogicalNode],
-    *,
-    left: LogicalNode | None = None,
-) -> LogicalNode:
-    """One source. `left` is what UNNEST expands; `subquery` binds a nested query.
+class SourceBinder:
+    """Binds the sources of one FROM. `named` are the WITH queries in force, `subquery` binds a nested query."""
 
-    Raises UserError 3D020, 3D008 and 0A000 at the source.
-    """
-    if isinstance(node, WindowNode):
-        return _window(node, context)
-    if isinstance(node, exp.Table):
-        alias = node.alias_or_name
-        return _scan(node, alias, properties_of(node), context)
-    if isinstance(node, exp.Subquery):
-        if not node.alias:
+    def __init__(
+        self,
+        context: BindingContext,
+        named: Mapping[str, LogicalNode],
+        subquery: Callable[[exp.Expr], LogicalNode],
+    ) -> None:
+        self._context = context
+        self._named = named
+        self._subquery = subquery
+        self._unnamed = 0
+
+    def bind(self, node: exp.Expr) -> LogicalNode:
+        """One source; raises UserError 3D020, 3D008, 53000 and 0A000 at it."""
+        if isinstance(node, WindowNode):
+            return _window(node, self._rows(node.this, node))
+        return self._rows(node, node)
+
+    def _rows(self, source: exp.Expr, outer: exp.Expr) -> LogicalNode:
+        """A relation, a WITH query or a subquery, with the alias and the properties that `outer` has."""
+        alias = outer.args.get("alias")
+        columns = alias.columns if alias is not None else []
+        if isinstance(source, exp.Subquery):
+            self._unnamed += 1
+            name = alias.name if alias is not None else f"{UNNAMED}{self._unnamed}"
+            return Subquery(renamed(self._subquery(source.this), columns), name, span_of(source))
+        if not isinstance(source, exp.Table):
             raise UserError(
-                SqlState.SYNTAX_ERROR,
-                "a subquery in FROM needs a name: (SELECT …) AS name",
-                span=span_of(node),
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{type(source).__name__.upper()} is not supported here in FROM",
+                hint="Write FROM relation CROSS JOIN UNNEST(array) AS t(element)."
+                if isinstance(source, exp.Unnest)
+                else None,
+                span=span_of(source),
             )
-        return Subquery(subquery(node.this), node.alias, span_of(node))
-    if isinstance(node, exp.Unnest) and left is not None:
-        return _unnest(node, left)
-    raise UserError(
-        SqlState.FEATURE_NOT_SUPPORTED,
-        f"{type(node).__name__.upper()} is not supported here in FROM",
-        hint="Write FROM relation CROSS JOIN UNNEST(array) AS t(element)."
-        if isinstance(node, exp.Unnest)
-        else None,
-        span=span_of(node),
-    )
+        name, given = alias.name if alias is not None else source.name, properties_of(outer)
+        if len(source.parts) == 1 and source.name in self._named:
+            if given:
+                raise UserError(
+                    SqlState.INVALID_PARAMETER,
+                    f"{printed(source.name)} is a query, and takes no source properties",
+                    hint="Put WITH (…) after the relation inside.",
+                    span=given.span(next(iter(given))),
+                )
+            return Subquery(renamed(self._named[source.name], columns), name, span_of(source))
+        if columns:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "the columns of a relation cannot be renamed after its alias",
+                hint="Write (SELECT column AS name FROM relation) AS alias.",
+                span=span_of(columns[0]),
+            )
+        return _scan(source, name, given, self._context)
+
+
+def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
+    """A query with other names for its columns, as `AS t(a, b)` and `WITH t(a, b) AS` give them; none: as it is."""
+    if not names:
+        return node
+    known = node.schema.names
+    if len(names) != len(known):
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"expected {len(known)} names of columns, found {len(names)}",
+            hint=f"The query gives {', '.join(map(printed, known))}.",
+            span=span_of(names[0]),
+        )
+    new = dict(zip(known, (name.name for name in names), strict=True))
+
+    def change(part: LogicalNode) -> LogicalNode:
+        match part:
+            case Project() | Aggregate():
+                items = (replace(item, name=name.name) for item, name in zip(part.items, names, strict=True))
+                return replace(part, items=tuple(items), key=tuple(new[name] for name in part.key))
+            case Sort():
+                keys = (replace(key, expression=transform(key.expression, output)) for key in part.keys)
+                return replace(part, input=change(part.input), keys=tuple(keys))
+            case Limit():
+                return replace(part, input=change(part.input))
+            case Union():
+                return replace(part, branches=(change(part.branches[0]), *part.branches[1:]))
+        raise InternalError(f"no columns to name in {type(part).__name__}")
+
+    def output(expression: Expression) -> Expression:
+        if isinstance(expression, ColumnReference) and not expression.source:
+            return replace(expression, column=new[expression.column])
+        return expression
+
+    return change(node)
 
 
 def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContext) -> Scan:
@@ -126,23 +190,22 @@ def _properties(
     return source_properties(relation, given, connector)
 
 
-def _window(node: WindowNode, context: BindingContext) -> TimeWindow:
-    table = node.this
-    span = _table_span(table)
-    scan = _scan(table, node.alias or table.name, properties_of(node), context)
-    if node.kind not in WindowKind.__members__:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"{node.kind} is not supported yet",
-            hint="Use TUMBLE or HOP.",
-            span=span,
-        )
-    size, advance = node.size_ms, node.advance_ms or node.size_ms
+def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
+    span = getattr(rows, "span", None)
+    kind, size, advance = WindowKind[node.kind], node.size_ms, node.advance_ms or node.size_ms
+    word = "STEP BY" if kind is WindowKind.CUMULATE else "ADVANCE BY"
     if advance > size:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"expected an ADVANCE BY of at most the SIZE of {duration_text(size)}, found {duration_text(advance)}",
+            f"expected {word} of at most the SIZE of {duration_text(size)}, found {duration_text(advance)}",
             hint="Rows between two windows would be in none of them: filter them with WHERE, and use TUMBLE.",
+            span=length_span(node),
+        )
+    if kind is WindowKind.CUMULATE and size % advance:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"expected a SIZE that is a multiple of the STEP of {duration_text(advance)}, found {duration_text(size)}",
+            hint="The last of the growing windows ends where SIZE does.",
             span=length_span(node),
         )
     panes = -(-size // advance)
@@ -150,10 +213,10 @@ def _window(node: WindowNode, context: BindingContext) -> TimeWindow:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
             f"every row would be in {panes} windows, expected {WINDOW_PANES_MAX} at most",
-            hint=f"ADVANCE BY {duration_text(_least_advance(size))} or more, or a smaller SIZE.",
+            hint=f"{word} {duration_text(_least_advance(size))} or more, or a smaller SIZE.",
             span=length_span(node),
         )
-    return TimeWindow(scan, WindowKind[node.kind], size, advance, span)
+    return TimeWindow(rows, kind, size, advance, span)
 
 
 def _least_advance(size_ms: int) -> int:
@@ -162,11 +225,12 @@ def _least_advance(size_ms: int) -> int:
     return least if least <= 1000 else -(-least // 1000) * 1000
 
 
-def _unnest(node: exp.Unnest, left: LogicalNode) -> Unnest:
+def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
+    """`left`, each row once for every element of an array; raises UserError 42804 and 42601."""
     span = span_of(node)
     if len(node.expressions) != 1:
         raise UserError(SqlState.FEATURE_NOT_SUPPORTED, "UNNEST takes one array", span=span)
-    array = ExpressionBinder(Scope(left.sources)).bind(node.expressions[0])
+    array = ExpressionBinder(scope).bind(node.expressions[0])
     if not isinstance(array.type, Array):
         raise UserError(
             SqlState.DATATYPE_MISMATCH, f"UNNEST takes an ARRAY, found {array.type}", span=array.span or span

@@ -13,6 +13,7 @@ from headrace.analyzer.expressions import ROW_TIME, WINDOW, ColumnReference, Exp
 from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
+    WINDOW_TIME,
     Aggregate,
     Filter,
     IntervalJoin,
@@ -59,6 +60,8 @@ class Source:
         alias, name = identifier(reference.source), reference.column
         if reference.source in self.windows and name in (WINDOW_START, WINDOW_END):
             return f"{alias}.{identifier(WINDOW)}.{'start' if name == WINDOW_START else 'end'}"
+        if reference.source in self.windows and name == WINDOW_TIME:
+            return f"({alias}.{identifier(WINDOW)}.end - {interval(1)})"
         if self.positions.get(reference.source) == name:
             return f"CAST({alias}.{identifier(POSITION)} + 1 AS BIGINT)"
         return f"{alias}.{identifier(name)}"
@@ -205,7 +208,7 @@ def _group_keys(node: Aggregate, source: Source, sql: ExpressionSql) -> list[str
         if (
             isinstance(key, ColumnReference)
             and key.source in source.windows
-            and key.column in (WINDOW_START, WINDOW_END)
+            and key.column in (WINDOW_START, WINDOW_END, WINDOW_TIME)
         ):
             text = f"{identifier(key.source)}.{identifier(WINDOW)}"
         if text not in keys:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.analyzer.expressions import Call, Cast, Expression, conjuncts, references, walk
 from headrace.analyzer.expressions import transform as transform_expression
-from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME
+from headrace.analyzer.functions import CATALOGUE
+from headrace.analyzer.invocation import conjunction
 from headrace.analyzer.logical import Aggregate, Filter, LogicalNode, LogicalPlan, TemporalJoin, transform
-from headrace.core.types import BIGINT, BOOLEAN, INTEGER, Array
+from headrace.core.types import BIGINT, INTEGER, Array
 
 Rule = Callable[[LogicalNode], LogicalNode]
 
@@ -59,23 +60,13 @@ def filter_before_temporal_join(node: LogicalNode) -> LogicalNode:
         (below if names <= stream and _deterministic(part) else above).append(part)
     if not below:
         return node
-    left = filter_before_temporal_join(Filter(join.left, _conjunction(below)))
+    left = filter_before_temporal_join(Filter(join.left, conjunction(below)))
     moved = replace(join, left=left)
-    return Filter(moved, _conjunction(above)) if above else moved
+    return Filter(moved, conjunction(above)) if above else moved
 
 
 def _deterministic(expression: Expression) -> bool:
     return all(not isinstance(part, Call) or part.function.deterministic for part in walk(expression))
-
-
-def _conjunction(parts: Sequence[Expression]) -> Expression:
-    result = parts[0]
-    for part in parts[1:]:
-        nullable = result.nullable or part.nullable
-        result = Call(
-            function=OPERATORS_BY_NAME["AND"], arguments=(result, part), type=BOOLEAN, nullable=nullable
-        )
-    return result
 
 
 RULES: tuple[Rule, ...] = (count_distinct_as_size_of_set, filter_before_temporal_join)

@@ -3,7 +3,8 @@
 A query is `Select`: sqlglot's tree, with these rules of ours.
 
     source          exp.Table, TimeWindow, exp.Unnest or exp.Subquery; `properties_of(node)` gives its WITH (…)
-    join            exp.Join (side, kind as sqlglot has them); `within_of(join)` gives WITHIN in milliseconds or None
+    join            exp.Join (side, kind, on, using as sqlglot has them); `within_of(join)` gives WITHIN in milliseconds or
+                    None, `is_comma(join)` tells one more source of a list
     name            exp.Identifier, already folded: unquoted names are lower case. `quoted` is not significant
     column          exp.Column of one to four parts; `*` is exp.Star, `a.*` is exp.Column with a Star
     struct field    `a->b->"C"` is exp.Dot(this, expression=exp.Identifier), left to right
@@ -111,8 +112,9 @@ class Properties:
 class TimeWindow(exp.Expression):
     """A window function over a relation, in FROM.
 
-    Arguments: `this` exp.Table (name only), `kind` 'TUMBLE' | 'HOP' | 'CUMULATE' | 'SESSION', `size_ms` an int (the gap
-    of a SESSION), `advance_ms` an int or None (HOP's advance, CUMULATE's step), `alias` exp.TableAlias or None.
+    Arguments: `this` exp.Table (name only) or exp.Subquery (no alias), `kind` 'TUMBLE' | 'HOP' | 'CUMULATE' | 'SESSION',
+    `size_ms` an int (the gap of a SESSION), `advance_ms` an int or None (HOP's advance, CUMULATE's step), `alias`
+    exp.TableAlias or None.
     """
 
     arg_types = {"this": True, "kind": True, "size_ms": True, "advance_ms": False, "alias": False}  # noqa: RUF012
@@ -179,6 +181,11 @@ def within_of(join: exp.Join) -> int | None:
     """The join's WITHIN in milliseconds, or None."""
     found = join.meta.get("within_ms")
     return found if isinstance(found, int) else None
+
+
+def is_comma(join: exp.Join) -> bool:
+    """True for `b` of `FROM a, b`."""
+    return not (join.side or join.kind or join.args.get("on") or join.args.get("using"))
 
 
 def type_of(cast: exp.Expr) -> DataType:

@@ -258,6 +258,8 @@ class ExpressionParser(parser.Parser):
             return exp.Cast(this=self._parse_literal(), to=to)
         if kind is TokenType.VAR and following is TokenType.L_BRACKET and word in calls.CONSTRUCTORS:
             return calls.constructor(self)
+        if kind is TokenType.VAR and following is TokenType.L_PAREN and word == "EXISTS":
+            return self._parse_exists_query()
         if following is TokenType.L_PAREN and kind in self.FUNC_TOKENS:
             return self._parse_call()
         if kind is TokenType.VAR and word in calls.WITHOUT_PARENTHESES and following is not TokenType.DOT:
@@ -304,6 +306,15 @@ class ExpressionParser(parser.Parser):
             this = exp.Paren(this=self._require(self._parse_disjunction()))
         self._expect(TokenType.R_PAREN, "')'")
         return this
+
+    def _parse_exists_query(self) -> exp.Exists:
+        token = self._curr
+        self._advance(2)
+        if self._curr.token_type not in (TokenType.SELECT, TokenType.WITH):
+            self._fail("a query in EXISTS (…)")
+        found = exp.Exists(this=exp.Subquery(this=self._parse_query())).update_positions(token)
+        self._expect(TokenType.R_PAREN, "')' at the end of EXISTS")
+        return found
 
     def _parse_case(self) -> exp.Expr | None:
         this = None if self._curr.token_type is TokenType.WHEN else self._require(self._parse_disjunction())

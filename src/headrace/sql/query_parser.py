@@ -30,7 +30,20 @@ _AFTER_QUERY = ("PARTITION BY", "QUERY", "WITH")
 # Everything that `ast` describes. sqlglot's ladder can still make a few other nodes; they are refused by name.
 _NODES = frozenset(
     {
-        *(exp.Select, exp.Union, exp.Subquery, exp.CTE, exp.With, exp.From, exp.Join, exp.Where, exp.Group),
+        *(
+            exp.Select,
+            exp.Union,
+            exp.Intersect,
+            exp.Except,
+            exp.Exists,
+            exp.Subquery,
+            exp.CTE,
+            exp.With,
+            exp.From,
+            exp.Join,
+            exp.Where,
+            exp.Group,
+        ),
         *(exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Distinct, exp.Star, exp.Alias),
         *(
             exp.Table,
@@ -138,13 +151,11 @@ class QueryParser(ExpressionParser):
 
     def _parse_whole_query(self) -> exp.Query:
         with_ = self._parse_named_subqueries() if self._curr.token_type is TokenType.WITH else None
-        query = self._parse_operand_query()
-        while self._curr.token_type in (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT):
-            if not self._match(TokenType.UNION):
-                raise self.cursor.unsupported(self._curr.text.upper())
-            distinct = not self._match(TokenType.ALL)
-            self._match(TokenType.DISTINCT)
-            query = exp.Union(this=query, expression=self._parse_operand_query(), distinct=distinct)
+        query = self._parse_intersection()
+        while self._curr.token_type in (TokenType.UNION, TokenType.EXCEPT):
+            kind = exp.Union if self._curr.token_type is TokenType.UNION else exp.Except
+            distinct = self._parse_set_quantifier()
+            query = kind(this=query, expression=self._parse_intersection(), distinct=distinct)
         if self._curr.token_type is TokenType.ORDER_BY:
             query.set("order", self._parse_order())
         if self._match(TokenType.LIMIT):
@@ -154,6 +165,20 @@ class QueryParser(ExpressionParser):
         if with_ is not None:
             query.set("with_", with_)
         return query
+
+    def _parse_intersection(self) -> exp.Query:
+        query = self._parse_operand_query()
+        while self._curr.token_type is TokenType.INTERSECT:
+            distinct = self._parse_set_quantifier()
+            query = exp.Intersect(this=query, expression=self._parse_operand_query(), distinct=distinct)
+        return query
+
+    def _parse_set_quantifier(self) -> bool:
+        """After UNION, INTERSECT or EXCEPT: False where ALL follows."""
+        self._advance()
+        distinct = not self._match(TokenType.ALL)
+        self._match(TokenType.DISTINCT)
+        return distinct
 
     def _parse_named_subqueries(self) -> exp.With:
         self._match(TokenType.WITH)
@@ -276,7 +301,7 @@ class QueryParser(ExpressionParser):
         cursor = self.cursor
         if not cursor.at("WITH", "("):
             return
-        if not isinstance(this, exp.Table | TimeWindow):
+        if not isinstance(this.this if isinstance(this, TimeWindow) else this, exp.Table):
             raise cursor.error(
                 "no properties after a subquery", hint="Put WITH (…) after the relation inside."
             )
@@ -288,8 +313,12 @@ class QueryParser(ExpressionParser):
         token = self._curr
         kind = token.text.upper()
         self._advance(2)
-        relation = self._parse_relation()
-        window = TimeWindow(this=relation, kind=kind).update_positions(token)
+        if self._match(TokenType.L_PAREN):
+            this: exp.Expr = exp.Subquery(this=self._parse_query())
+            self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
+        else:
+            this = self._parse_relation()
+        window = TimeWindow(this=this, kind=kind).update_positions(token)
         self._expect(TokenType.COMMA, f"',' and {'GAP' if kind == 'SESSION' else 'SIZE'} n unit")
         self._parse_length(window, "size_ms", "GAP" if kind == "SESSION" else "SIZE")
         if kind in ("HOP", "CUMULATE"):
@@ -318,10 +347,8 @@ class QueryParser(ExpressionParser):
 
     def _parse_join_clause(self) -> exp.Join | None:
         token = self._curr
-        if token.token_type is TokenType.COMMA:
-            raise self.cursor.unsupported(
-                "a list of sources after FROM", hint="Write FROM a JOIN b ON a.x = b.y, or CROSS JOIN."
-            )
+        if self._match(TokenType.COMMA):
+            return exp.Join(this=self._parse_source()).update_positions(token)
         side, kind = None, None
         if self._curr.token_type in (TokenType.LEFT, TokenType.RIGHT, TokenType.FULL):
             side = self._curr.text.upper()
@@ -339,9 +366,11 @@ class QueryParser(ExpressionParser):
         self._parse_within(join)
         if kind == "CROSS":
             return join
-        if self._curr.token_type is TokenType.USING:
-            raise self.cursor.unsupported("JOIN … USING", hint="Write ON a.x = b.x.")
-        self._expect(TokenType.ON, "ON and the join's condition")
+        if self._match(TokenType.USING):
+            self._expect(TokenType.L_PAREN, "'(' and the names of columns after USING")
+            join.set("using", self._parse_column_names())
+            return join
+        self._expect(TokenType.ON, "ON and the join's condition, or USING and columns")
         join.set("on", self._require(self._parse_disjunction()))
         return join
 

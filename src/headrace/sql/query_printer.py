@@ -14,6 +14,7 @@ from headrace.sql.ast import (
     TimeWindow,
     TypeName,
     duration_text,
+    is_comma,
     properties_of,
     quoted_text,
     within_of,
@@ -86,11 +87,15 @@ class QueryPrinter(generator.Generator):
         )
 
     def join_sql(self, expression: exp.Join, *_arguments: Any, **_options: Any) -> str:
+        if is_comma(expression):
+            return f", {self.sql(expression, 'this')}"
         words = " ".join(word for word in (expression.side, expression.kind, "JOIN") if word)
         within = within_of(expression)
         text = f"{self.seg(words)} {self.sql(expression, 'this')}"
         if within is not None:
             text += f" WITHIN {duration_text(within)}"
+        if expression.args.get("using"):
+            return f"{text} USING ({self.expressions(expression, key='using', flat=True)})"
         condition = self.sql(expression, "on")
         return f"{text} ON {condition}" if condition else text
 
@@ -123,6 +128,9 @@ class QueryPrinter(generator.Generator):
 
     def interval_sql(self, expression: exp.Interval) -> str:
         return f"INTERVAL {self.sql(expression, 'this')} {self.sql(expression, 'unit')}"
+
+    def exists_sql(self, expression: exp.Exists) -> str:
+        return f"EXISTS {self.sql(expression, 'this')}"
 
     def not_sql(self, expression: exp.Not) -> str:
         """`a NOT LIKE b` instead of `NOT a LIKE b`, which would read differently as an operand."""

@@ -65,6 +65,45 @@ TYPES = [
     (f"SELECT INTERVAL '5' MINUTE {F}", "42804", None, None),
     ("SELECT carrier FROM flights UNION ALL SELECT distance FROM arrivals", "42804", None, "CAST"),
     ("SELECT carrier, note FROM flights UNION ALL SELECT note FROM arrivals", "42804", None, None),
+    ("SELECT 1 FROM flights f JOIN flights g ON f.tags = g.tags", "42804", "g.tags", None),
+    ("SELECT 1 FROM flights f JOIN bookings b USING (tailnum, seat)", "42703", "seat", None),
+    ("SELECT 1 FROM flights f JOIN flights g USING (tags)", "42804", "tags", None),
+    ("SELECT 1 FROM flights f, bookings b WHERE f.crew = b.tailnum", "42804", "b.tailnum", None),
+    ("SELECT 1 FROM flights f JOIN planes p ON f.distance = p.tailnum", "42804", "p.tailnum", None),
+    (
+        "SELECT 1 FROM flights f JOIN planes p WITHIN 1 DAY ON f.tailnum = p.tailnum",
+        "42601",
+        None,
+        "Leave WITHIN out",
+    ),
+    (
+        "SELECT 1 FROM flights f JOIN bookings b ON f.tailnum = b.tailnum AND rowtime(b) BETWEEN rowtime(f) + 5 AND rowtime(f) - 5",
+        "3D008",
+        "rowtime(b) BETWEEN rowtime(f) + 5 AND rowtime(f) - 5",
+        "BETWEEN",
+    ),
+    (
+        "SELECT 1 FROM flights f JOIN bookings b ON f.tailnum = b.tailnum AND rowtime(b) BETWEEN rowtime(f) - 999999999999 AND rowtime(f)",
+        "53000",
+        None,
+        None,
+    ),
+    ("SELECT x FROM (SELECT carrier FROM flights) AS t(x, y)", "42P16", "x", "carrier"),
+    ("WITH t(x, y) AS (SELECT carrier FROM flights) SELECT x FROM t", "42P16", "x", "carrier"),
+    ("WITH t AS (SELECT carier FROM flights) SELECT 1", "42703", "carier", "carrier"),
+    (
+        "WITH t AS (SELECT carrier FROM flights) SELECT carrier FROM t WITH ('starting.position' = earliest)",
+        "3D008",
+        "'starting.position' = earliest",
+        "inside",
+    ),
+    (
+        "SELECT carrier FROM (SELECT carrier FROM delays), (SELECT carrier FROM carriers)",
+        "42702",
+        "carrier",
+        "names with AS",
+    ),
+    (f"SELECT DISTINCT carrier {F} ORDER BY origin", "42703", "origin", None),
 ]
 
 GROUPS = [
@@ -85,7 +124,8 @@ GROUPS = [
         "flights",
         "window_end",
     ),
-    (f"SELECT carrier, COUNT(*) {F} GROUP BY 1", "0A000", "1", None),
+    (f"SELECT carrier, COUNT(*) {F} GROUP BY 3", "42601", "3", None),
+    (f"SELECT carrier, COUNT(*) {F} GROUP BY 2", "42803", "COUNT(*", None),
     (f"SELECT COUNT(*) AS n {F} GROUP BY n", "42803", "COUNT(*", None),
 ]
 
@@ -104,9 +144,28 @@ LIMITS = [
     ),
     (
         "SELECT carrier FROM CUMULATE(flights, SIZE 1 DAY, STEP BY 1 SECOND)",
-        "0A000",
-        "flights",
-        "Use TUMBLE or HOP",
+        "53000",
+        "STEP BY 1 SECOND",
+        "STEP BY 87 SECONDS or more",
+    ),
+    (
+        "SELECT carrier FROM CUMULATE(flights, SIZE 1 HOUR, STEP BY 7 MINUTES)",
+        "3D008",
+        "STEP BY 7 MINUTES",
+        "ends where SIZE does",
+    ),
+    ("SELECT carrier FROM HOP(flights, SIZE 1 DAY, ADVANCE BY 0 DAYS)", "42601", "0", None),
+    (
+        "WITH a AS (SELECT carrier FROM flights), b AS (SELECT x.carrier FROM a x, a y WHERE x.carrier = y.carrier), "
+        "c AS (SELECT x.carrier FROM b x, b y WHERE x.carrier = y.carrier), d AS (SELECT x.carrier FROM c x, c y "
+        "WHERE x.carrier = y.carrier), e AS (SELECT x.carrier FROM d x, d y WHERE x.carrier = y.carrier), "
+        "f AS (SELECT x.carrier FROM e x, e y WHERE x.carrier = y.carrier), g AS (SELECT x.carrier FROM f x, f y "
+        "WHERE x.carrier = y.carrier), h AS (SELECT x.carrier FROM g x, g y WHERE x.carrier = y.carrier), "
+        "i AS (SELECT x.carrier FROM h x, h y WHERE x.carrier = y.carrier) SELECT x.carrier FROM i x, i y "
+        "WHERE x.carrier = y.carrier",
+        "53000",
+        None,
+        "as a relation",
     ),
     ("SELECT carrier FROM TUMBLE(flights, SIZE 0 DAYS)", "42601", "0", None),
     ("SELECT carrier FROM TUMBLE(flights, SIZE -1 DAYS)", "42601", "-", None),
@@ -117,31 +176,31 @@ LIMITS = [
 NOT_SUPPORTED = [
     ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
     (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
-    ("SELECT f.carrier FROM flights f JOIN bookings b ON f.tailnum = b.tailnum", None, "WITHIN"),
+    ("SELECT f.carrier FROM flights f CROSS JOIN bookings b", None, "how the rows belong together"),
+    ("SELECT f.carrier FROM flights f, planes p", None, "how the rows belong together"),
     (
-        "SELECT f.carrier FROM flights f FULL JOIN bookings b WITHIN 1 DAY ON f.tailnum = b.tailnum",
+        "SELECT f.carrier FROM flights f JOIN bookings b WITHIN 1 DAY ON f.tailnum > b.tailnum",
         None,
-        "STREAM [LEFT] JOIN",
+        "a.x = b.x",
     ),
-    ("SELECT p.maker FROM planes p JOIN airports a ON p.maker = a.code", None, "Supported are"),
     (
-        "SELECT p.maker FROM planes p JOIN flights f ON p.tailnum = f.tailnum",
-        None,
-        "Put the stream on the left",
-    ),
-    ("SELECT f.carrier FROM flights f JOIN planes p ON f.carrier = p.maker", None, "Supported are"),
-    ("SELECT f.carrier FROM flights f JOIN routes r ON f.origin = r.origin", None, "Supported are"),
-    (
-        "SELECT f.carrier FROM flights f JOIN planes p ON f.tailnum = p.tailnum AND p.seats > 3",
+        "SELECT f.carrier FROM flights f LEFT JOIN planes p ON f.tailnum = p.tailnum AND p.seats > 3",
         "p.seats > 3",
         "WHERE",
     ),
+    ("SELECT t.x FROM flights f JOIN UNNEST(stops) AS t(x) ON t.x = f.dest", None, "CROSS JOIN UNNEST"),
+    ("SELECT a.c FROM flights AS a(c)", "c", "SELECT column AS name"),
     (
-        "SELECT f.carrier FROM flights f JOIN planes p ON f.tailnum > p.tailnum",
-        "f.tailnum > p.tailnum",
-        "WHERE",
+        "SELECT window_start FROM SESSION(flights, GAP 1 MINUTE)",
+        "flights",
+        "GROUP BY window_start, window_end",
     ),
-    ("SELECT f.carrier FROM flights f JOIN delays d ON f.carrier = d.carrier", None, "Supported are"),
+    ("SELECT * FROM TUMBLE((SELECT maker FROM planes), SIZE 1 MINUTE)", None, "inside it"),
+    (
+        "SELECT f.carrier FROM flights f JOIN delays d ON f.carrier = d.carrier",
+        None,
+        "that the view is made of",
+    ),
     ("SELECT maker, COUNT(*) FROM planes GROUP BY maker", "maker", "STREAM declared over the same entity"),
     ("SELECT DISTINCT maker FROM planes", "maker", None),
     (

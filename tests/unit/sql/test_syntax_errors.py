@@ -19,7 +19,10 @@ SYNTAX = [
     ("SELECT ‸FROM‸ t", "expected an expression, found 'FROM'"),
     ("SELECT a FROM t WHERE‸‸", "expected an expression, found the end of the statement"),
     ("SELECT a FROM t WHERE x =‸‸", "expected an expression, found the end of the statement"),
-    ("SELECT a FROM t JOIN b‸‸", "expected ON and the join's condition, found the end of the statement"),
+    (
+        "SELECT a FROM t JOIN b‸‸",
+        "expected ON and the join's condition, or USING and columns, found the end of the statement",
+    ),
     ("SELECT f(a ‸FROM‸ t", "expected ',' or ')' in the arguments of f, found 'FROM'"),
     ("SELECT a FROM t LIMIT ‸'x'‸", "expected a whole number after LIMIT, found a string"),
     ("SELECT a FROM t WHERE a BETWEEN 1 ‸2‸", "expected AND and the upper bound, found '2'"),
@@ -68,9 +71,6 @@ NOT_SUPPORTED = [
     ("‸CREATE SECURITY INTEGRATION‸ x", "CREATE SECURITY INTEGRATION"),
     ("‸LIST API_TOKENS‸", "LIST API_TOKENS"),
     ("INSERT INTO t ‸VALUES‸ (1)", "INSERT INTO … VALUES"),
-    ("SELECT a FROM t ‸INTERSECT‸ SELECT b FROM t", "INTERSECT"),
-    ("SELECT a FROM t‸,‸ b", "a list of sources after FROM"),
-    ("SELECT a FROM t JOIN b ‸USING‸ (c)", "JOIN … USING"),
     ("SELECT ‸a < < 2‸ FROM t", "BITWISE LEFT SHIFT"),
     ("SELECT sum(a) OVER w ‸FROM‸ t", "a named window"),
 ]
