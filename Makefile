@@ -19,7 +19,7 @@ help: ## Show this list
 
 ## -- set-up: each step costs nothing when it is already done ------------------------------------------------------
 
-setup: environment jars extension archive web ## Install everything Headrace needs: Python packages, jars, JVM extension, web page
+setup: environment jars extension web ## Install everything Headrace needs: Python packages, jars, JVM extension, web page
 
 environment: $(VENV)/.headrace
 
@@ -45,7 +45,7 @@ jars: environment
 extension: jars
 	@if test -d jvm/src/main/scala; then $(RUN) -m headrace.runtime.extension; fi
 
-archive: extension
+archive: extension ## For an image or a server: drivers start some seconds sooner (170 MB, half a minute)
 	@$(RUN) -m headrace.engine.driver.archive
 
 web: environment
@@ -72,7 +72,7 @@ types: environment
 unit: environment
 	$(NICE) $(BIN)/pytest -q tests/unit tests/test_tidy.py
 
-test: setup browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
+test: setup archive browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
 	@if test -d jvm/src/test/scala; then $(MAKE) --no-print-directory jvm-test; fi
 	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=20
 
@@ -84,7 +84,7 @@ jvm-test: jars ## Compile and run the tests of the JVM extension
 demo: setup ## Start Headrace with a Kafka broker and show it working (ONCE=1: run through it once and stop)
 	$(RUN) -m demo $(if $(ONCE),--once)
 
-bench: setup ## Measure throughput, latency and recovery; writes a report
+bench: setup archive ## Measure throughput, latency and recovery; writes a report
 	$(RUN) -m benchmarks
 
 ## -- upkeep -------------------------------------------------------------------------------------------------------

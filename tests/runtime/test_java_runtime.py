@@ -46,7 +46,7 @@ session.stop()
 
 
 def test_spark_runs_on_the_java_and_with_the_jars_of_the_runtime(tmp_path: Path) -> None:
-    assert class_archive().is_file(), "make setup makes it"
+    assert class_archive().is_file(), "make archive makes it"
     result = subprocess.run(
         [sys.executable, "-c", _USES_THEM, str(tmp_path)],
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},

@@ -121,7 +121,7 @@ def _extension() -> Check:
 
 
 def _archive() -> Check:
-    fix = "Drivers start some seconds later without; now: python -m headrace.engine.driver.archive"
+    fix = "Drivers start some seconds later without it. make archive makes it: python -m headrace.engine.driver.archive"
     try:
         # Its name comes from the jars: they must be there to tell.
         made = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()

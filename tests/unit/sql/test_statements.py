@@ -201,7 +201,6 @@ def test_query_properties_and_partitioning_follow_the_query() -> None:
 def test_an_explained_statement_has_its_own_place() -> None:
     statement = read("EXPLAIN VERBOSE SELECT a FROM r")
     assert isinstance(statement, Explain)
-    assert statement.verbose
     assert statement.statement.text == "SELECT a FROM r"
     assert statement.statement.span.start == 16
 

@@ -118,21 +118,19 @@ def restart_query(cursor: Cursor) -> RestartQuery:
 
 @dataclass(frozen=True)
 class Explain(Statement):
-    """`EXPLAIN [VERBOSE] statement`, or `DESCRIBE statement` (`describe`), which answers with the plan as JSON."""
+    """`EXPLAIN [VERBOSE] statement`, which says as much without VERBOSE, or `DESCRIBE statement` (`describe`): the plan as JSON."""
 
     statement: Statement
-    verbose: bool = False
     describe: bool = False
 
     def sql(self) -> str:
-        verb = "DESCRIBE" if self.describe else "EXPLAIN VERBOSE" if self.verbose else "EXPLAIN"
+        verb = "DESCRIBE" if self.describe else "EXPLAIN"
         return f"{verb} {self.statement.sql()}"
 
 
 @grammar("EXPLAIN", "EXPLAIN VERBOSE")
 def explain(cursor: Cursor) -> Explain:
-    verbose = cursor.tokens[cursor.index - 1].text.upper() == "VERBOSE"
-    return Explain(*cursor.origin, _explained(cursor), verbose)
+    return Explain(*cursor.origin, _explained(cursor))
 
 
 @grammar(*(f"DESCRIBE {word}" for word in ("BEGIN", "CREATE", "INSERT", *QUERY_STARTS)))
