@@ -70,13 +70,28 @@ class EventTime:
 
 
 @dataclass(frozen=True)
+class DeadLetters:
+    """Where a source's records go that cannot be read. `layout` are options of `Connector.create_entity`, for one that is missing."""
+
+    store: str
+    store_type: str
+    entity: str
+    layout: Mapping[str, str] = field(default_factory=dict)
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class SourceProperties:
-    """The source properties in force (dialect 11.1): the relation's own, overridden by those of the query."""
+    """The source properties in force (dialect 11.1): the relation's own, overridden by those of the query.
+
+    `on_error` is terminate, ignore, or dead_letter, and then `dead_letters` says where.
+    """
 
     starting_position: str = "latest"
     starting_timestamp_ms: int | None = None
     event_time: EventTime = EventTime()
     on_error: str = "terminate"
+    dead_letters: DeadLetters | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
 

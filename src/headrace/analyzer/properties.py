@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from headrace.analyzer.catalog_view import suggestion
-from headrace.analyzer.logical import EventTime, QueryProperties, SourceProperties
-from headrace.catalog.objects import Relation
+from headrace.analyzer.logical import DeadLetters, EventTime, QueryProperties, SourceProperties
+from headrace.catalog.objects import Relation, Store
 from headrace.connectors.base import Connector
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
@@ -29,7 +29,11 @@ SOURCE_PROPERTIES = {
     "source.idle.timeout.millis": "after this long without records a partition no longer holds the watermark back (0: never)",
     "source.allow.latency.millis": "how far behind the newest event time a record may be (0)",
     "source.allow.future.millis": "how far ahead of the clock an event time may be, where it matters (86400000; 0: any may be)",
-    "source.deserialization.error.handling": "TERMINATE or IGNORE (TERMINATE)",
+    "source.deserialization.error.handling": "TERMINATE, IGNORE, IGNORE_AND_LOG or DEAD_LETTER (TERMINATE)",
+    "source.deserialization.error.log.topic": "the dead-letter topic (the source's topic and -dead-letters)",
+    "source.deserialization.error.log.store": "its store (the source's)",
+    "source.deserialization.error.log.topic.partitions": "of a dead-letter topic that is made (1)",
+    "source.deserialization.error.log.topic.replicas": "of a dead-letter topic that is made (the broker's default)",
 }
 """The source properties and what each takes; `kafka.consumer.…` is the connector's."""
 
@@ -40,11 +44,16 @@ QUERY_PROPERTIES = {
 }
 
 
-def source_properties(relation: Relation, given: Properties, connector: Connector | None) -> SourceProperties:
-    """What is in force for one source.
+def source_properties(
+    relation: Relation,
+    given: Properties,
+    connector: Connector | None,
+    store: Callable[[str], Store | None],
+) -> SourceProperties:
+    """What is in force for one source; `store` finds one by its name.
 
     Raises UserError 3D008 (unknown property, bad value), 3D021 (position timestamp without a timestamp), 42703 (no such
-    timestamp column), 42804 (its type) or 0A000 (IGNORE_AND_LOG), each at the property.
+    timestamp column), 42804 (its type) or 3D006 (no such store of dead letters), each at the property.
     """
     defaults = _Values(relation.properties, None)
     values = _Values(dict(given.items()), given)
@@ -66,6 +75,7 @@ def source_properties(relation: Relation, given: Properties, connector: Connecto
         result,
         event_time=_event_time(relation, defaults, values),
         on_error=_on_error(defaults, values),
+        dead_letters=_dead_letters(relation, defaults, values, store),
         options=options,
     )
 
@@ -107,6 +117,16 @@ def query_properties(given: Properties) -> QueryProperties:
     )
 
 
+_ERRORS = "source.deserialization.error"
+_ON_ERROR = {
+    "TERMINATE": "terminate",
+    "IGNORE": "ignore",
+    "IGNORE_AND_LOG": "dead_letter",
+    "DEAD_LETTER": "dead_letter",
+}
+"""What may be said of records that cannot be read. The last two are one: DeltaStream's word for it, and the field's."""
+
+
 class _Values:
     """Typed reading of property texts, with places in errors where the statement wrote them."""
 
@@ -116,6 +136,9 @@ class _Values:
 
     def span(self, key: str) -> Span | None:
         return self._written.span(key) if self._written is not None and key in self._texts else None
+
+    def has(self, key: str) -> bool:
+        return key in self._texts
 
     def text(self, key: str) -> str | None:
         value = self._texts.get(key)
@@ -133,6 +156,12 @@ class _Values:
             raise self._bad(key, " or ".join(choices), repr(value))
         return fold(value)
 
+    def count(self, key: str) -> str | None:
+        value = self.text(key)
+        if value is not None and not (value.isascii() and value.isdigit() and 0 < int(value) <= 10_000):
+            raise self._bad(key, "a whole number from 1 to 10000", repr(value))
+        return value
+
     def milliseconds(self, key: str) -> int | None:
         value = self.text(key)
         if value is None:
@@ -145,6 +174,15 @@ class _Values:
         return UserError(
             SqlState.INVALID_PARAMETER, f"'{key}' must be {expected}, found {found}", span=self.span(key)
         )
+
+
+_LOG: Mapping[str, Callable[[_Values, str], str | None]] = {
+    "topic": _Values.text,
+    "store": _Values.text,
+    "topic.partitions": _Values.count,
+    "topic.replicas": _Values.count,
+}
+"""What may be said of the dead-letter topic."""
 
 
 def _texts(given: Properties) -> list[tuple[str, str]]:
@@ -209,14 +247,42 @@ def _check_event_time_column(relation: Relation, name: str, span: Span | None) -
 
 
 def _on_error(defaults: _Values, values: _Values) -> str:
-    key = "source.deserialization.error.handling"
-    choices = ("TERMINATE", "IGNORE", "IGNORE_AND_LOG")
-    chosen = values.choice(key, choices, str.upper) or defaults.choice(key, choices, str.upper) or "TERMINATE"
-    if chosen == "IGNORE_AND_LOG":
+    key = f"{_ERRORS}.handling"
+    found = (place.choice(key, tuple(_ON_ERROR), str.upper) for place in (values, defaults))
+    return _ON_ERROR[next((value for value in found if value is not None), "TERMINATE")]
+
+
+def _dead_letters(
+    relation: Relation, defaults: _Values, values: _Values, store: Callable[[str], Store | None]
+) -> DeadLetters | None:
+    if _on_error(defaults, values) != "dead_letter":
+        unused = next((key for part in _LOG if values.has(key := f"{_ERRORS}.log.{part}")), None)
+        if unused is not None:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"'{unused}' is for '{_ERRORS}.handling' = DEAD_LETTER only",
+                span=values.span(unused),
+            )
+        return None
+    said: dict[str, str] = {}
+    for part, read in _LOG.items():
+        for place in (defaults, values):
+            if (value := read(place, f"{_ERRORS}.log.{part}")) is not None:
+                said[part] = value
+    name = said.get("store", relation.store or "")
+    found = store(name)
+    span = values.span(f"{_ERRORS}.log.store")
+    if found is None:
         raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"'{key}' = IGNORE_AND_LOG is not supported yet",
-            hint="Use TERMINATE or IGNORE.",
-            span=values.span(key),
+            SqlState.STORE_NOT_FOUND,
+            f"the store {name!r} does not exist",
+            hint="LIST STORES shows those that do.",
+            span=span,
         )
-    return chosen.lower()
+    return DeadLetters(
+        store=found.name,
+        store_type=found.type.lower(),
+        entity=said.get("topic", f"{relation.entity}-dead-letters"),
+        layout={part: value for part, value in said.items() if part.startswith("topic.")},
+        span=span or values.span(f"{_ERRORS}.log.topic") or values.span(f"{_ERRORS}.handling"),
+    )

@@ -187,7 +187,7 @@ def _properties(
             f"stores of type {connector.type.upper()} cannot be read continuously (streaming_source)",
             span=span,
         )
-    return source_properties(relation, given, connector)
+    return source_properties(relation, given, connector, context.catalog.store)
 
 
 def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:

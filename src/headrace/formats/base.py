@@ -34,7 +34,10 @@ HIDDEN_COLUMNS = (
 
 @dataclass(frozen=True)
 class DecodeSpec:
-    """Records to columns. See `planner.physical.DecodeRows`; `skip_errors` is its `on_error = ignore`."""
+    """Records to columns. See `planner.physical.DecodeRows`.
+
+    `on_error`: `terminate`, `ignore`, or the id that a connector gave for the place where bad records go.
+    """
 
     columns: tuple[Column, ...]
     value_format: ValueFormat = "json"
@@ -43,7 +46,7 @@ class DecodeSpec:
     key_columns: tuple[str, ...] = ()
     timestamp: str | None = None
     upsert: bool = False
-    skip_errors: bool = False
+    on_error: str = "terminate"
     ahead_ms: int = 0
     carries_key: bool = False
 

@@ -26,9 +26,15 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     """The declared and hidden columns of `records` (key, value, topic, partition, offset, timestamp, timestampType).
 
     A record without a value is a deletion for an upsert relation and is skipped for others. One that cannot be decoded is
-    skipped and counted with `skip_errors`; else the query fails with a message that begins with BAD_RECORD.
+    counted and skipped, or set aside, where `on_error` says so; else the query fails with a message that begins with BAD_RECORD.
     """
     parser = _VALUE_FORMATS[spec.value_format]
+    sets_aside = spec.on_error not in ("terminate", "ignore")
+    record = (
+        "named_struct('key', __key, 'value', __value, 'timestamp', __time, 'headers', __headers)"
+        if sets_aside
+        else "NULL"
+    )
     row = Struct(tuple((column.name, column.type) for column in spec.columns))
     parsed = (records if spec.upsert else records.where("value IS NOT NULL")).selectExpr(
         f"{parser.parsed_sql('value', row)} AS __parsed",
@@ -40,6 +46,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         "offset AS __offset",
         f"{_record_time_sql(records, spec)} AS __record_time",
         "timestampType AS __timestamp_type",
+        *(["value AS __value", "timestamp AS __time", "headers AS __headers"] if sets_aside else []),
     )
     timed = parsed.selectExpr(
         f"{_row_sql(spec)} AS __row",
@@ -59,7 +66,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     checked = timed.selectExpr(
         f"inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
         f"coalesce(__reason, concat('its event time ', __rowtime, {late})), "
-        f"__topic, __partition, __offset, {str(spec.skip_errors).lower()}))",
+        f"__topic, __partition, __offset, {record}, {text_sql(spec.on_error)}))",
         *hidden,
     )
     return checked.select(*(name_sql(column.name) for column in spec.columns), *hidden)

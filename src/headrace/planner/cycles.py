@@ -13,11 +13,24 @@ ALLOW_CYCLE = "allow.cycle"
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a query writes: a relation, or an entity that no relation need be over. `place` is the same for what is the same."""
+
+    name: str
+    place: tuple[str, ...]
+
+    @staticmethod
+    def of(relation: Relation) -> Output:
+        """A relation, as an output."""
+        return Output(str(relation.name), _place(relation))
+
+
+@dataclass(frozen=True)
 class Flow:
-    """A query as the relations that it reads and the one that it writes; `query` is its name or id, None for a new one."""
+    """A query as the relations that it reads and all that it writes; `query` is its name or id, None for a new one."""
 
     sources: tuple[Relation, ...]
-    sink: Relation
+    outputs: tuple[Output, ...]
     query: str | None = None
 
 
@@ -29,7 +42,7 @@ def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None) -> None:
     way = _way_back(new, list(others))
     if way is None:
         return
-    queries = [flow.query for _, flow in way[1:] if flow.query is not None]
+    queries = [flow.query for _, flow, _ in way[1:] if flow.query is not None]
     through = f", through {_listed(queries)}" if queries else ""
     stop = f"TERMINATE QUERY {queries[0]}; or write" if queries else "Write"
     raise UserError(
@@ -40,24 +53,23 @@ def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None) -> None:
     )
 
 
-_Hop = tuple[Relation, Flow]
+_Hop = tuple[Relation, Flow, Output]
 
 
 def _way_back(new: Flow, others: Sequence[Flow]) -> list[_Hop] | None:
-    """The shortest round, as (what is read, by which query) from `new` on; None when there is none."""
-    reached = {_place(new.sink)}
-    ways: list[list[_Hop]] = [[]]
-    ends = [new.sink]
-    for way, end in zip(ways, ends, strict=False):  # both grow
+    """The shortest round, as (what is read, by which query, which writes what) from `new` on; None when there is none."""
+    reached = {output.place for output in new.outputs}
+    ways: list[tuple[Output, list[_Hop], Output]] = [(output, [], output) for output in new.outputs]
+    for first, way, end in ways:  # which grows
         for source in new.sources:
-            if _place(source) == _place(end):
-                return [(source, new), *way]
+            if _place(source) == end.place:
+                return [(source, new, first), *way]
         for flow in others:
-            read = [item for item in flow.sources if _place(item) == _place(end)]
-            if read and _place(flow.sink) not in reached:
-                reached.add(_place(flow.sink))
-                ways.append([*way, (read[0], flow)])
-                ends.append(flow.sink)
+            read = [item for item in flow.sources if _place(item) == end.place]
+            for output in flow.outputs:
+                if read and output.place not in reached:
+                    reached.add(output.place)
+                    ways.append((first, [*way, (read[0], flow, output)], output))
     return None
 
 
@@ -70,9 +82,9 @@ def _place(relation: Relation) -> tuple[str, ...]:
 def _drawn(way: Sequence[_Hop]) -> str:
     """`a → b → a`; where a relation has another name over the same entity, `b, which is c,` between."""
     text = str(way[0][0].name)
-    for (_, flow), (following, _) in zip(way, [*way[1:], way[0]], strict=True):
-        text += f" → {flow.sink.name}"
-        if following.name != flow.sink.name:
+    for (_, _, output), (following, _, _) in zip(way, [*way[1:], way[0]], strict=True):
+        text += f" → {output.name}"
+        if str(following.name) != output.name:
             text += f" (the same entity as {following.name})"
     return text
 

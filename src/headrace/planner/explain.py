@@ -24,7 +24,6 @@ from headrace.analyzer.logical import (
     Unnest,
     walk,
 )
-from headrace.catalog.objects import Relation
 from headrace.core.names import printed, quote
 from headrace.planner import physical
 from headrace.planner.display import SHOWN
@@ -140,7 +139,13 @@ def _sources(logical: LogicalPlan) -> Iterator[str]:
         event_time = properties.event_time
         yield f"    event time: {printed(event_time.column) if event_time.column else 'time of the record'}"
         yield f"    watermark: {_watermark(scan) if uses_time else 'none; nothing in this query waits for time'}"
-        if properties.on_error == "ignore":
+        letters = properties.dead_letters
+        if letters is not None:
+            yield (
+                f"    records that cannot be read go to {letters.entity} of store {printed(letters.store)} "
+                "(an interactive query skips them)"
+            )
+        elif properties.on_error == "ignore":
             yield "    records that cannot be read are skipped"
 
 
@@ -264,11 +269,10 @@ def _step(step: physical.Step) -> str:
         case physical.ReadEntity():
             return f"read entity {step.entity} of store {printed(step.store)} ({step.connector})"
         case physical.DecodeRows():
-            errors = (
-                "skip records that cannot be read"
-                if step.on_error == "ignore"
-                else "stop at a record that cannot be read"
-            )
+            errors = {
+                "terminate": "stop at a record that cannot be read",
+                "ignore": "skip records that cannot be read",
+            }.get(step.on_error, f"give records that cannot be read to {step.on_error}")
             return f"decode {step.value_format.upper()} of {step.input}; {errors}"
         case physical.AssignWatermark():
             return f"assign watermark to {step.input}"
@@ -313,12 +317,6 @@ class RelationFact:
     schema: str
     name: str
     store: str | None
-
-    @staticmethod
-    def of(relation: Relation) -> RelationFact:
-        """The fact of a relation of the catalog."""
-        database, schema, name = relation.name.path
-        return RelationFact(relation.kind.value, database, schema, name, relation.store)
 
     def plan_entry(self, organization_id: str | None) -> dict[str, str | None]:
         """The JSON object; with `organization_id` the full name begins with it."""

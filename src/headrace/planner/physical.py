@@ -57,8 +57,9 @@ class DecodeRows(_Data):
     """Raw records to declared and hidden columns.
 
     `key_columns` are the value columns that a tombstone takes from the record's key. A record that cannot be decoded stops the
-    query (`terminate`; the error names topic, partition and offset) or is skipped (`ignore`); so does one whose event time is
-    more than `ahead_ms` ahead of the clock (0: any may be). `carries_key`: the sink's records have this source's keys.
+    query (`on_error` = `terminate`; the error names topic, partition and offset), is skipped (`ignore`), or is skipped and
+    written, as it came, to the output whose id `on_error` is; so does one whose event time is more than `ahead_ms` ahead of
+    the clock (0: any may be). `carries_key`: the sink's records have this source's keys.
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -72,7 +73,7 @@ class DecodeRows(_Data):
     timestamp: str | None = None
     timestamp_format: Literal["sql", "iso8601"] = "sql"
     upsert: bool = False
-    on_error: Literal["terminate", "ignore"] = "terminate"
+    on_error: str = "terminate"
     ahead_ms: int = 0
     carries_key: bool = False
 

@@ -140,6 +140,7 @@ class _Planner:
         self._logical = logical
         self._sink = sink
         self._steps: list[physical.Step] = []
+        self._outputs: list[physical.Step] = []
         self._rows: dict[int, str] = {}
         self._joins = 0
         self._root, self._limit = _without_limit(logical.root)
@@ -155,8 +156,8 @@ class _Planner:
             mode=mode.name,
             reasons=list(mode.reasons),
             output_mode="update" if unbounded or mode.name == "real_time" else "append",
-            steps=self._steps,
-            outputs=["sink"],
+            steps=[*self._steps, *self._outputs],
+            outputs=["sink", *(output.id for output in self._outputs)],
         )
 
     def _connectors(self) -> set[str]:
@@ -185,7 +186,7 @@ class _Planner:
                 options=dict(properties.options),
             )
         )
-        self._steps.append(self._decoded(scan, read, rows))
+        self._steps.append(self._decoded(scan, read, rows, self._on_error(scan, read, number)))
         if not needs_event_time(self._root):
             return rows
         event_time = properties.event_time
@@ -207,7 +208,26 @@ class _Planner:
         )
         return timed
 
-    def _decoded(self, scan: Scan, read: str, rows: str) -> physical.DecodeRows:
+    def _on_error(self, scan: Scan, read: str, number: int) -> str:
+        """What DecodeRows does with a record that cannot be read; a place for such records becomes an output of the plan."""
+        letters = scan.properties.dead_letters
+        if letters is None:
+            return scan.properties.on_error
+        if isinstance(self._sink, ResultSink):
+            return "ignore"  # to look at a source is not to work it off
+        output = f"dead_letters_{number}"
+        self._outputs.append(
+            physical.WriteEntity(
+                id=output,
+                input=read,
+                store=letters.store,
+                connector=letters.store_type,
+                entity=letters.entity,
+            )
+        )
+        return output
+
+    def _decoded(self, scan: Scan, read: str, rows: str, on_error: str) -> physical.DecodeRows:
         relation, event_time = scan.relation, scan.properties.event_time
         layout = relation.format
         key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
@@ -221,7 +241,7 @@ class _Planner:
             timestamp=event_time.column,
             timestamp_format=event_time.format,
             upsert=layout.upsert,
-            on_error=scan.properties.on_error,
+            on_error=on_error,
             ahead_ms=event_time.ahead_ms if needs_event_time(self._root) else 0,
             carries_key=self._carries_key() and carrying_scan(self._root) is scan,
         )

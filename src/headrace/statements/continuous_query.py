@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.catalog.access import Privilege
@@ -19,9 +20,9 @@ from headrace.core.names import Identifier, RelationName, printed
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.planner import plan_query
-from headrace.planner.cycles import ALLOW_CYCLE, Flow, refuse_cycle
-from headrace.planner.physical import SparkPlan
-from headrace.planner.sink_properties import choice
+from headrace.planner.cycles import ALLOW_CYCLE, Flow, Output, refuse_cycle
+from headrace.planner.physical import SparkPlan, WriteEntity
+from headrace.planner.sink_properties import ENTITY_PREFIX, choice
 from headrace.planner.sinks import (
     EntitySink,
     ViewSink,
@@ -47,8 +48,29 @@ _QUERY_KINDS = {
 
 
 @dataclass(frozen=True)
+class MissingEntity:
+    """An entity that is to be made with `options`."""
+
+    connector: Connector
+    store: Store
+    entity: str
+    options: Mapping[str, str]
+
+    def create(self) -> None:
+        """Make it, unless somebody else has meanwhile. Raises UserError or ExternalError."""
+        try:
+            self.connector.create_entity(self.store.properties, self.entity, options=self.options)
+        except UserError as error:
+            if error.state is not SqlState.DUPLICATE_ENTITY:
+                raise
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO."""
+    """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO.
+
+    `dead_letters` are the topics of records that cannot be read which are not there yet.
+    """
 
     kind: QueryKind
     logical: LogicalPlan
@@ -58,6 +80,7 @@ class Prepared:
     store: Store | None
     connector: Connector | None
     relation: Relation | None
+    dead_letters: tuple[MissingEntity, ...] = ()
 
 
 @handles(CreateRelationAs, requires=None)
@@ -90,6 +113,7 @@ def bound(select: Select, run: Execution) -> LogicalPlan:
 def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
     """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing."""
     prepared = _prepared(statement, run)
+    prepared = replace(prepared, dead_letters=_missing_dead_letters(prepared, run))
     _refuse_cycle(prepared, statement, run)
     return prepared
 
@@ -204,10 +228,36 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
     return Prepared(QueryKind.INSERT_INTO, logical, plan, sink, relation.name, store, kind, None)
 
 
+def _missing_dead_letters(prepared: Prepared, run: Execution) -> tuple[MissingEntity, ...]:
+    """Raises UserError 42501 for a store that may not be used, and 3D008 for the query's own sink."""
+    missing: dict[tuple[str, str], MissingEntity] = {}
+    sink = prepared.sink
+    for scan in prepared.logical.scans:
+        letters = scan.properties.dead_letters
+        if letters is None or (place := (letters.store, letters.entity)) in missing:
+            continue
+        store, kind = run.store(Identifier(letters.store))
+        run.authorize(Privilege.USAGE, store)
+        if isinstance(sink, EntitySink) and place == (sink.store, sink.entity):
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"the topic {letters.entity!r} is what the query writes: its readers would find records there that cannot be read",
+                hint="Name another one with 'source.deserialization.error.log.topic'.",
+                span=letters.span,
+            )
+        if _described(kind, store, letters.entity) is None:
+            # What nobody has mended yet must not expire, whatever the age of its records.
+            options = {"topic.partitions": "1", f"{ENTITY_PREFIX}retention.ms": "-1", **letters.layout}
+            missing[place] = MissingEntity(kind, store, letters.entity, options)
+    return tuple(missing.values())
+
+
 async def _carry_out(
     prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution
 ) -> ResultSet:
     query = await asyncio.to_thread(_query, prepared, statement, run)
+    for missing in prepared.dead_letters:
+        await asyncio.to_thread(missing.create)
     sink = prepared.sink
     if isinstance(sink, EntitySink) and sink.creation is not None and prepared.connector and prepared.store:
         await asyncio.to_thread(
@@ -243,7 +293,8 @@ def _refuse_cycle(prepared: Prepared, statement: CreateRelationAs | InsertInto, 
     sink = prepared.relation or run.catalog.relation(prepared.sink_name)
     if sink is None or _allowed(statement):
         return
-    flow = Flow(tuple(scan.relation for scan in prepared.logical.scans), sink)
+    sources = tuple(scan.relation for scan in prepared.logical.scans)
+    flow = Flow(sources, _outputs(sink, prepared.plan))
     refuse_cycle(flow, _running(run), statement.name.span)
 
 
@@ -263,7 +314,17 @@ def _flow(query: Query, run: Execution) -> Flow | None:
     sources = (run.catalog.relation(name) for name in query.sources)
     if sink is None:
         return None
-    return Flow(tuple(source for source in sources if source is not None), sink, query.name or query.id)
+    outputs = _outputs(sink, SparkPlan.from_json(query.plan))
+    return Flow(tuple(source for source in sources if source is not None), outputs, query.name or query.id)
+
+
+def _outputs(sink: Relation, plan: SparkPlan) -> tuple[Output, ...]:
+    """The sink, and the entities that the plan writes beside it."""
+    beside = (step for step in plan.steps if isinstance(step, WriteEntity) and step.id in plan.outputs[1:])
+    return (
+        Output.of(sink),
+        *(Output(f"the topic {step.entity}", (step.store, step.entity)) for step in beside),
+    )
 
 
 def _answer(prepared: Prepared, query: Query) -> ResultSet:

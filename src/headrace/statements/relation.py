@@ -59,7 +59,7 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     run.authorize(Privilege.USAGE, store)
     relation = _defined(statement, run, store)
     # The defaults that its readers and writers will have are checked now, where the user can see it.
-    source_properties(relation, Properties(), kind)
+    source_properties(relation, Properties(), kind, run.catalog.store)
     guarantee(statement.properties, relation, kind)
     _ensure_entity(statement.properties, kind, store, relation)
     run.catalog.create_relation(relation)

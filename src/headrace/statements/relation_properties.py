@@ -43,6 +43,10 @@ RELATION_PROPERTIES = (
     "starting.position.timestamp",
     "source.allow.latency.millis",
     "source.deserialization.error.handling",
+    "source.deserialization.error.log.topic",
+    "source.deserialization.error.log.store",
+    "source.deserialization.error.log.topic.partitions",
+    "source.deserialization.error.log.topic.replicas",
     "source.idle.timeout.millis",
     "source.allow.future.millis",
 )

@@ -216,14 +216,28 @@ NOT_SUPPORTED = [
         None,
         None,
     ),
-    (
-        f"SELECT carrier {F} WITH ('source.deserialization.error.handling' = IGNORE_AND_LOG)",
-        None,
-        "TERMINATE or IGNORE",
-    ),
 ]
 
+BAD = "source.deserialization.error"
 PROPERTIES = [
+    (
+        f"SELECT carrier {F} WITH ('{BAD}.log.topic' = 'bad')",
+        "3D008",
+        f"'{BAD}.log.topic' = 'bad'",
+        None,
+    ),
+    (
+        f"SELECT carrier {F} WITH ('{BAD}.handling' = DEAD_LETTER, '{BAD}.log.store' = 'nowhere')",
+        "3D006",
+        f"'{BAD}.log.store' = 'nowhere'",
+        "LIST STORES",
+    ),
+    (
+        f"SELECT carrier {F} WITH ('{BAD}.handling' = DEAD_LETTER, '{BAD}.log.topic.partitions' = 0)",
+        "3D008",
+        f"'{BAD}.log.topic.partitions' = 0",
+        None,
+    ),
     (
         f"SELECT carrier {F} WITH ('kafka.consumer.bootstrap.servers' = 'evil')",
         "3D008",

@@ -14,7 +14,7 @@ from headrace.planner import plan_columns
 from headrace.planner.explain import RelationFact, describe
 from headrace.planner.sinks import EntitySink, ViewSink, sink_entity_name, sink_store_name
 from headrace.sql.ast import Properties
-from tests.plans.world import World, bound, planned, sink_of
+from tests.plans.world import bound, planned, sink_of
 
 
 def entity(text: str, **existing: int) -> EntitySink:
@@ -124,9 +124,7 @@ def test_an_interactive_plan_knows_its_columns() -> None:
 
 
 def test_describe_names_sink_and_sources_with_the_organization() -> None:
-    flights = World().relation(RelationName("airline", "public", "flights"))
-    assert flights is not None
-    fact = RelationFact.of(flights)
+    fact = RelationFact("stream", "airline", "public", "flights", "broker")
     kind, text = describe("INSERT_INTO", sink=fact, sources=(fact,), organization_id="org")
     plan = json.loads(text)
     assert kind == "INSERT_INTO"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.connectors.streaming import SourceRequest
+from headrace.connectors.streaming import SinkRequest, SourceRequest
 from headrace.core.errors import InternalError
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
@@ -37,6 +38,7 @@ class Build:
     session: SparkSession
     start: StartQuery
     records_per_batch: int | None
+    resources: ExitStack
     frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def properties(self, store: str) -> Mapping[str, str]:
@@ -65,18 +67,22 @@ class Build:
             options=step.options,
             records_per_batch=self.records_per_batch,
             headers=any(
-                isinstance(other, physical.DecodeRows) and other.input == step.id and other.upsert
+                isinstance(other, physical.DecodeRows)
+                and other.input == step.id
+                and (other.upsert or other.on_error in self.start.plan.outputs)
                 for other in self.start.plan.steps
             ),
         )
 
 
-def build(session: SparkSession, start: StartQuery, *, records_per_batch: int | None) -> Build:
+def build(
+    session: SparkSession, start: StartQuery, *, records_per_batch: int | None, resources: ExitStack
+) -> Build:
     """Builds every step but the outputs. `session` is the query's own: it gets a temporary view for each input of SQL.
 
-    `records_per_batch` limits what a micro-batch reads from one source.
+    `records_per_batch` limits what a micro-batch reads from one source. `resources` are to be closed when the query has ended.
     """
-    work = Build(session, start, records_per_batch)
+    work = Build(session, start, records_per_batch, resources)
     for step in start.plan.steps:
         if step.id in start.plan.outputs:
             continue
@@ -98,11 +104,28 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         key_columns=tuple(step.key_columns),
         timestamp=step.timestamp,
         upsert=step.upsert,
-        skip_errors=step.on_error == "ignore",
+        on_error=_dead_letters(work, step.on_error)
+        if step.on_error in work.start.plan.outputs
+        else step.on_error,
         ahead_ms=step.ahead_ms,
         carries_key=step.carries_key,
     )
     return decode(work.frames[step.input], spec)
+
+
+def _dead_letters(work: Build, output: str) -> str:
+    step = next(step for step in work.start.plan.steps if step.id == output)
+    if not isinstance(step, physical.WriteEntity):
+        raise InternalError(f"expected an entity for the records that cannot be read, found {step.step}")
+    request = SinkRequest(
+        query_id=work.start.query_id,
+        entity=step.entity,
+        properties=work.properties(step.store),
+        options=step.options,
+        resources=work.resources,
+    )
+    name: str = connector_module(step.connector).dead_letters(work.session, request)
+    return name
 
 
 def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:

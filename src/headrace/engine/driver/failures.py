@@ -176,7 +176,7 @@ def _bad_record(facts: str) -> UserError:
         SqlState.INVALID_RECORD,
         f"cannot read the record at offset {found['offset']} of partition {found['partition']} of {found['topic']}: "
         f"{found['reason']}",
-        hint="'source.deserialization.error.handling' = 'IGNORE' skips such records.",
+        hint="'source.deserialization.error.handling' = IGNORE skips such records, DEAD_LETTER also keeps them in a topic.",
     )
 
 

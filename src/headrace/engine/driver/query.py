@@ -230,7 +230,12 @@ class RunningQuery:
         self._root.sparkContext.setLocalProperty("spark.scheduler.pool", self.id)
         planning = self._planning = PlanningTime(self._root)
         session = self._root.newSession()
-        work = build(session, self._start, records_per_batch=self._records_per_batch())
+        work = build(
+            session,
+            self._start,
+            records_per_batch=self._records_per_batch(),
+            resources=self._sink.resources,
+        )
         writer = sink(work, plan.sink, self._sink)
         writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint)
         writer = self._triggered(writer, session).outputMode(

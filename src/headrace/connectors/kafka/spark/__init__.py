@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -17,7 +19,7 @@ from headrace.connectors.kafka.failures import classify, missing_topic, of_clien
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 
-__all__ = ["classify", "partition_counts", "probe", "secrets", "sink", "source"]
+__all__ = ["classify", "dead_letters", "partition_counts", "probe", "secrets", "sink", "source"]
 
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -69,6 +71,22 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callabl
         request.resources.callback(output.close)
         return output.write
     return records.writeStream.format("kafka").options(**options).option("topic", request.entity)
+
+
+def dead_letters(session: SparkSession, request: SinkRequest) -> str:
+    """What `headrace_admit` sends bad records to the topic by; it ends with the query."""
+    _connect(request.properties, request.entity)
+    java: Any = session._jvm
+    options = java.java.util.HashMap()
+    for name, value in spark_options(request.properties).items():
+        options.put(name.removeprefix("kafka."), value)
+    for name, value in request.options.items():
+        options.put(name, value)
+    opened = str(uuid.uuid4())
+    letters = java.io.headrace.spark.DeadLetters
+    letters.open(opened, request.entity, request.query_id, options)
+    request.resources.callback(letters.close, opened)
+    return opened
 
 
 def _starting_offsets(request: SourceRequest) -> str:

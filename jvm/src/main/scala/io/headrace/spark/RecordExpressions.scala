@@ -36,12 +36,13 @@ private[spark] final case class FromJson(child: Expression, kind: DataType, coun
   override protected def withNewChildInternal(newChild: Expression): FromJson = copy(child = newChild)
 }
 
-/** `headrace_admit(row, problem, reason, topic, partition, offset, skip)`: an array of the row where `problem` is NULL.
+/** `headrace_admit(row, problem, reason, topic, partition, offset, record, instead)`: an array of the row where `problem` is NULL.
   *
-  * Else the record is counted under the name that `problem` is, and with `skip` (a literal) left out: the array is empty.
-  * Without it the query ends by a [[BadRecord]].
+  * Else what the literal `instead` says: the query ends by a [[BadRecord]] (`terminate`); or the record is counted under the
+  * name that `problem` is and left out (`ignore`): the array is empty; or it is also sent to the [[DeadLetters]] of that id,
+  * for which `record` is a STRUCT of [[DeadLetters.Record]].
   */
-private[spark] final case class AdmitRecord(children: Seq[Expression], skip: Boolean, counts: RowCounts)
+private[spark] final case class AdmitRecord(children: Seq[Expression], instead: String, counts: RowCounts)
     extends Expression
     with CountsRows {
   private val Seq(row, problem) = children.take(2)
@@ -51,14 +52,25 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], skip: Boo
   override def dataType: DataType = ArrayType(row.dataType, containsNull = false)
   override def nullable: Boolean = false
   override def prettyName: String = "headrace_admit"
-  override protected def stringArgs: Iterator[Any] = children.iterator ++ Iterator(skip)
+  override protected def stringArgs: Iterator[Any] = children.iterator ++ Iterator(instead)
 
   /** For generated code, which holds this expression. */
   def admitted(row: InternalRow): ArrayData = new GenericArrayData(Array[Any](row))
 
   /** For generated code. The arguments are the children from `problem` on. */
-  def refused(problem: UTF8String, reason: UTF8String, topic: UTF8String, partition: Int, offset: Long): ArrayData = {
-    if (!skip) throw new BadRecord(reason.toString, topic.toString, partition, offset)
+  def refused(
+      problem: UTF8String,
+      reason: UTF8String,
+      topic: UTF8String,
+      partition: Int,
+      offset: Long,
+      record: InternalRow
+  ): ArrayData = {
+    instead match {
+      case "terminate" => throw new BadRecord(reason.toString, topic.toString, partition, offset)
+      case "ignore"    =>
+      case id          => DeadLetters.of(id).send(record, reason.toString, topic.toString, partition, offset)
+    }
     counts.add(problem.toString)
     AdmitRecord.Nothing
   }
@@ -66,19 +78,20 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], skip: Boo
   override def eval(input: InternalRow): Any = problem.eval(input) match {
     case null => admitted(row.eval(input).asInstanceOf[InternalRow])
     case found: UTF8String =>
-      val Seq(reason, topic, partition, offset) = children.drop(2).map(_.eval(input))
+      val Seq(reason, topic, partition, offset, record) = children.drop(2).map(_.eval(input))
       refused(
         found,
         reason.asInstanceOf[UTF8String],
         topic.asInstanceOf[UTF8String],
         partition.asInstanceOf[Int],
-        offset.asInstanceOf[Long]
+        offset.asInstanceOf[Long],
+        record.asInstanceOf[InternalRow]
       )
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val self = ctx.addReferenceObj("admit", this, classOf[AdmitRecord].getName)
-    val Seq(good, wrong, reason, topic, partition, offset) = children.map(_.genCode(ctx))
+    val Seq(good, wrong, reason, topic, partition, offset, record) = children.map(_.genCode(ctx))
     ExprCode(
       code"""
             |${wrong.code}
@@ -91,8 +104,10 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], skip: Boo
             |  ${topic.code}
             |  ${partition.code}
             |  ${offset.code}
+            |  ${record.code}
             |  ${ev.value} = $self.refused(
-            |    ${wrong.value}, ${reason.value}, ${topic.value}, ${partition.value}, ${offset.value});
+            |    ${wrong.value}, ${reason.value}, ${topic.value}, ${partition.value}, ${offset.value},
+            |    (${classOf[InternalRow].getName}) ${record.value});
             |}
             |""".stripMargin,
       FalseLiteral,
@@ -146,8 +161,8 @@ private[spark] object RecordFunctions {
     function("headrace_from_json") { case Seq(text, Constant(kind: UTF8String)) =>
       FromJson(text, CatalystSqlParser.parseDataType(kind.toString), RowCounts.registered())
     },
-    function("headrace_admit") { case arguments :+ Constant(skip: Boolean) if arguments.size == 6 =>
-      AdmitRecord(arguments, skip, RowCounts.registered())
+    function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 7 =>
+      AdmitRecord(arguments, instead.toString, RowCounts.registered())
     }
   )
 

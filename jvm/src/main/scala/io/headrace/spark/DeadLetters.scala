@@ -1,0 +1,96 @@
+package io.headrace.spark
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicReference
+
+import org.apache.kafka.clients.producer.{Callback, KafkaProducer, ProducerRecord}
+import org.apache.kafka.common.serialization.ByteArraySerializer
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+
+/** Where the tasks of a query put the records that cannot be read: a topic beside its sink.
+  *
+  * The broker has a task's records before the task ends. Where it does not take them the task fails and with it the batch,
+  * which runs again: each record is there at least once.
+  */
+private[spark] final class DeadLetters(topic: String, query: String, options: java.util.Map[String, Object]) {
+  private val tasks = new ConcurrentHashMap[Long, AtomicReference[Exception]]()
+  @volatile private var opened = false
+
+  // Most queries never meet a bad record.
+  private lazy val producer = {
+    opened = true
+    new KafkaProducer(options, new ByteArraySerializer, new ByteArraySerializer)
+  }
+
+  /** Task: sends `record`, whose fields are [[DeadLetters.Record]], with `reason` and its place as headers. */
+  def send(record: InternalRow, reason: String, source: String, partition: Int, offset: Long): Unit = {
+    val failure = tasks.computeIfAbsent(TaskContext.get().taskAttemptId(), _ => begin())
+    refuse(failure)
+    // The record's own time: it is read again as of when it was.
+    val letter = new ProducerRecord[Array[Byte], Array[Byte]](
+      topic,
+      null,
+      java.lang.Long.valueOf(math.max(0L, record.getLong(2) / 1000)),
+      if (record.isNullAt(0)) null else record.getBinary(0),
+      if (record.isNullAt(1)) null else record.getBinary(1)
+    )
+    if (!record.isNullAt(3)) {
+      val headers = record.getArray(3)
+      for (index <- 0 until headers.numElements()) {
+        val header = headers.getStruct(index, 2)
+        letter.headers().add(header.getUTF8String(0).toString, header.getBinary(1))
+      }
+    }
+    def say(name: String, text: String): Unit = { val _ = letter.headers().add(s"headrace.$name", text.getBytes(UTF_8)) }
+    say("topic", source)
+    say("partition", partition.toString)
+    say("offset", offset.toString)
+    say("error", reason)
+    say("query", query)
+    val sent: Callback = (_, error) => if (error != null) failure.set(error)
+    try producer.send(letter, sent)
+    catch { case error: Exception => failure.set(error) }
+  }
+
+  private def begin(): AtomicReference[Exception] = {
+    val failure = new AtomicReference[Exception]()
+    TaskContext.get().addTaskCompletionListener[Unit] { task =>
+      tasks.remove(task.taskAttemptId())
+      producer.flush()
+      refuse(failure)
+    }
+    failure
+  }
+
+  private def refuse(failure: AtomicReference[Exception]): Unit = {
+    val error = failure.get
+    // Spark keeps no more than the message of what a listener throws.
+    if (error != null) throw new IllegalStateException(s"cannot write the dead-letter topic $topic: $error", error)
+  }
+
+  private def close(): Unit = if (opened) producer.close(DeadLetters.CloseTimeout)
+}
+
+object DeadLetters {
+
+  /** The fields of a record as it came. */
+  private[spark] val Record = Seq("key", "value", "timestamp", "headers")
+  private val CloseTimeout = java.time.Duration.ofSeconds(2)
+  private val open = new ConcurrentHashMap[String, DeadLetters]()
+
+  /** Lets tasks in this JVM write to `topic` under `id`; `options` are the Kafka client's, and `query` names who writes. */
+  def open(id: String, topic: String, query: String, options: java.util.Map[String, Object]): Unit = {
+    val _ = open.put(id, new DeadLetters(topic, query, options))
+  }
+
+  /** No task writes under `id` any more. */
+  def close(id: String): Unit = Option(open.remove(id)).foreach(_.close())
+
+  private[spark] def of(id: String): DeadLetters = Option(open.get(id)).getOrElse(
+    throw new IllegalStateException(
+      "expected a task in the driver's own process for dead letters, found one elsewhere: use a Spark master of local[n]"
+    )
+  )
+}
