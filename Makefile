@@ -12,7 +12,7 @@ NICE   := nice -n 5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup environment jars extension archive web web-check check lint types unit test demo bench browser jvm-test lock clean
+.PHONY: help setup environment jars extension archive web web-check check lint types unit test demo bench differential flink browser jvm-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,8 +84,14 @@ jvm-test: jars ## Compile and run the tests of the JVM extension
 demo: setup ## Start Headrace with a Kafka broker and show it working (ONCE=1: run through it once and stop)
 	$(RUN) -m demo $(if $(ONCE),--once)
 
-bench: setup archive ## Measure throughput, latency and recovery; writes a report
-	$(RUN) -m benchmarks
+bench: setup archive $(if $(PEER),flink) ## Measure throughput, latency, state and recovery (PEER=flink: beside Apache Flink); writes a report
+	$(RUN) -m benchmarks $(if $(PEER),--peer $(PEER))
+
+differential: setup flink ## The same SQL on Apache Flink 2.3 and here: the results must be the same; not part of make test
+	$(RUN) -m tests.differential
+
+flink: environment
+	@$(RUN) -m tests.harness.flink
 
 ## -- upkeep -------------------------------------------------------------------------------------------------------
 

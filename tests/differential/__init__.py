@@ -1,0 +1,7 @@
+"""The same SQL over the same topics on Headrace and on Apache Flink 2.3: the results must be the same.
+
+`make differential` (`python -m tests.differential`) makes topics of seeded random rows, gives every case of `cases.CASES` to both
+engines, and prints for each: passed, different (and how), documented (different, for a reason that docs/differences-from-flink.md
+gives), refused or failed (and what was said). It is no part of `make test`: Flink's packages are 0.7 GB.
+To add a case: a row in `cases.CASES`.
+"""
