@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from headrace.analyzer.functions import OPERATORS_BY_NAME, SYNONYMS
+from headrace.analyzer.functions import OPERATORS_BY_NAME, SYNONYMS, WINDOW_FUNCTIONS
 from headrace.analyzer.functions.aggregates import AGGREGATES
 from headrace.analyzer.functions.scalars import COLLECTIONS, CONDITIONALS, JSON, MATHEMATICS, TEXTS
 from headrace.analyzer.functions.signature import Function, ParameterKind
@@ -36,6 +36,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 GROUPS: dict[str, Sequence[Function]] = {
     "Operators and predicates": tuple(row for name, row in OPERATORS_BY_NAME.items() if name != "RLIKE"),
     "Aggregates": AGGREGATES,
+    "Window functions": tuple(WINDOW_FUNCTIONS.values()),
     "Conditions": CONDITIONALS,
     "Numbers": MATHEMATICS,
     "Text, hashes": TEXTS,

@@ -6,7 +6,8 @@ allows beyond names and types is in `checks.CHECKS`, which run on the finished p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 
 from sqlglot import exp
@@ -14,7 +15,7 @@ from sqlglot import exp
 from headrace.analyzer.catalog_view import BindingContext
 from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
-from headrace.analyzer.expression_binder import ExpressionBinder
+from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
 from headrace.analyzer.expressions import (
     INTERVAL,
     NULL,
@@ -23,7 +24,9 @@ from headrace.analyzer.expressions import (
     FieldAccess,
     aggregates,
     conjuncts,
+    references,
 )
+from headrace.analyzer.functions import is_aggregate
 from headrace.analyzer.invocation import conjunction
 from headrace.analyzer.joins import pending, refuse_conditions, resolved
 from headrace.analyzer.lineage import BOUNDS, Role, Roles, role_of, roles
@@ -32,22 +35,22 @@ from headrace.analyzer.logical import (
     ChangeKind,
     Filter,
     Item,
-    Limit,
     LogicalNode,
     LogicalPlan,
     Project,
     Scan,
     SingleRow,
-    Sort,
-    SortKey,
+    SourceColumns,
     Subquery,
-    Union,
     walk,
 )
+from headrace.analyzer.membership import Asked, Membership, joined, split
+from headrace.analyzer.ordering import ordered, output_column, position
 from headrace.analyzer.properties import query_properties
 from headrace.analyzer.scope import Scope
+from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, renamed
-from headrace.analyzer.typing import common
+from headrace.analyzer.top_n import first_rows, without_unread_ranks
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.schema import Schema
@@ -58,7 +61,6 @@ from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
 SOURCES_MAX = 256
-_ROWS_MAX = 2**63 - 1
 
 
 def bind(select: Select, context: BindingContext) -> LogicalPlan:
@@ -99,9 +101,15 @@ def _bind_query(
         columns = named.args["alias"].columns
         known = {**known, named.alias: renamed(_bind_query(named.this, context, known, depth + 1), columns)}
     if isinstance(node, exp.Subquery):
-        return _bind_query(node.this, context, known, depth + 1)
-    if isinstance(node, exp.Union):
-        return _bind_union(node, context, known, depth)
+        return ordered(node, _bind_query(node.this, context, known, depth + 1), lambda _: None)
+    if isinstance(node, exp.SetOperation):
+        # A chain of UNIONs, which leans to the left, is no nesting.
+        chained = isinstance(node.this, exp.SetOperation)
+        branches = (
+            _bind_query(node.this, context, known, depth if chained else depth + 1),
+            _bind_query(node.expression, context, known, depth + 1),
+        )
+        return ordered(node, set_operation(node, *branches), lambda _: None)
     if not isinstance(node, exp.Select):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -109,54 +117,6 @@ def _bind_query(
             span=span_of(node),
         )
     return SelectBinder(node, context, known, depth).bound()
-
-
-def _bind_union(
-    node: exp.Union, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
-) -> LogicalNode:
-    # A chain of UNIONs, which leans to the left, is no nesting.
-    chained = isinstance(node.this, exp.Union)
-    branches = [
-        _bind_query(node.this, context, known, depth if chained else depth + 1),
-        _bind_query(node.expression, context, known, depth + 1),
-    ]
-    first, second = (branch.schema.columns for branch in branches)
-    span = span_of(node.expression)
-    if len(first) != len(second):
-        raise UserError(
-            SqlState.DATATYPE_MISMATCH, f"UNION joins {len(first)} columns with {len(second)}", span=span
-        )
-    kinds = [common([left.type, right.type]) for left, right in zip(first, second, strict=True)]
-    for kind, left, right in zip(kinds, first, second, strict=True):
-        if kind is None:
-            raise UserError(
-                SqlState.DATATYPE_MISMATCH,
-                f"the column {printed(left.name)} of UNION is {left.type} first and {right.type} then",
-                hint="Use CAST(… AS type).",
-                span=span,
-            )
-    cast = []
-    for index, branch in enumerate(branches):
-        reference = Scope(Subquery(branch, f"u{index}").sources)
-        items = tuple(
-            Item(
-                name.name,
-                as_type(reference.column(column.name, alias=f"u{index}", span=None), kind or column.type),
-            )
-            for name, column, kind in zip(first, branch.schema.columns, kinds, strict=True)
-        )
-        same = all(
-            item.name == column.name and item.expression.type == column.type
-            for item, column in zip(items, branch.schema.columns, strict=True)
-        )
-        cast.append(branch if same else Project(Subquery(branch, f"u{index}"), items))
-    distinct = bool(node.args.get("distinct"))
-    first_of_chain, last = cast
-    if isinstance(first_of_chain, Union) and first_of_chain.distinct == distinct:
-        union = Union((*first_of_chain.branches, last), distinct=distinct)
-    else:
-        union = Union((first_of_chain, last), distinct=distinct)
-    return _ordered(node, union, lambda _: None)
 
 
 class SelectBinder:
@@ -169,26 +129,95 @@ class SelectBinder:
         self._context = context
         self._known = known
         self._depth = depth
+        self._asked = 0
 
     def bound(self) -> LogicalNode:
         """The plan of this SELECT."""
-        sources = self._from()
-        self._binder = ExpressionBinder(self._scope)
-        where = self._node.args.get("where")
-        if where is not None:
-            condition = self._binder.condition(where.this, "WHERE")
-            _refuse_aggregates(condition, "WHERE", "Use HAVING.")
-            conditions = conjuncts(condition)
-            source = resolved(sources, conditions)
-            if conditions == conjuncts(condition):
-                source = Filter(source, condition)
-            elif conditions:
-                source = Filter(source, conjunction(conditions))
-        else:
-            source = resolved(sources, [])
+        source, _ = self._rows(())
         items = self._items()
         output = self._grouped(source, items) or self._projected(source, items)
-        return _ordered(self._node, output, lambda node: self._sort_expression(node, items))
+        if not is_snapshot(source):
+            output = without_unread_ranks(output)
+        return ordered(self._node, output, lambda node: self._sort_expression(node, items))
+
+    def asked(self, outer: tuple[SourceColumns, ...], *, value: bool) -> Asked:
+        """The rows of a subquery of WHERE that may name the `outer` sources; `value`: and its one column."""
+        rows, outside = self._rows(outer)
+        items = self._items()
+        if not value:
+            return Asked(rows, None, outside)
+        _refuse_columns(len(items), span_of(self._node))
+        aliases = {source.alias for source in rows.sources}
+        if any(read.source not in aliases for read in references(items[0].expression)):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "what IN looks in must be of the subquery's own sources",
+                hint="Write EXISTS (SELECT 1 FROM … WHERE …).",
+                span=items[0].expression.span,
+            )
+        return Asked(rows, items[0].expression, outside)
+
+    def _rows(self, outer: tuple[SourceColumns, ...]) -> tuple[LogicalNode, list[Expression]]:
+        """FROM and WHERE; and the conditions of WHERE that read `outer` sources."""
+        sources = self._from()
+        aliases = {source.alias for source in sources.sources}
+        reachable = tuple(source for source in outer if source.alias not in aliases)
+        self._binder = ExpressionBinder(replace(self._scope, outer=reachable))
+        where = self._node.args.get("where")
+        if where is None:
+            return resolved(sources, []), []
+        plain, asked = split(where.this)
+        whole = [where.this] if not asked else plain
+        bound = [self._binder.condition(node, "WHERE") for node in whole]
+        for condition in bound:
+            refuse_aggregates(condition, "WHERE", "Use HAVING.")
+        parts = [part for condition in bound for part in conjuncts(condition)]
+        outside = [part for part in parts if any(read.source not in aliases for read in references(part))]
+        conditions = [part for part in parts if part not in outside]
+        if not is_snapshot(sources):
+            sources = first_rows(sources, conditions)
+        source = resolved(sources, conditions)
+        if conditions:
+            source = Filter(
+                source, bound[0] if [*conjuncts(bound[0])] == conditions else conjunction(conditions)
+            )
+        for member in asked:
+            source = self._joined(source, member)
+        return source, outside
+
+    def _joined(self, source: LogicalNode, member: Membership) -> LogicalNode:
+        """`source` where an IN or EXISTS is true."""
+        self._asked += 1
+        operand = None
+        if member.operand is not None:
+            operand = self._binder.bind(member.operand)
+            refuse_aggregates(operand, "WHERE", "Use HAVING.")
+        query = member.query
+        binder = (
+            SelectBinder(query, self._context, self._known, self._depth + 1)
+            if isinstance(query, exp.Select)
+            else None
+        )
+        if binder is not None and not binder.is_grouped:
+            asked = binder.asked(source.sources, value=operand is not None)
+        else:
+            rows = Subquery(self._subquery(query), "asked")
+            columns = rows.schema.columns
+            if operand is not None:
+                _refuse_columns(len(columns), member.span)
+            value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
+            asked = Asked(rows, value if operand is not None else None, ())
+        return joined(source, member, operand, asked, f"__asked_{self._asked}")
+
+    @property
+    def is_grouped(self) -> bool:
+        """True when the rows of this SELECT are not one for one those of its FROM."""
+        words = ("group", "having", "distinct", "limit", "offset", "with_")
+        return any(self._node.args.get(word) is not None for word in words) or any(
+            is_aggregate(call.name)
+            for item in self._node.expressions
+            for call in item.find_all(exp.Anonymous)
+        )
 
     def _from(self) -> LogicalNode:
         """The sources, their joins still open; sets the scope."""
@@ -307,11 +336,11 @@ class SelectBinder:
         """An expression over the sources; a name that no source has may be an output column's."""
         named = None
         if isinstance(node, exp.Literal) and not node.is_string:
-            named = items[_position(node, len(items), "GROUP BY")].expression
+            named = items[position(node, len(items), "GROUP BY")].expression
         if isinstance(node, exp.Column) and len(node.parts) == 1 and not self._scope.has(node.name):
             named = next((item.expression for item in items if item.name == node.name), None)
         bound = named if named is not None else self._binder.bind(node)
-        _refuse_aggregates(bound, "GROUP BY", None)
+        refuse_aggregates(bound, "GROUP BY", None)
         return bound
 
     def _sort_expression(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression | None:
@@ -320,7 +349,14 @@ class SelectBinder:
         if self._node.args.get("distinct") is None:
             return bound
         item = next((item for item in items if item.expression == bound), None)
-        return None if item is None else _output(Schema((item.column,)), item.name, bound.span)
+        return None if item is None else output_column(Schema((item.column,)), item.name, bound.span)
+
+
+def _refuse_columns(count: int, span: Span | None) -> None:
+    if count != 1:
+        raise UserError(
+            SqlState.SYNTAX_ERROR, f"the subquery of IN gives one column, found {count}", span=span
+        )
 
 
 def _distinct(groups: Aggregate) -> LogicalNode:
@@ -335,81 +371,6 @@ def _distinct(groups: Aggregate) -> LogicalNode:
         items,
         key=groups.schema.names,
     )
-
-
-def _position(node: exp.Expr, columns: int, clause: str) -> int:
-    """The index of the column that a number in GROUP BY or ORDER BY means."""
-    position = str(node.this)
-    if not position.isdigit() or not 1 <= int(position) <= columns:
-        raise UserError(
-            SqlState.SYNTAX_ERROR,
-            f"{clause} position must be 1 to {columns}, found {position}",
-            span=span_of(node),
-        )
-    return int(position) - 1
-
-
-def _ordered(
-    node: exp.Expr, output: LogicalNode, fallback: Callable[[exp.Expr], Expression | None]
-) -> LogicalNode:
-    """ORDER BY, LIMIT and OFFSET over a SELECT or UNION."""
-    order = node.args.get("order")
-    if order is not None:
-        keys = tuple(_sort_key(ordered, output.schema, fallback) for ordered in order.expressions)
-        output = Sort(output, keys)
-    limit, offset = node.args.get("limit"), node.args.get("offset")
-    if limit is not None or offset is not None:
-        count = _count(limit, "LIMIT") if limit is not None else None
-        output = Limit(output, count, _count(offset, "OFFSET") if offset is not None else 0)
-    return output
-
-
-def _count(clause: exp.Expr, what: str) -> int:
-    literal = clause.args.get("expression")
-    if not isinstance(literal, exp.Literal) or literal.is_string or not str(literal.this).isdecimal():
-        raise UserError(SqlState.SYNTAX_ERROR, f"{what} takes a whole number", span=span_of(clause))
-    if int(str(literal.this)) > _ROWS_MAX:
-        raise UserError(
-            SqlState.CONFIGURATION_LIMIT_EXCEEDED, f"{what} takes {_ROWS_MAX} at most", span=span_of(clause)
-        )
-    return int(str(literal.this))
-
-
-def _sort_key(
-    ordered: exp.Expr, schema: Schema, fallback: Callable[[exp.Expr], Expression | None]
-) -> SortKey:
-    node = ordered.this
-    span = span_of(node)
-    expression: Expression | None = None
-    if isinstance(node, exp.Literal) and not node.is_string:
-        name = schema.names[_position(node, len(schema.columns), "ORDER BY")]
-        expression = _output(schema, name, span)
-    elif isinstance(node, exp.Column) and len(node.parts) == 1 and schema.column(node.name) is not None:
-        expression = _output(schema, node.name, span)
-    else:
-        expression = fallback(node)
-    if expression is None:
-        raise UserError(
-            SqlState.UNDEFINED_COLUMN,
-            "ORDER BY of a UNION or of SELECT DISTINCT takes output columns",
-            span=span,
-        )
-    return SortKey(expression, bool(ordered.args.get("desc")), ordered.args.get("nulls_first"))
-
-
-def _output(schema: Schema, name: str, span: Span | None) -> ColumnReference:
-    column = next(column for column in schema.columns if column.name == name)
-    return ColumnReference(source="", column=name, type=column.type, nullable=column.nullable, span=span)
-
-
-def _refuse_aggregates(expression: Expression, clause: str, hint: str | None) -> None:
-    for found in aggregates(expression):
-        raise UserError(
-            SqlState.GROUPING_ERROR,
-            f"{found.function.name} cannot be in {clause}",
-            hint=hint,
-            span=found.span,
-        )
 
 
 def _natural_name(expression: Expression, position: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from headrace.analyzer.catalog_view import suggestion
-from headrace.analyzer.expressions import Call, ColumnReference, Expression, aggregates, children, walk
+from headrace.analyzer.expressions import Call, ColumnReference, Expression, aggregates, children, overs, walk
 from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
@@ -23,6 +23,7 @@ from headrace.analyzer.logical import (
     Project,
     RegularJoin,
     Scan,
+    SetOperation,
     Sort,
     Subquery,
     TemporalJoin,
@@ -31,8 +32,10 @@ from headrace.analyzer.logical import (
     Union,
     Unnest,
     WindowKind,
+    expressions,
 )
 from headrace.analyzer.logical import walk as nodes
+from headrace.analyzer.top_n import PATTERN
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
@@ -299,7 +302,7 @@ def partition_columns_exist(plan: LogicalPlan) -> None:
 def functions_run_where_they_are(plan: LogicalPlan) -> None:
     """0A000: a function without a spelling for views is not for snapshot queries; DISTINCT inside an aggregate is COUNT's."""
     for node in nodes(plan.root):
-        for expression in _expressions(node):
+        for expression in expressions(node):
             for part in walk(expression):
                 if not isinstance(part, Call):
                     continue
@@ -319,6 +322,27 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     )
 
 
+def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
+    """0A000: of window functions, a continuous query has ROW_NUMBER() in a Top-N, and INTERSECT and EXCEPT need an end."""
+    if plan.snapshot:
+        return
+    for node in nodes(plan.root):
+        for over in (found for expression in expressions(node) for found in overs(expression)):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{over.function.name} OVER is supported in a continuous query where it keeps the first rows only",
+                hint=PATTERN,
+                span=over.span,
+            )
+        if isinstance(node, SetOperation):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{node.operator.value} is supported between materialized views",
+                hint="Write WHERE EXISTS (SELECT …), or NOT EXISTS.",
+                span=node.span,
+            )
+
+
 def operators_are_there(plan: LogicalPlan) -> None:
     """0A000: what has a place in the logical plan, and no step in the physical one yet."""
     if plan.snapshot:
@@ -336,6 +360,8 @@ def operators_are_there(plan: LogicalPlan) -> None:
 
 def _missing(node: LogicalNode) -> str | None:
     match node:
+        case RegularJoin(kind=JoinKind.SEMI | JoinKind.ANTI):
+            return "IN (SELECT …) or EXISTS in a continuous query"
         case RegularJoin():
             return "a join of streams without WITHIN, or with a CHANGELOG other than a STREAM's by its primary key,"
         case TopN():
@@ -356,20 +382,6 @@ def _missing(node: LogicalNode) -> str | None:
         case TemporalJoin() if any(isinstance(part, TimeWindow) for part in nodes(node)):
             return "a join of time windows"
     return None
-
-
-def _expressions(node: LogicalNode) -> list[Expression]:
-    match node:
-        case Project():
-            return [item.expression for item in node.items]
-        case Aggregate():
-            having = [node.having] if node.having is not None else []
-            return [*node.group_by, *(item.expression for item in node.items), *having]
-        case Filter():
-            return [node.condition]
-        case Sort():
-            return [key.expression for key in node.keys]
-    return []
 
 
 def _top(node: LogicalNode) -> LogicalNode:
@@ -397,6 +409,7 @@ CHECKS: tuple[Check, ...] = (
     streams_are_not_sorted,
     state_lifetime_is_kept,
     partition_columns_exist,
+    rows_are_numbered_for_a_top_n,
     operators_are_there,
     functions_run_where_they_are,
 )

@@ -22,10 +22,12 @@ from headrace.analyzer.expressions import (
     Expression,
     FieldAccess,
     Literal,
+    over_rows,
 )
 from headrace.analyzer.functions import OPERATORS_BY_NAME, lookup
 from headrace.analyzer.functions.operators import is_division_of_integers
 from headrace.analyzer.invocation import COMPARISONS, call
+from headrace.analyzer.over import bind_over, filtered
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, castable, common, is_temporal, is_text
 from headrace.core.errors import Span, UserError
@@ -99,6 +101,10 @@ class ExpressionBinder:
             exp.Case: self._case,
             exp.Interval: self._interval,
             exp.Anonymous: self._call,
+            exp.Window: lambda node: bind_over(node, self.bind, self.condition),
+            exp.Filter: self._filter,
+            exp.Exists: self._subquery,
+            exp.Subquery: self._subquery,
             JsonCall: self._special.json,
             exp.Extract: self._special.extract,
             exp.Trim: self._special.trim,
@@ -205,12 +211,8 @@ class ExpressionBinder:
         )
 
     def _in(self, node: exp.In) -> Expression:
-        if node.args.get("query") is not None or not node.expressions:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "IN needs a list of values; a subquery is not supported",
-                span=span_of(node),
-            )
+        if node.args.get("query") is not None:
+            return self._subquery(node)
         operand = self.bind(node.this)
         items = [_comparable(operand, self.bind(item), what="IN")[1] for item in node.expressions]
         return self._operator("IN", [operand, *items], node)
@@ -309,8 +311,36 @@ class ExpressionBinder:
         bound = [self.bind(argument) for argument in arguments]
         return call(row, bound, span=span, distinct=distinct)
 
+    def _filter(self, node: exp.Filter) -> Expression:
+        bound = self.bind(node.this)
+        if not isinstance(bound, Call) or not bound.function.aggregate:
+            raise UserError(
+                SqlState.SYNTAX_ERROR, "FILTER belongs to an aggregate such as COUNT(*)", span=span_of(node)
+            )
+        condition = self.condition(node.expression.this, "FILTER")
+        return replace(bound, arguments=filtered(bound.arguments, condition))
+
+    def _subquery(self, node: exp.Expr) -> Expression:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a subquery is not supported in this place",
+            hint="Supported are FROM (SELECT …), and in WHERE, joined with AND: x IN (SELECT …), EXISTS (SELECT …) and NOT of these.",
+            span=span_of(node),
+        )
+
     def _operator(self, name: str, arguments: list[Expression], node: exp.Expr) -> Expression:
         return call(OPERATORS_BY_NAME[name], arguments, span=span_of(node))
+
+
+def refuse_aggregates(expression: Expression, clause: str, hint: str | None) -> None:
+    """42803: neither aggregates nor window functions are in `clause`."""
+    for found in over_rows(expression):
+        raise UserError(
+            SqlState.GROUPING_ERROR,
+            f"{found.function.name} cannot be in {clause}",
+            hint=hint if isinstance(found, Call) else "Compute it in a subquery, and say this of its result.",
+            span=found.span,
+        )
 
 
 def _field_of(operand: Expression, name: str, span: Span | None) -> Expression:

@@ -1,6 +1,6 @@
 """Typed scalar and aggregate expressions: what the binder makes of a sqlglot tree, and what the SQL printers print.
 
-Seven classes are enough because operators, predicates and functions are all `Call`s of a row of the function catalogue.
+Few classes are enough because operators, predicates and functions are all `Call`s of a row of the function catalogue.
 A column names its source by alias; how that looks in Spark SQL or DuckDB SQL is the printer's business.
 """
 
@@ -85,6 +85,38 @@ class FieldAccess(Expression):
     name: str
 
 
+@dataclass(frozen=True)
+class SortKey:
+    """One key of ORDER BY."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which rows around a row a window function sees: `ROWS | RANGE BETWEEN start AND end`.
+
+    A bound is (`PRECEDING` or `FOLLOWING`, how far: None is UNBOUNDED), or None for CURRENT ROW.
+    """
+
+    unit: str
+    start: tuple[str, Literal | None] | None
+    end: tuple[str, Literal | None] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Over(Expression):
+    """A window function, or an aggregate, over the rows of a row's partition; a row of the catalogue's window functions."""
+
+    function: Function
+    arguments: tuple[Expression, ...]
+    partition_by: tuple[Expression, ...] = ()
+    order_by: tuple[SortKey, ...] = ()
+    frame: Frame | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Star(Expression):
     """The `*` of COUNT(*)."""
@@ -99,6 +131,10 @@ def children(expression: Expression) -> Iterator[Expression]:
     match expression:
         case Call():
             yield from expression.arguments
+        case Over():
+            yield from expression.arguments
+            yield from expression.partition_by
+            yield from (key.expression for key in expression.order_by)
         case Cast() | FieldAccess():
             yield expression.operand
         case Case():
@@ -125,6 +161,13 @@ def transform(expression: Expression, change: Callable[[Expression], Expression]
     match expression:
         case Call():
             expression = replace(expression, arguments=tuple(map(inner, expression.arguments)))
+        case Over():
+            expression = replace(
+                expression,
+                arguments=tuple(map(inner, expression.arguments)),
+                partition_by=tuple(map(inner, expression.partition_by)),
+                order_by=tuple(replace(key, expression=inner(key.expression)) for key in expression.order_by),
+            )
         case Cast() | FieldAccess():
             expression = replace(expression, operand=inner(expression.operand))
         case Case():
@@ -139,6 +182,16 @@ def aggregates(expression: Expression) -> list[Call]:
     if isinstance(expression, Call) and expression.function.aggregate:
         return [expression]
     return [call for child in children(expression) for call in aggregates(child)]
+
+
+def overs(expression: Expression) -> list[Over]:
+    """The window functions in `expression`."""
+    return [node for node in walk(expression) if isinstance(node, Over)]
+
+
+def over_rows(expression: Expression) -> list[Call | Over]:
+    """What is computed of more than one row: aggregates and window functions."""
+    return [*aggregates(expression), *overs(expression)]
 
 
 def references(expression: Expression) -> list[ColumnReference]:

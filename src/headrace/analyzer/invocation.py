@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.analyzer.coercion import as_type
-from headrace.analyzer.expressions import Call, Cast, Expression, Literal, aggregates
+from headrace.analyzer.expressions import Call, Cast, Expression, Literal, over_rows
 from headrace.analyzer.functions import OPERATORS_BY_NAME
 from headrace.analyzer.functions.signature import Function
 from headrace.core.errors import Span, UserError
@@ -52,9 +52,11 @@ def call(
                 hint=f"Write {row.signature}. {row.doc}",
                 span=argument.span or span,
             )
-        if row.aggregate and aggregates(argument):
+        if row.aggregate and over_rows(argument):
             raise UserError(
-                SqlState.GROUPING_ERROR, "an aggregate cannot contain an aggregate", span=argument.span
+                SqlState.GROUPING_ERROR,
+                "an aggregate cannot contain an aggregate or a window function",
+                span=argument.span,
             )
     kind = row.result([argument.type for argument in arguments])
     if kind is None:

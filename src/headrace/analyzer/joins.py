@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from headrace.analyzer.coercion import as_type
-from headrace.analyzer.expression_binder import ExpressionBinder
+from headrace.analyzer.coercion import as_type, same_type
+from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
 from headrace.analyzer.expressions import Call, ColumnReference, Expression, conjuncts, references
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.intervals import Bounds, bounds
@@ -72,7 +72,9 @@ def pending(
             conditions.append(equality(ours, theirs, span=span))
             shared[name.name] = _shared(kind, ours, theirs)
     elif on is not None:
-        conditions.extend(conjuncts(ExpressionBinder(scope).condition(on, "ON")))
+        condition = ExpressionBinder(scope).condition(on, "ON")
+        refuse_aggregates(condition, "ON", None)
+        conditions.extend(conjuncts(condition))
     elif kind is not JoinKind.CROSS:
         raise UserError(SqlState.SYNTAX_ERROR, "a join needs ON, except a CROSS JOIN", span=span_of(node))
     span = span_of(node.this) if is_comma(node) else span_of(node)
@@ -189,7 +191,7 @@ def _by_keys(
     join: PendingJoin, within: Bounds | None, sides: Sequence[tuple[Expression, Pair | None]]
 ) -> LogicalNode:
     """A regular join, or an interval join: the equalities are its keys; the rest is a filter, or decides what has no match."""
-    keys = [_keys(part, pair) for part, pair in sides if pair is not None]
+    keys = [same_type(*pair, span=part.span) for part, pair in sides if pair is not None]
     rest = [part for part, pair in sides if pair is None]
     inner = join.kind in (JoinKind.INNER, JoinKind.CROSS)
     kind = JoinKind.INNER if inner else join.kind
@@ -204,20 +206,6 @@ def _by_keys(
     else:
         made = RegularJoin(join.left, join.right, left_keys, right_keys, kind, above)
     return Filter(made, condition) if inner and condition is not None else made
-
-
-def _keys(part: Expression, pair: Pair) -> Pair:
-    """Both operands as one type, so that equal keys are equal bytes."""
-    ours, theirs = pair
-    shared = common([ours.type, theirs.type])
-    if shared is None:
-        raise UserError(
-            SqlState.DATATYPE_MISMATCH,
-            f"the keys of a join must have one type, found {ours.type} and {theirs.type}",
-            hint="Use CAST(… AS type) on one side.",
-            span=part.span,
-        )
-    return as_type(ours, shared), as_type(theirs, shared)
 
 
 def _temporal(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from headrace.analyzer.expressions import Expression
+from headrace.analyzer.expressions import Expression, SortKey
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import Span
 from headrace.core.names import Identifier
@@ -409,13 +409,30 @@ class Union(LogicalNode):
         return self.branches[0].schema
 
 
-@dataclass(frozen=True)
-class SortKey:
-    """One key of ORDER BY."""
+class SetOperator(Enum):
+    """What snapshot queries have beside UNION."""
 
-    expression: Expression
-    descending: bool = False
-    nulls_first: bool | None = None
+    INTERSECT = "INTERSECT"
+    EXCEPT = "EXCEPT"
+
+
+@dataclass(frozen=True)
+class SetOperation(LogicalNode):
+    """The rows that are in both inputs, or in the left one only; with `distinct` each once. Of snapshot queries."""
+
+    left: LogicalNode
+    right: LogicalNode
+    operator: SetOperator
+    distinct: bool = True
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        return ()
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
 
 
 RANK_SOURCE = "__rank"
@@ -508,6 +525,17 @@ def walk(node: LogicalNode) -> Iterator[LogicalNode]:
     yield node
     for child in node.inputs:
         yield from walk(child)
+
+
+def expressions(node: LogicalNode) -> Iterator[Expression]:
+    """What a node itself computes, compares or sorts by; not the nodes below it."""
+    for item in fields(node):  # type: ignore[arg-type]
+        value = getattr(node, item.name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Expression):
+                yield part
+            elif isinstance(part, Item | SortKey):
+                yield part.expression
 
 
 def transform(node: LogicalNode, change: Callable[[LogicalNode], LogicalNode]) -> LogicalNode:

@@ -19,10 +19,14 @@ UNNAMED = "__query_"
 
 @dataclass(frozen=True)
 class Scope:
-    """The sources of one FROM, in order, and the columns that USING has made one."""
+    """The sources of one FROM, in order, and the columns that USING has made one.
+
+    `outer` are the sources of the SELECT that a subquery of WHERE stands in: they are looked at last.
+    """
 
     sources: tuple[SourceColumns, ...]
     shared: Mapping[str, Expression] = field(default_factory=dict)
+    outer: tuple[SourceColumns, ...] = ()
 
     def source(self, alias: str, *, span: Span | None) -> SourceColumns:
         """The source called `alias`; raises UserError 3D020."""
@@ -66,6 +70,8 @@ class Scope:
         if name in self.shared:
             return replace(self.shared[name], span=span)
         matches = [source for source in self.sources if source.schema.column(name) is not None]
+        if not matches and Scope(self.outer).has(name):
+            return Scope(self.outer).column(name, alias=None, span=span)
         if not matches:
             known = [column.name for source in self.sources for column in source.schema.columns]
             raise self._undefined(name, known, span)
@@ -82,6 +88,8 @@ class Scope:
 
     def _qualified(self, name: str, alias: str, span: Span | None) -> Expression:
         if not any(source.alias == alias for source in self.sources):
+            if any(source.alias == alias for source in self.outer):
+                return Scope(self.outer).column(name, alias=alias, span=span)
             field = self._field(alias, name, span)
             if field is not None:
                 return field

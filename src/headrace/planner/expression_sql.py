@@ -16,6 +16,8 @@ from headrace.analyzer.expressions import (
     Expression,
     FieldAccess,
     Literal,
+    Over,
+    SortKey,
     Star,
 )
 from headrace.analyzer.functions.signature import Function, PerType, Spelling, Template
@@ -25,7 +27,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import DATE, DataType, Timestamp, Varchar
 
 _TEXT_MAX = 4_000_000
-_PLACE = re.compile(r"\{(\d+|\*|type)\}")
+_PLACE = re.compile(r"\{(\d+|\*|type|over)\}")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class ExpressionSql:
                 return self._cast(expression)
             case Case():
                 return self._case(expression)
+            case Over():
+                return self._over(expression)
             case FieldAccess():
                 return f"{self.text(expression.operand)}.{self.dialect.identifier(expression.name)}"
             case Star():
@@ -107,6 +111,34 @@ class ExpressionSql:
             )
         return text
 
+    def _over(self, over: Over) -> str:
+        template = over.function.duckdb
+        if isinstance(template, PerType):
+            template = template.choose([argument.type for argument in over.arguments], over.type)
+        if template is None:
+            raise InternalError(f"no SQL for {over.function.name} OVER")
+        parts = []
+        if over.partition_by:
+            parts.append(f"PARTITION BY {', '.join(map(self.text, over.partition_by))}")
+        if over.order_by:
+            parts.append(f"ORDER BY {', '.join(map(self.sort_key, over.order_by))}")
+        if over.frame is not None:
+            start, end = (self._frame_bound(bound) for bound in (over.frame.start, over.frame.end))
+            parts.append(f"{over.frame.unit} BETWEEN {start} AND {end}")
+        arguments = [self.text(argument) for argument in over.arguments]
+        return fill(template, arguments, self.dialect.type_name(over.type), f"OVER ({' '.join(parts)})")
+
+    def _frame_bound(self, bound: tuple[str, Literal | None] | None) -> str:
+        if bound is None:
+            return "CURRENT ROW"
+        direction, distance = bound
+        return f"{'UNBOUNDED' if distance is None else self.text(distance)} {direction}"
+
+    def sort_key(self, key: SortKey) -> str:
+        """A key of ORDER BY."""
+        nulls = "" if key.nulls_first is None else " NULLS FIRST" if key.nulls_first else " NULLS LAST"
+        return f"{self.text(key.expression)}{' DESC' if key.descending else ' ASC'}{nulls}"
+
     def _cast(self, cast: Cast) -> str:
         operand = self.text(cast.operand)
         if is_text(cast.type) and isinstance(cast.operand.type, Timestamp):
@@ -127,15 +159,16 @@ class ExpressionSql:
         return f"CASE {branches}{otherwise} END"
 
 
-def fill(template: Spelling, arguments: Sequence[str], type_name: str) -> str:
-    """A function's template with its arguments in place."""
+def fill(template: Spelling, arguments: Sequence[str], type_name: str, over: str = "") -> str:
+    """A function's template with its arguments in place, and the OVER clause of a window function."""
     if callable(template):
         return template(arguments)
 
     def part(match: re.Match[str]) -> str:
         if match[1] == "*":
             return ", ".join(arguments)
-        return type_name if match[1] == "type" else arguments[int(match[1])]
+        named = {"type": type_name, "over": over}
+        return named[match[1]] if match[1] in named else arguments[int(match[1])]
 
     return _PLACE.sub(part, template)
 

@@ -13,15 +13,16 @@ from headrace.analyzer.expressions import ColumnReference
 from headrace.analyzer.logical import (
     Aggregate,
     Filter,
+    JoinKind,
     Limit,
     LogicalNode,
     LogicalPlan,
     Project,
     Scan,
+    SetOperation,
     SingleRow,
     SnapshotJoin,
     Sort,
-    SortKey,
     Subquery,
     Union,
 )
@@ -80,10 +81,13 @@ class _Printer:
                 count = f"\nLIMIT {node.count}" if node.count is not None else ""
                 return f"{self.query(node.input)}{count}" + (f"\nOFFSET {node.offset}" if node.offset else "")
             case Sort():
-                return f"{self.query(node.input)}\nORDER BY {', '.join(map(self._sort_key, node.keys))}"
+                return f"{self.query(node.input)}\nORDER BY {', '.join(map(self._sql.sort_key, node.keys))}"
             case Union():
                 word = "\nUNION\n" if node.distinct else "\nUNION ALL\n"
                 return word.join(f"({self.query(branch)})" for branch in node.branches)
+            case SetOperation():
+                word = f"\n{node.operator.value}{'' if node.distinct else ' ALL'}\n"
+                return word.join(f"({self.query(branch)})" for branch in (node.left, node.right))
             case Project() | Aggregate():
                 return self._block(node)
         raise InternalError(f"no DuckDB query for {type(node).__name__}")
@@ -95,12 +99,9 @@ class _Printer:
             for item in node.items
         ]
         lines = [f"SELECT {distinct}{', '.join(items)}"]
-        source, conditions = node.input, []
-        while isinstance(source, Filter):
-            conditions.append(self._sql.text(source.condition))
-            source = source.input
-        if not isinstance(source, SingleRow):
-            lines.append(f"FROM {self._source(source)}")
+        conditions: list[str] = []
+        if not isinstance(node.input, SingleRow):
+            lines.append(f"FROM {self._source(node.input, conditions)}")
         if conditions:
             lines.append(f"WHERE {' AND '.join(conditions)}")
         if isinstance(node, Aggregate):
@@ -110,21 +111,25 @@ class _Printer:
                 lines.append(f"HAVING {self._sql.text(node.having)}")
         return "\n".join(lines)
 
-    def _source(self, node: LogicalNode) -> str:
+    def _source(self, node: LogicalNode, conditions: list[str]) -> str:
+        """FROM; the conditions on its rows are added to `conditions`, since a filter stands above joins or left of a semi join."""
         match node:
+            case Filter():
+                conditions.append(self._sql.text(node.condition))
+                return self._source(node.input, conditions)
             case Scan():
                 return f"{self._table(node.relation)} AS {quote(node.alias)}"
             case Subquery():
                 return f"({self.query(node.input)}) AS {quote(node.alias)}"
+            case SingleRow():
+                return '(SELECT 1) AS "__row"'
             case SnapshotJoin():
-                on = f" ON {self._sql.text(node.condition)}" if node.condition is not None else ""
-                return f"{self._source(node.left)} {node.kind.name} JOIN {self._source(node.right)}{on}"
+                left, right = self._source(node.left, conditions), self._source(node.right, conditions)
+                on = self._sql.text(node.condition) if node.condition is not None else "TRUE"
+                on = "" if node.kind is JoinKind.CROSS else f" ON {on}"
+                return f"{left} {node.kind.name} JOIN {right}{on}"
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{type(node).__name__.upper()} is not supported in a query of materialized views",
-            hint="Supported are joins, subqueries, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and UNION.",
+            hint="Compute it in the view's own query.",
         )
-
-    def _sort_key(self, key: SortKey) -> str:
-        nulls = "" if key.nulls_first is None else " NULLS FIRST" if key.nulls_first else " NULLS LAST"
-        return f"{self._sql.text(key.expression)}{' DESC' if key.descending else ' ASC'}{nulls}"

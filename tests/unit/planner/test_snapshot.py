@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from collections.abc import Iterator
 
 import duckdb
@@ -82,6 +83,92 @@ def rows(views: duckdb.DuckDBPyConnection, text: str) -> list[tuple[object, ...]
         (
             "SELECT a.carrier, b.name FROM carriers a CROSS JOIN carriers b WHERE a.carrier <> b.carrier ORDER BY 1",
             [("AA", "Beta"), ("BB", "Alpha")],
+        ),
+        (
+            "SELECT d.carrier, name, day FROM delays d, carriers c WHERE d.carrier = c.carrier AND flights > 1 ORDER BY day",
+            [("AA", "Alpha", datetime.date(2026, 1, 1)), ("AA", "Alpha", datetime.date(2026, 1, 2))],
+        ),
+        (
+            "SELECT carrier, COUNT(name) AS n FROM delays FULL JOIN carriers USING (carrier) GROUP BY 1 ORDER BY 1",
+            [("AA", 2), ("BB", 1), ("CC", 0)],
+        ),
+        (
+            "SELECT * FROM carriers JOIN (SELECT carrier, MAX(minutes) AS m FROM delays GROUP BY carrier) USING (carrier) ORDER BY m",
+            [("BB", "Beta", 5.0), ("AA", "Alpha", 30.0)],
+        ),
+        (
+            "WITH a(c, n) AS (SELECT carrier, COUNT(*) FROM delays GROUP BY 1), b AS (SELECT MAX(n) AS most FROM a) "
+            "SELECT c FROM a JOIN b ON n = most",
+            [("AA",)],
+        ),
+        (
+            "SELECT carrier FROM carriers WHERE carrier IN (SELECT carrier FROM delays WHERE minutes > 9)",
+            [("AA",)],
+        ),
+        (
+            "SELECT carrier FROM delays d WHERE minutes > 5 AND NOT EXISTS "
+            "(SELECT 1 FROM delays x WHERE x.carrier = d.carrier AND x.minutes > d.minutes)",
+            [("AA",)],
+        ),
+        (
+            "SELECT DISTINCT carrier FROM delays d WHERE EXISTS (SELECT * FROM carriers WHERE carriers.carrier = d.carrier) "
+            "AND carrier NOT IN ('BB')",
+            [("AA",)],
+        ),
+        (
+            "SELECT DISTINCT carrier FROM delays WHERE carrier NOT IN (SELECT carrier FROM carriers)",
+            [("CC",)],
+        ),
+        # A NULL among the values: nothing is known not to be in them.
+        ("SELECT carrier FROM carriers WHERE 7e0 NOT IN (SELECT minutes FROM delays)", []),
+        ("SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM delays WHERE minutes > 29)", [(1,)]),
+        ("SELECT 1 AS one WHERE EXISTS (SELECT MAX(minutes) FROM delays WHERE minutes > 99)", [(1,)]),
+        ("SELECT 1 AS one WHERE NOT EXISTS (SELECT 1 FROM delays)", []),
+        ("SELECT carrier FROM delays INTERSECT SELECT carrier FROM carriers ORDER BY 1", [("AA",), ("BB",)]),
+        ("SELECT carrier FROM delays EXCEPT SELECT carrier FROM carriers", [("CC",)]),
+        (
+            "SELECT carrier FROM delays EXCEPT ALL SELECT carrier FROM carriers ORDER BY carrier",
+            [("AA",), ("CC",)],
+        ),
+        ("(SELECT carrier FROM carriers) ORDER BY carrier DESC LIMIT 1", [("BB",)]),
+        (
+            "SELECT carrier, ROW_NUMBER() OVER (PARTITION BY carrier ORDER BY minutes DESC NULLS LAST) AS n, "
+            "LAG(minutes, 1, 0) OVER (PARTITION BY carrier ORDER BY day) AS before, "
+            "SUM(flights) OVER (ORDER BY day, carrier ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two "
+            "FROM delays ORDER BY day, carrier",
+            [("AA", 2, 0.0, 2), ("BB", 1, 0.0, 3), ("AA", 1, 10.0, 3), ("CC", 1, 0.0, 2)],
+        ),
+        (
+            "SELECT carrier, RANK() OVER (ORDER BY COUNT(*) DESC) AS r, DENSE_RANK() OVER (ORDER BY COUNT(*) DESC) AS d "
+            "FROM delays GROUP BY carrier ORDER BY 1",
+            [("AA", 1, 1), ("BB", 2, 2), ("CC", 2, 2)],
+        ),
+        (
+            "SELECT carrier FROM (SELECT carrier, ROW_NUMBER() OVER (PARTITION BY carrier ORDER BY day DESC) AS n, minutes "
+            "FROM delays) WHERE n = 1 AND minutes > 1 ORDER BY 1",
+            [("AA",), ("BB",)],
+        ),
+        (
+            "SELECT day, COUNT(*) OVER (ORDER BY day RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND CURRENT ROW) AS n, "
+            "FIRST_VALUE(carrier) OVER (ORDER BY day, carrier) AS f, LEAD(carrier) OVER (ORDER BY day, carrier) AS l "
+            "FROM delays ORDER BY day, carrier LIMIT 2",
+            [(datetime.date(2026, 1, 1), 2, "AA", "BB"), (datetime.date(2026, 1, 1), 2, "AA", "AA")],
+        ),
+        (
+            "SELECT AVG(CAST(flights AS DECIMAL(10, 2))) OVER () AS a, COUNT(minutes) FILTER (WHERE flights > 1) OVER () AS n "
+            "FROM delays LIMIT 1",
+            [(decimal.Decimal("1.250000"), 2)],
+        ),
+        (
+            "SELECT COUNT(*) FILTER (WHERE flights > 1) AS n, SUM(minutes) FILTER (WHERE carrier = 'BB') AS m, "
+            "COUNT(DISTINCT carrier) FILTER (WHERE minutes IS NOT NULL) AS c FROM delays",
+            [(2, 5.0, 2)],
+        ),
+        ("SELECT DISTINCT COUNT(*) AS n FROM delays GROUP BY carrier ORDER BY n", [(1,), (2,)]),
+        ("SELECT COUNT(*) AS n FROM delays HAVING COUNT(*) > 99", []),
+        (
+            "SELECT carrier FROM delays ORDER BY minutes * -1 NULLS FIRST, carrier LIMIT 2 OFFSET 1",
+            [("AA",), ("AA",)],
         ),
     ],
 )

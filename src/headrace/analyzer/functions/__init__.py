@@ -15,6 +15,7 @@ from headrace.analyzer.functions.operators import OPERATORS
 from headrace.analyzer.functions.scalars import SCALARS
 from headrace.analyzer.functions.signature import Function
 from headrace.analyzer.functions.temporals import TEMPORALS
+from headrace.analyzer.functions.windows import RANKINGS, WINDOW_FUNCTIONS
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -23,6 +24,8 @@ CATALOGUE: dict[str, Function] = {row.name: row for row in (*SCALARS, *TEMPORALS
 
 OPERATORS_BY_NAME: dict[str, Function] = {row.name: row for row in OPERATORS}
 """Operators and predicates by symbol or word; `operators.py` lists them."""
+
+__all__ = ["CATALOGUE", "OPERATORS_BY_NAME", "SYNONYMS", "WINDOW_FUNCTIONS", "is_aggregate", "lookup"]
 
 SYNONYMS = {
     "CEILING": "CEIL",
@@ -51,6 +54,13 @@ def lookup(name: str, *, span: Span | None = None) -> Function:
     """The function called `name`, any case; raises UserError 3D017 with the nearest names."""
     upper = name.upper()
     row = CATALOGUE.get(SYNONYMS.get(upper, upper))
+    if row is None and any(ranking.name == upper for ranking in RANKINGS):
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"{upper} needs OVER",
+            hint=f"Write {upper}(…) OVER (PARTITION BY … ORDER BY …).",
+            span=span,
+        )
     if row is None:
         near = difflib.get_close_matches(upper, [*CATALOGUE, *SYNONYMS], n=3, cutoff=0.6)
         hint = f"Did you mean {' or '.join(near)}?" if near else "LIST FUNCTIONS shows those that do."
@@ -58,3 +68,9 @@ def lookup(name: str, *, span: Span | None = None) -> Function:
             SqlState.FUNCTION_NOT_FOUND, f"the function {upper} does not exist", hint=hint, span=span
         )
     return row
+
+
+def is_aggregate(name: str) -> bool:
+    """True when `name`, any case, is that of an aggregate."""
+    row = CATALOGUE.get(SYNONYMS.get(name.upper(), name.upper()))
+    return row is not None and row.aggregate

@@ -31,19 +31,21 @@ def _deviation(name: str, doc: str, spark: str | None = None) -> Function:
     return function(name, "number", DOUBLE, doc, spark=spark, duckdb=SAME, aggregate=True)
 
 
-def _quotient(plain: str, division: str) -> Template:
+def quotient(plain: str, division: str, over: str = "") -> Template:
     """AVG of DECIMALs is their sum by their count, as in Flink; the engines' own would round it twice, or to a DOUBLE."""
 
     def choose(kinds: Sequence[DataType], result: DataType) -> Spelling:
         if not isinstance(kinds[0], Decimal) or not isinstance(result, Decimal):
             return plain
-        total = f"CAST(sum({{0}}) AS DECIMAL({DECIMAL_PRECISION_MAX}, {kinds[0].scale}))"
-        count = "CAST(nullif(count({0}), 0) AS DECIMAL(20, 0))"
+        total = f"CAST(sum({{0}}){over} AS DECIMAL({DECIMAL_PRECISION_MAX}, {kinds[0].scale}))"
+        count = f"CAST(nullif(count({{0}}){over}, 0) AS DECIMAL(20, 0))"
         text = division.replace("{0}", total).replace("{1}", count).replace("{scale}", str(result.scale))
         return f"CAST({text} AS {{type}})"
 
     return PerType(choose)
 
+
+DUCKDB_DIVISION = "decimal_arithmetic('/', CAST({0} AS VARCHAR), CAST({1} AS VARCHAR), 38, {scale})"
 
 AGGREGATES: tuple[Function, ...] = (
     function(
@@ -69,10 +71,8 @@ AGGREGATES: tuple[Function, ...] = (
         "number",
         _average,
         "Mean; a DOUBLE unless of a DECIMAL.",
-        spark=_quotient("avg({0})", "({0} / {1})"),
-        duckdb=_quotient(
-            "avg({0})", "decimal_arithmetic('/', CAST({0} AS VARCHAR), CAST({1} AS VARCHAR), 38, {scale})"
-        ),
+        spark=quotient("avg({0})", "({0} / {1})"),
+        duckdb=quotient("avg({0})", DUCKDB_DIVISION),
         aggregate=True,
     ),
     function("MIN", "ordered", _first, "The smallest.", duckdb=SAME, aggregate=True),

@@ -1,0 +1,162 @@
+"""`x IN (SELECT …)`, `EXISTS (SELECT …)` and their negations, as conditions of WHERE: semi and anti joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from headrace.analyzer.coercion import same_type
+from headrace.analyzer.expressions import (
+    Call,
+    ColumnReference,
+    Expression,
+    references,
+    transform,
+)
+from headrace.analyzer.functions import OPERATORS_BY_NAME
+from headrace.analyzer.invocation import call, conjunction, equality
+from headrace.analyzer.logical import (
+    Item,
+    JoinKind,
+    LogicalNode,
+    Project,
+    RegularJoin,
+    SnapshotJoin,
+    Subquery,
+)
+from headrace.analyzer.over import ONE
+from headrace.analyzer.sources import is_snapshot
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.sql.ast import span_of
+
+
+@dataclass(frozen=True)
+class Membership:
+    """One such condition: the query, whether it is negated, and what IN looks for (None: EXISTS)."""
+
+    query: exp.Expr
+    negated: bool
+    operand: exp.Expr | None
+    span: Span | None
+
+
+def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
+    """The operands of the outermost ANDs: ordinary conditions, and those that ask a subquery."""
+    plain: list[exp.Expr] = []
+    asked: list[Membership] = []
+    left = [condition]
+    while left:
+        node = left.pop()
+        bare = node.unnest()
+        if isinstance(bare, exp.And):
+            left.extend((bare.expression, bare.this))
+            continue
+        negated = isinstance(bare, exp.Not)
+        inner = bare.this.unnest() if negated else bare
+        query = inner.this if isinstance(inner, exp.Exists) else inner.args.get("query")
+        if query is None or not isinstance(inner, exp.Exists | exp.In):
+            plain.append(node)
+        else:
+            operand = inner.this if isinstance(inner, exp.In) else None
+            asked.append(Membership(query.this, negated, operand, span_of(bare)))
+    return plain, asked
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The query of a `Membership`, bound: its sources, what IN compares, and the conditions that read rows outside of it."""
+
+    rows: LogicalNode
+    value: Expression | None
+    outside: Sequence[Expression]
+
+
+def joined(
+    left: LogicalNode, member: Membership, operand: Expression | None, asked: Asked, name: str
+) -> LogicalNode:
+    """The rows of `left` for which the condition is true; `name` is the alias of the asked rows.
+
+    Raises UserError 42804 for types that cannot be compared, 0A000 for a NOT IN over values that may be NULL.
+    """
+    right, keys, rest = _right(asked, operand, name)
+    kind = JoinKind.ANTI if member.negated else JoinKind.SEMI
+    unknown = member.negated and operand is not None and any(side.nullable for side in keys[0])
+    views = [is_snapshot(side) for side in (left, right)]
+    if all(views):
+        said: list[Expression] = [equality(*pair) for pair in keys]
+        if unknown:
+            said[0] = _equal_or_unknown(*keys[0])
+        said.extend(rest)
+        return SnapshotJoin(left, right, conjunction(said) if said else None, kind)
+    if any(views):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a continuous query cannot ask a materialized view",
+            hint="Ask the stream or changelog that the view is made of.",
+            span=member.span,
+        )
+    if unknown:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "NOT IN is supported where neither side can be NULL: a NULL in the subquery would leave no row",
+            hint="Write NOT EXISTS (SELECT 1 FROM … AS b WHERE b.y = a.x).",
+            span=member.span,
+        )
+    left_keys, right_keys = tuple(ours for ours, _ in keys), tuple(theirs for _, theirs in keys)
+    return RegularJoin(left, right, left_keys, right_keys, kind, conjunction(rest) if rest else None)
+
+
+def _right(
+    asked: Asked, operand: Expression | None, name: str
+) -> tuple[Subquery, list[tuple[Expression, Expression]], list[Expression]]:
+    """The asked rows with the columns that are compared; the pairs that must be equal; and what else must hold."""
+    items: dict[Expression, Item] = {}
+    inner = {source.alias for source in asked.rows.sources}
+
+    def column(expression: Expression) -> Expression:
+        item = items.setdefault(expression, Item(f"column_{len(items) + 1}", expression))
+        return ColumnReference(
+            source=name,
+            column=item.name,
+            type=expression.type,
+            nullable=expression.nullable,
+            span=expression.span,
+        )
+
+    def moved(expression: Expression) -> Expression:
+        own = isinstance(expression, ColumnReference) and expression.source in inner
+        return column(expression) if own else expression
+
+    pairs = [(operand, asked.value)] if operand is not None and asked.value is not None else []
+    sides = [(condition, _sides(condition, inner)) for condition in asked.outside]
+    keys = []
+    for ours, theirs in [*pairs, *(pair for _, pair in sides if pair is not None)]:
+        one, other = same_type(ours, theirs, span=ours.span)
+        keys.append((one, column(other)))
+    rest = [transform(condition, moved) for condition, pair in sides if pair is None]
+    shown = tuple(items.values()) or (Item("one", ONE),)
+    return Subquery(Project(asked.rows, shown), name), keys, rest
+
+
+def _sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expression] | None:
+    """The outer and the inner operand of an equality between them."""
+    if not isinstance(condition, Call) or condition.function.name != "=":
+        return None
+    for ours, theirs in (condition.arguments, condition.arguments[::-1]):
+        outer_read = {reference.source for reference in references(ours)}
+        inner_read = {reference.source for reference in references(theirs)}
+        if outer_read and inner_read and not outer_read & inner and inner_read <= inner:
+            return ours, theirs
+    return None
+
+
+def _equal_or_unknown(left: Expression, right: Expression) -> Expression:
+    """What may not be of any row for NOT IN to hold: that the two are equal, or one is NULL."""
+    result: Expression = equality(left, right)
+    for side in (left, right):
+        unknown = call(OPERATORS_BY_NAME["IS NULL"], [side], span=side.span)
+        result = call(OPERATORS_BY_NAME["OR"], [result, unknown], span=side.span)
+    return result

@@ -1,0 +1,241 @@
+"""Subqueries that ask or number rows: IN, EXISTS, and the Top-N pattern; FILTER and DISTINCT of aggregates.
+
+The relations are those of `tests/plans/world.py`. `world.py`'s only columns that cannot be NULL are the changelogs' keys.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.analyzer.expressions import Case
+from headrace.analyzer.logical import Aggregate, Project, Subquery
+from headrace.core.errors import UserError
+from tests.plans.shapes import shape, text, tree
+from tests.plans.world import bound
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (
+            "f.tailnum IN (SELECT tailnum FROM planes WHERE seats > 3)",
+            "SEMI REGULAR[f.tailnum = __asked_1.column_1](f, (planes.tailnum AS column_1 FROM Filter[planes.seats > 3](planes)))",
+        ),
+        (
+            "delay > 1 AND (f.distance IN (SELECT miles + 1e0 FROM routes r WHERE r.origin = f.origin)) AND carrier = 'A'",
+            "SEMI REGULAR[CAST(f.distance AS DOUBLE) = __asked_1.column_1, f.origin = __asked_1.column_2]"
+            "(Filter[(f.delay > 1D) AND (f.carrier = 'A')](f), "
+            "(CAST(r.miles AS DOUBLE) + 1e0 AS column_1, r.origin AS column_2 FROM r))",
+        ),
+        (
+            "NOT EXISTS (SELECT * FROM planes WHERE planes.tailnum = f.tailnum AND seats > f.distance AND built IS NULL)",
+            "ANTI REGULAR[f.tailnum = __asked_1.column_1, if __asked_1.column_2 > f.distance]"
+            "(f, (planes.tailnum AS column_1, planes.seats AS column_2 FROM Filter[planes.built IS NULL](planes)))",
+        ),
+        (
+            "EXISTS (SELECT 1 FROM planes WHERE planes.tailnum = f.tailnum) AND EXISTS (SELECT 1 FROM airports WHERE code = dest)",
+            "SEMI REGULAR[f.dest = __asked_2.column_1](SEMI REGULAR[f.tailnum = __asked_1.column_1]"
+            "(f, (planes.tailnum AS column_1 FROM planes)), (airports.code AS column_1 FROM airports))",
+        ),
+        (
+            "EXISTS (SELECT 1 FROM bookings WHERE seat > 3)",
+            "SEMI REGULAR[](f, (1 AS one FROM Filter[bookings.seat > 3](bookings)))",
+        ),
+        (
+            "f.carrier IN (SELECT carrier FROM arrivals GROUP BY carrier HAVING COUNT(*) > 3)",
+            "SEMI REGULAR[f.carrier = __asked_1.column_1](f, (asked.carrier AS column_1 FROM asked))",
+        ),
+        (
+            "EXISTS (SELECT 1 FROM bookings b WHERE b.tailnum = f.tailnum AND b.tailnum IN (SELECT tailnum FROM planes))",
+            "SEMI REGULAR[f.tailnum = __asked_1.column_1](f, (b.tailnum AS column_1 FROM "
+            "SEMI REGULAR[b.tailnum = __asked_1.column_1](b, (planes.tailnum AS column_1 FROM planes))))",
+        ),
+    ],
+)
+def test_a_condition_that_asks_is_a_join(where: str, expected: str) -> None:
+    assert shape(tree(f"SELECT carrier FROM flights f WHERE {where}").inputs[0]) == expected
+
+
+def test_not_in_is_for_what_cannot_be_null() -> None:
+    found = tree("SELECT city FROM airports WHERE code NOT IN (SELECT tailnum FROM planes)")
+    assert (
+        shape(found.inputs[0])
+        == "ANTI REGULAR[airports.code = __asked_1.column_1](airports, (planes.tailnum AS column_1 FROM planes))"
+    )
+
+
+RANKED = (
+    "SELECT carrier, delay, ROW_NUMBER() OVER (PARTITION BY carrier ORDER BY delay DESC) AS n FROM flights"
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "above", "within"),
+    [
+        (
+            f"SELECT carrier FROM ({RANKED}) t WHERE n <= 3",
+            "t",
+            "TOP 3[flights.carrier | flights.delay DESC](flights)",
+        ),
+        (
+            f"SELECT carrier, n FROM ({RANKED}) t WHERE n <= 3",
+            "t",
+            "TOP 3[flights.carrier | flights.delay DESC] AS n(flights)",
+        ),
+        (
+            f"SELECT carrier FROM ({RANKED}) t WHERE n = 1",
+            "t",
+            "TOP 1[flights.carrier | flights.delay DESC](flights)",
+        ),
+        (
+            f"SELECT carrier FROM ({RANKED}) t WHERE 4 > n AND delay > 5",
+            "Filter[t.delay > 5D](t)",
+            "TOP 3[flights.carrier | flights.delay DESC](flights)",
+        ),
+        (
+            f"SELECT carrier FROM ({RANKED}) t WHERE n = 2",
+            "Filter[t.n = 2](t)",
+            "TOP 2[flights.carrier | flights.delay DESC] AS n(flights)",
+        ),
+        (
+            f"SELECT carrier FROM ({RANKED}) t WHERE n BETWEEN 2 AND 4",
+            "Filter[t.n BETWEEN 2 AND 4](t)",
+            "TOP 4[flights.carrier | flights.delay DESC] AS n(flights)",
+        ),
+        (
+            f"SELECT carrier FROM ({RANKED}) t WHERE n < 5 AND n <= 2 AND n <> 1",
+            "Filter[t.n <> 1](t)",
+            "TOP 2[flights.carrier | flights.delay DESC] AS n(flights)",
+        ),
+        (
+            f"WITH t AS ({RANKED}) SELECT * FROM t WHERE 1 >= n",
+            "t",
+            "TOP 1[flights.carrier | flights.delay DESC] AS n(flights)",
+        ),
+        (
+            f"SELECT city FROM ({RANKED}) t JOIN airports a ON a.code = t.carrier WHERE n <= 2",
+            "INNER REGULAR[t.carrier = a.code](t, a)",
+            "TOP 2[flights.carrier | flights.delay DESC](flights)",
+        ),
+        (
+            "SELECT carrier FROM (SELECT carrier, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC, carrier) AS n FROM flights "
+            "WHERE delay > 1 GROUP BY carrier) t WHERE n <= 3",
+            "t",
+            "TOP 3[ | groups.key_1 DESC, groups.carrier](groups)",
+        ),
+    ],
+)
+def test_the_first_rows_of_numbered_ones_are_a_top_n(query: str, above: str, within: str) -> None:
+    root = tree(query)
+    assert shape(root.inputs[0]) == above
+    source = root.inputs[0]
+    while not isinstance(source, Subquery):
+        source = source.inputs[0]
+    assert isinstance(source.input, Project)
+    assert shape(source.input.input) == within
+
+
+REFUSED = [
+    # The inner f hides the outer one.
+    (
+        "SELECT carrier FROM flights f WHERE EXISTS (SELECT 1 FROM bookings f WHERE f.seat = distance)",
+        "42703",
+        None,
+    ),
+    (f"{RANKED}", "0A000", "WHERE n <= 3"),
+    (f"SELECT carrier FROM ({RANKED}) WHERE n > 3", "0A000", "WHERE n <= 3"),
+    (f"SELECT carrier FROM ({RANKED}) WHERE n <= 3 OR delay > 1", "0A000", "WHERE n <= 3"),
+    (f"SELECT carrier FROM ({RANKED}) WHERE n < 1", "3D008", "WHERE n <= 3"),
+    (
+        "SELECT c FROM (SELECT carrier AS c, ROW_NUMBER() OVER (PARTITION BY carrier) AS n FROM flights) WHERE n = 1",
+        "0A000",
+        "WHERE n <= 3",
+    ),
+    (
+        "SELECT c FROM (SELECT carrier AS c, RANK() OVER (ORDER BY delay) AS n FROM flights) WHERE n = 1",
+        "0A000",
+        "WHERE n <= 3",
+    ),
+    ("SELECT SUM(delay) OVER (ORDER BY flight_time) AS s FROM flights", "0A000", "WHERE n <= 3"),
+    ("SELECT ROW_NUMBER() FROM flights", "42601", "OVER (PARTITION BY"),
+    ("SELECT LISTAGG(carrier) OVER () FROM delays", "0A000", "ROW_NUMBER, RANK"),
+    ("SELECT COUNT(DISTINCT carrier) OVER () FROM delays", "0A000", None),
+    ("SELECT UPPER(carrier) OVER () FROM delays", "0A000", None),
+    ("SELECT ROW_NUMBR() OVER () FROM delays", "3D017", None),
+    ("SELECT carrier FROM delays WHERE ROW_NUMBER() OVER () = 1", "42803", "in a subquery"),
+    ("SELECT carrier FROM delays GROUP BY carrier, ROW_NUMBER() OVER ()", "42803", "in a subquery"),
+    ("SELECT SUM(ROW_NUMBER() OVER ()) FROM delays", "42803", None),
+    ("SELECT SUM(ROW_NUMBER() OVER ()) OVER () FROM delays", "42803", "in a subquery"),
+    ("SELECT carrier, SUM(minutes) OVER () FROM delays GROUP BY carrier", "42803", "GROUP BY"),
+    (
+        "SELECT SUM(minutes) OVER (ORDER BY day ROWS BETWEEN 1.5 PRECEDING AND CURRENT ROW) FROM delays",
+        "42804",
+        "ROWS BETWEEN",
+    ),
+    (
+        "SELECT SUM(minutes) OVER (ORDER BY carrier RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM delays",
+        "42804",
+        None,
+    ),
+    (
+        "SELECT SUM(minutes) OVER (ORDER BY day ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING) FROM delays",
+        "42601",
+        None,
+    ),
+    ("SELECT SUM(minutes) OVER (ORDER BY day ROWS BETWEEN CURRENT ROW AND 2) FROM delays", "42601", None),
+    (
+        "SELECT carrier FROM flights WHERE tailnum NOT IN (SELECT tailnum FROM bookings)",
+        "0A000",
+        "NOT EXISTS",
+    ),
+    (
+        "SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnum FROM planes) OR delay > 1",
+        "0A000",
+        "joined with AND",
+    ),
+    ("SELECT carrier, tailnum IN (SELECT tailnum FROM planes) AS p FROM flights", "0A000", "joined with AND"),
+    ("SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnum, seats FROM planes)", "42601", None),
+    (
+        "SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnum, COUNT(*) FROM planes GROUP BY 1)",
+        "42601",
+        None,
+    ),
+    ("SELECT carrier FROM flights WHERE distance IN (SELECT tailnum FROM planes)", "42804", "CAST"),
+    ("SELECT carrier FROM flights WHERE tags IN (SELECT tags FROM flights)", "42804", None),
+    ("SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnm FROM planes)", "42703", "tailnum"),
+    ("SELECT carrier FROM flights f WHERE EXISTS (SELECT nothing FROM planes)", "42703", None),
+    ("SELECT carrier FROM flights f WHERE tailnum IN (SELECT f.carrier FROM planes)", "0A000", "EXISTS"),
+    ("SELECT carrier FROM flights WHERE carrier IN (SELECT carrier FROM delays)", "0A000", "made of"),
+    ("SELECT carrier FROM delays WHERE carrier IN (SELECT carrier FROM flights)", "0A000", "made of"),
+    ("SELECT carrier FROM flights WHERE COUNT(*) IN (SELECT seats FROM planes)", "42803", None),
+    ("SELECT carrier FROM flights WHERE delay > (SELECT MAX(delay) FROM flights)", "0A000", None),
+    ("SELECT carrier FROM flights INTERSECT SELECT carrier FROM arrivals", "0A000", "EXISTS"),
+    ("SELECT UPPER(carrier) FILTER (WHERE delay > 1) FROM flights", "42601", None),
+    ("SELECT COUNT(*) FILTER (WHERE SUM(delay) > 1) FROM flights", "42803", None),
+    ("SELECT COUNT(*) FILTER (WHERE delay) FROM flights", "42804", None),
+    ("SELECT ROW_NUMBER() FILTER (WHERE minutes > 1) OVER () FROM delays", "42601", None),
+]
+
+
+@pytest.mark.parametrize(("query", "state", "hint"), REFUSED)
+def test_what_cannot_be_asked_is_refused_in_place(query: str, state: str, hint: str | None) -> None:
+    with pytest.raises(UserError) as caught:
+        bound(query)
+    assert caught.value.state.value == state, caught.value.text()
+    assert caught.value.span is not None
+    assert hint is None or hint in (caught.value.hint or ""), caught.value.text()
+
+
+def test_filter_makes_null_of_the_other_rows() -> None:
+    root = tree(
+        "SELECT COUNT(*) FILTER (WHERE delay > 1) AS a, SUM(delay) FILTER (WHERE cancelled) AS b, "
+        "LISTAGG(DISTINCT note, '|') FILTER (WHERE delay IS NULL) AS c, ARRAY_AGG(note) AS d FROM flights"
+    )
+    assert isinstance(root, Aggregate)
+    assert [text(item.expression) for item in root.items] == [
+        "count(CASE WHEN flights.delay > 1D THEN 1 END)",
+        "sum(CASE WHEN flights.cancelled THEN flights.delay END)",
+        "listagg(DISTINCT CASE WHEN flights.delay IS NULL THEN flights.note END, '|')",
+        "collect_list(flights.note)",
+    ]
+    assert not any(isinstance(item.expression, Case) for item in root.items)
