@@ -2,7 +2,7 @@ package io.headrace.spark
 
 import org.apache.spark.sql.streaming._
 
-/** A stateful operator that changes by rows, and by time only when a key's time to live ends.
+/** A stateful operator of one input. It changes by rows; by time only when a key's time to live ends, unless it says more.
   *
   * @param state  the operator's state of one key; what is large is kept beside it
   * @param ttlMs  the time to live; 0: none, and the operator runs without event time
@@ -19,18 +19,25 @@ private[spark] abstract class KeyedOperator[I, O](protected val state: KeyState,
   /** Frees what the current key has beside `state`. */
   protected def free(): Unit = ()
 
+  /** Whether it runs in event time. */
+  protected def timed: Boolean = ttlMs > 0
+
+  /** What the watermark changes at a moment that the operator asked for. */
+  protected def wake(time: OperatorTime): Iterator[O] = {
+    if (state.isOver(time)) free()
+    Iterator.empty
+  }
+
   override final def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
     state.open(getHandle)
     open()
   }
 
   override final def handleInputRows(key: Array[Byte], rows: Iterator[I], timers: TimerValues): Iterator[O] =
-    change(key, rows, if (ttlMs > 0) new EventTime(getHandle, timers) else KeyedOperator.Timeless)
+    change(key, rows, if (timed) new EventTime(getHandle, timers) else KeyedOperator.Timeless)
 
-  override final def handleExpiredTimer(key: Array[Byte], timers: TimerValues, expired: ExpiredTimerInfo): Iterator[O] = {
-    if (state.isOver(new EventTime(getHandle, timers))) free()
-    Iterator.empty
-  }
+  override final def handleExpiredTimer(key: Array[Byte], timers: TimerValues, expired: ExpiredTimerInfo): Iterator[O] =
+    wake(new EventTime(getHandle, timers))
 }
 
 private[spark] object KeyedOperator {

@@ -1,0 +1,131 @@
+package io.headrace.spark
+
+import java.nio.ByteBuffer
+import java.util.{Arrays, LinkedHashMap}
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.Encoders
+import org.apache.spark.sql.streaming.TTLConfig
+
+/** A row that is added to a partition, or taken away from it. `closes` is in microseconds. */
+private[spark] final case class RankInput(op: Byte, closes: Long, row: Array[Byte])
+
+/** A row at its place, which counts from 1. */
+private[spark] final case class RankOutput(op: Byte, rank: Long, row: Array[Byte])
+
+/** What a ranking gives.
+  *
+  * @param columns  how many a row has
+  * @param signed   whether rows that leave come out as well
+  * @param ranked   whether a row's place is part of it
+  */
+private[spark] final case class TopNForm(
+    order: RowOrder,
+    columns: Int,
+    limit: Int,
+    insertOnly: Boolean,
+    signed: Boolean,
+    ranked: Boolean
+)
+
+/** The first rows of one partition, given whenever they change. */
+private[spark] sealed class TopNProcessor(state: KeyState, ttlMs: Long, form: TopNForm)
+    extends KeyedOperator[RankInput, RankOutput](state, ttlMs) {
+
+  @transient protected var ranking: Ranking = _
+  @transient private var freeRest: () => Unit = _
+
+  override protected def open(): Unit = {
+    val rest =
+      if (form.insertOnly) null else getHandle.getMapState("rest", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
+    freeRest = () => if (rest != null) rest.clear()
+    ranking = new Ranking(form.order.ordering, form.columns, form.limit, rest)
+  }
+
+  override protected def free(): Unit = freeRest()
+
+  override protected def change(key: Array[Byte], rows: Iterator[RankInput], time: OperatorTime): Iterator[RankOutput] = {
+    val loaded = load()
+    val before = if (loaded == null) TopNProcessor.NoRows else ranking.first
+    rows.foreach(apply)
+    val after = if (ranking.isChanged) ranking.first else before
+    if (ranking.isChanged) store(loaded, time) else if (loaded != null) state.touch(loaded, time)
+    if (after eq before) Iterator.empty
+    else if (form.ranked || form.limit == 1) places(before, after).iterator
+    else members(before, after).iterator
+  }
+
+  protected def load(): ByteBuffer = {
+    val loaded = state.load()
+    if (loaded == null) ranking.clear() else ranking.read(loaded)
+    loaded
+  }
+
+  protected def apply(row: RankInput): Unit = if (row.op > 0) ranking.add(row.row) else ranking.remove(row.row)
+
+  protected def store(loaded: ByteBuffer, time: OperatorTime): Unit =
+    if (!ranking.isBlank) {
+      val out = state.allocate(ranking.size)
+      ranking.write(out)
+      state.store(out, time)
+    } else if (loaded != null) state.clear(time)
+
+  /** What is different at each place. */
+  private def places(before: Array[Array[Byte]], after: Array[Array[Byte]]): ArrayBuffer[RankOutput] = {
+    val out = new ArrayBuffer[RankOutput](2)
+    var at = 0
+    while (at < math.max(before.length, after.length)) {
+      val old = if (at < before.length) before(at) else null
+      val now = if (at < after.length) after(at) else null
+      if (!Arrays.equals(old, now)) {
+        if (old != null && (form.signed || now == null)) out += RankOutput(-1, at + 1, old)
+        if (now != null) out += RankOutput(1, at + 1, now)
+      }
+      at += 1
+    }
+    out
+  }
+
+  /** Which rows left and which joined, wherever they are. */
+  private def members(before: Array[Array[Byte]], after: Array[Array[Byte]]): ArrayBuffer[RankOutput] = {
+    val differences = new LinkedHashMap[ByteBuffer, Integer]
+    before.foreach(row => differences.merge(ByteBuffer.wrap(row), -1, Integer.sum(_, _)))
+    after.foreach(row => differences.merge(ByteBuffer.wrap(row), 1, Integer.sum(_, _)))
+    val out = ArrayBuffer.empty[RankOutput]
+    differences.forEach { (row, count) =>
+      for (_ <- 0 until math.abs(count)) out += RankOutput((if (count < 0) -1 else 1).toByte, 0, row.array())
+    }
+    out
+  }
+}
+
+private object TopNProcessor {
+  private val NoRows = new Array[Array[Byte]](0)
+}
+
+/** The first rows of one partition, given once, when the watermark has reached its end; nothing is left of it then. */
+private[spark] final class ClosingTopNProcessor(state: KeyState, form: TopNForm) extends TopNProcessor(state, 0, form) {
+
+  override protected def timed: Boolean = true
+
+  override protected def change(key: Array[Byte], rows: Iterator[RankInput], time: OperatorTime): Iterator[RankOutput] = {
+    val loaded = load()
+    val head = rows.next()
+    if (loaded == null) time.wakeAt(Math.ceilDiv(head.closes, 1000L))
+    apply(head)
+    rows.foreach(apply)
+    if (ranking.isChanged) store(loaded, time)
+    Iterator.empty
+  }
+
+  override protected def wake(time: OperatorTime): Iterator[RankOutput] = {
+    val loaded = load()
+    val rows = if (loaded == null) Array.empty[Array[Byte]] else ranking.first
+    if (loaded != null) {
+      state.clear(time)
+      free()
+    }
+    rows.iterator.zipWithIndex.map { case (row, at) => RankOutput(1, at + 1, row) }
+  }
+}
