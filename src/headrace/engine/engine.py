@@ -30,7 +30,7 @@ from headrace.engine.protocol import (
 )
 from headrace.engine.results import ResultChannel
 from headrace.engine.supervisor import QueryMetrics, Supervisor
-from headrace.engine.views import ViewStore
+from headrace.engine.views import PURGE_INTERVAL_S, ViewStore
 from headrace.planner.physical import SparkPlan
 
 log = structlog.get_logger()
@@ -51,15 +51,20 @@ class Engine:
         self._supervisor = Supervisor(catalog, settings, self, self._checkpoints)
         self._interactive = InteractiveQueries(catalog, settings, self, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
+        self._purging: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin; returns before any driver runs. The default pool's driver is started at once, so that it is warm when needed."""
         await asyncio.to_thread(self._clean_up)
         self.ensure(self._catalog.default_compute_pool)
         self._supervisor.start()
+        self._purging = asyncio.create_task(self._purge_always(), name="purge views")
 
     async def stop(self) -> None:
         """End every process in order. What is wanted of each query stays in the catalog: the next start goes on."""
+        if self._purging is not None:
+            self._purging.cancel()
+            await asyncio.gather(self._purging, return_exceptions=True)
         await self._supervisor.stop()
         await self._interactive.stop()
         await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
@@ -169,6 +174,14 @@ class Engine:
             log.exception("view_not_applied", query_id=message.query_id, view=message.view)
             error = f"the view could not be written: {failure}"
         connection.send(Ack(sequence=message.sequence, error=error))
+
+    async def _purge_always(self) -> None:
+        while True:
+            await asyncio.sleep(PURGE_INTERVAL_S)
+            try:
+                await asyncio.get_running_loop().run_in_executor(self.views.writer, self.views.purge)
+            except Exception:
+                log.exception("views_not_purged")
 
     def _driver_ended(self, driver: DriverProcess, reason: str) -> None:
         self._interactive.driver_ended(driver, reason)

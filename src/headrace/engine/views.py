@@ -1,11 +1,13 @@
 """Materialized views, kept in an embedded DuckDB file that this process owns. See docs/adr/0010.
 
-A view is one table named by the view's id. One row of `__epochs` per query and view says which epoch was applied last; it is written in
-the transaction that applies the epoch, so that an epoch which arrives again after a crash changes nothing.
+A view is one table named by the view's id. Where rows are kept for a time only, a hidden column says when each was written.
+One row of `__epochs` per query and view says which epoch was applied last; it is written in the transaction that applies the
+epoch, so that an epoch which arrives again after a crash changes nothing.
 """
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +28,13 @@ from headrace.planner.physical import Column
 
 MEMORY_MB = 64
 READER_THREADS = 2
+PURGE_INTERVAL_S = 5.0
 ROWS_MAX = 100_000
 QUERY_TIMEOUT_S = 15.0
 """Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
 _EPOCHS = "__epochs"
+_RETENTION = "__retention"
+_WRITTEN = "__headrace_written"
 _BATCH = "__batch"
 _OF_DATA = (duckdb.DataError, duckdb.InvalidInputException)
 _OUT_OF_RANGE = ("out of range", " to DECIMAL(", "Timestamp(MS)")
@@ -68,29 +73,45 @@ class ViewStore:
         self._database.execute(
             f"CREATE TABLE IF NOT EXISTS {_EPOCHS} (query_id VARCHAR, view VARCHAR, epoch BIGINT)"
         )
+        self._database.execute(f"CREATE TABLE IF NOT EXISTS {_RETENTION} (view VARCHAR, millis BIGINT)")
 
-    def create(self, view_id: str, columns: Sequence[Column], key_columns: Sequence[str]) -> None:
-        """Make an empty view; `key_columns` must be among `columns`. A view that exists already is left as it is."""
+    def create(
+        self,
+        view_id: str,
+        columns: Sequence[Column],
+        key_columns: Sequence[str],
+        *,
+        retention_ms: int | None = None,
+    ) -> None:
+        """Make an empty view; `key_columns` must be among `columns`. A view that exists already is left as it is.
+
+        With `retention_ms`, `purge` deletes the rows that were last written longer ago.
+        """
         missing = set(key_columns) - {column.name for column in columns}
         if missing:
             raise InternalError(f"the key columns {sorted(missing)} are not columns of the view {view_id}")
         described = ", ".join(
             f"{quote(column.name)} {type_name(parse_type(column.type))}" for column in columns
         )
-        with self._writing:
+        if retention_ms is not None:
+            described += f", {_WRITTEN} TIMESTAMP"
+        with self._writing, _Transaction(self._database):
             self._database.execute(f"CREATE TABLE IF NOT EXISTS {quote(view_id)} ({described})")
+            if retention_ms is not None:
+                self._database.execute(f"INSERT INTO {_RETENTION} VALUES (?, ?)", [view_id, retention_ms])  # noqa: S608
 
     def drop(self, view_id: str) -> None:
         """Remove a view and what is known of its epochs; one that does not exist is no error."""
         with self._writing, _Transaction(self._database):
             self._database.execute(f"DROP TABLE IF EXISTS {quote(view_id)}")
-            self._database.execute(f"DELETE FROM {_EPOCHS} WHERE view = ?", [view_id])  # noqa: S608 - a constant
+            for table in (_EPOCHS, _RETENTION):
+                self._database.execute(f"DELETE FROM {table} WHERE view = ?", [view_id])  # noqa: S608 - constants
 
     def retain(self, view_ids: Collection[str]) -> None:
         """Drop every view but these: what a crash between making a view and recording it has left."""
         found = self._database.cursor().execute("SELECT table_name FROM duckdb_tables()").fetchall()
         for (name,) in found:
-            if name != _EPOCHS and name not in view_ids:
+            if name not in (_EPOCHS, _RETENTION, *view_ids):
                 self.drop(name)
 
     def apply(self, message: ApplyView, payload: bytes) -> bool:
@@ -111,6 +132,20 @@ class ViewStore:
                     f"epoch {message.epoch} of the view {message.view} was not applied: {error}"
                 ) from error
         return True
+
+    def purge(self) -> int:
+        """Delete the rows that are older than their views keep them, for ever; how many there were. Readers go on meanwhile."""
+        kept = self._database.cursor().execute(f"SELECT view, millis FROM {_RETENTION}").fetchall()  # noqa: S608
+        purged = 0
+        for view_id, millis in kept:
+            with self._writing:
+                oldest = _now() - datetime.timedelta(milliseconds=millis)
+                found = self._database.execute(
+                    f"DELETE FROM {quote(view_id)} WHERE {_WRITTEN} < ?",  # noqa: S608
+                    [oldest],
+                ).fetchone()
+            purged += int(found[0]) if found else 0
+        return purged
 
     def query(
         self, sql: str, timeout_s: float = QUERY_TIMEOUT_S
@@ -188,7 +223,9 @@ class ViewStore:
         view = quote(message.view)
         batch = _plain_times(pyarrow.ipc.open_stream(payload).read_all())
         described = self._database.execute(f"SELECT * FROM {view} LIMIT 0").description or []  # noqa: S608
-        columns = ", ".join(quote(column[0]) for column in described)
+        names = [column[0] for column in described]
+        written = f"TIMESTAMP '{_now()}'" if _WRITTEN in names else None
+        columns = ", ".join(quote(name) for name in names if name != _WRITTEN)
         self._database.register(_BATCH, batch)
         try:
             if message.key_columns:
@@ -199,7 +236,10 @@ class ViewStore:
                 )
                 self._database.execute(f"DELETE FROM {view} USING {_BATCH} WHERE {same}")  # noqa: S608
             kept = f" WHERE {quote(message.deleted)} IS NOT TRUE" if message.deleted else ""
-            self._database.execute(f"INSERT INTO {view} ({columns}) SELECT {columns} FROM {_BATCH}{kept}")  # noqa: S608
+            into, values = (
+                (f"{columns}, {_WRITTEN}", f"{columns}, {written}") if written else (columns, columns)
+            )
+            self._database.execute(f"INSERT INTO {view} ({into}) SELECT {values} FROM {_BATCH}{kept}")  # noqa: S608
         finally:
             self._database.unregister(_BATCH)
 
@@ -216,6 +256,10 @@ class _Transaction:
             self._database.commit()
         else:
             self._database.rollback()
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
 def _data_error(error: duckdb.Error) -> UserError | None:

@@ -47,6 +47,7 @@ INSERT_PROPERTIES = (
     ALLOW_CYCLE,
 )
 VIEW_PROPERTIES = ("query.name", "retention.millis")
+RETENTION_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 PRODUCER_PREFIX = "kafka.producer."
 ENTITY_PREFIX = "kafka.topic."
 """The rest of a relation's properties, which the connector reads."""
@@ -143,6 +144,16 @@ def guarantee(properties: Properties, relation: Relation | None, connector: Conn
             )
         return "exactly_once"
     return "at_least_once"
+
+
+def retention(properties: Properties) -> int | None:
+    """How long a view keeps a row that is not written again, in milliseconds; None: for ever. Raises UserError 3D008."""
+    text = properties.get("retention.millis")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= RETENTION_MS_MAX):
+        raise bad_property(properties, "retention.millis", f"milliseconds, 1 to {RETENTION_MS_MAX}")
+    return int(text)
 
 
 def timestamp_column(schema: Schema, properties: Properties) -> str | None:

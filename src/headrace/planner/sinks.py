@@ -36,6 +36,7 @@ from headrace.planner.sink_properties import (
     creation_options,
     guarantee,
     record_format,
+    retention,
     texts,
     timestamp_column,
 )
@@ -68,12 +69,16 @@ class EntitySink:
 
 @dataclass(frozen=True)
 class ViewSink:
-    """A materialized view: rows are appended, or upserted by `key_columns`. `view` is the relation's id."""
+    """A materialized view: rows are appended, or upserted by `key_columns`. `view` is the relation's id.
+
+    Rows that were not written again for `retention_ms` are purged; None: kept for ever.
+    """
 
     relation: RelationName
     view: str
     schema: Schema
     properties: Mapping[str, str] = field(default_factory=dict)
+    retention_ms: int | None = None
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -245,12 +250,6 @@ def view_sink(logical: LogicalPlan, *, name: RelationName, properties: Propertie
     check_known(
         properties, VIEW_PROPERTIES, prefixes=(PRODUCER_PREFIX,), what="property of a materialized view"
     )
-    if "retention.millis" in properties:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "'retention.millis' is not supported yet: a view keeps its rows for ever",
-            span=properties.span("retention.millis"),
-        )
     for item in output_items(logical.root):
         if not is_primitive(item.expression.type):
             raise UserError(
@@ -260,7 +259,7 @@ def view_sink(logical: LogicalPlan, *, name: RelationName, properties: Propertie
                 span=item.expression.span,
             )
     _check_key(logical, "CREATE_MATERIALIZED_VIEW_AS")
-    return ViewSink(name, view_id, logical.schema, texts(properties))
+    return ViewSink(name, view_id, logical.schema, texts(properties), retention(properties))
 
 
 def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:

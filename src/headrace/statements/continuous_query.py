@@ -265,7 +265,11 @@ async def _carry_out(
         )
     if isinstance(sink, ViewSink):
         await asyncio.to_thread(
-            run.services.engine.views.create, sink.view, list(sink.columns), list(sink.key_columns)
+            run.services.engine.views.create,
+            sink.view,
+            list(sink.columns),
+            list(sink.key_columns),
+            retention_ms=sink.retention_ms,
         )
     try:
         with run.catalog.transaction():

@@ -17,6 +17,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views import READER_THREADS, ViewStore
 from headrace.planner.physical import Column
+from tests.harness.patience import until
 
 ENDLESS = 'SELECT COUNT(*) FROM "v-1" a, "v-1" b, "v-1" c WHERE (a.n * b.n + c.n) % 7 = 3'
 KEYED = [Column(name="k", type="VARCHAR"), Column(name="n", type="BIGINT")]
@@ -64,6 +65,22 @@ def test_without_keys_rows_are_appended(views: ViewStore) -> None:
     for number in range(2):
         views.apply(epoch(number, keys=()), batch([{"k": "a", "n": number}]))
     assert rows(views) == [("a", 0), ("a", 1)]
+
+
+def test_rows_are_purged_when_their_time_is_over(views: ViewStore) -> None:
+    for view, retention_ms in (("v-2", 1), ("v-3", 3_600_000)):
+        views.create(view, KEYED, ["k"], retention_ms=retention_ms)
+    for view in ("v-1", "v-2", "v-3"):
+        views.apply(
+            epoch(0).model_copy(update={"view": view}), batch([{"k": "a", "n": 1}, {"k": "b", "n": 2}])
+        )
+    assert views.query('SELECT k, n FROM "v-3" ORDER BY k')[1] == [("a", 1), ("b", 2)]
+    until(lambda: views.purge() == 2, "the rows are old enough")
+    assert views.query('SELECT count(*) FROM "v-2"')[1] == [(0,)]
+    assert views.query('SELECT count(*) FROM "v-3"')[1] == [(2,)]
+    assert len(rows(views)) == 2
+    views.drop("v-2")
+    assert views.purge() == 0
 
 
 def test_an_epoch_is_applied_once(views: ViewStore) -> None:
