@@ -25,6 +25,8 @@ HIDDEN = (
     "CAST(NULL AS TIMESTAMP) AS __rowtime, false AS __deleted, '' AS __topic, 0 AS __partition, "
     "0L AS __offset, 0 AS __timestamp_type, CAST(NULL AS BINARY) AS __key"
 )
+SIGN = "CAST(1 AS TINYINT) AS __op"
+ENDED = "false AS __deleted"
 ARGUMENTS = {
     "any": ["distance", "note"],
     "number": ["distance", "fare", "delay"],
@@ -89,6 +91,32 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                     f"SELECT l.*, struct(r.*) AS {name} FROM {step.left} l LEFT JOIN {step.right} r ON {on}"
                 )
                 spark.sql(text).createOrReplaceTempView(step.id)
+            case physical.Normalize():
+                kept = _but(spark, step.input, {step.deleted, step.sequence})
+                _view(spark, step.id, step.input, [*kept, SIGN])
+            case physical.Materialize():
+                _view(spark, step.id, step.input, [*_but(spark, step.input, {"__op"}), ENDED])
+            case physical.ChangelogAggregate():
+                results = [
+                    f"CAST(NULL AS {_spark(call.type)}) AS {identifier(call.name)}" for call in step.calls
+                ]
+                time = [name for name in ("__rowtime",) if name in spark.table(step.input).columns]
+                flag = SIGN if step.output == "signed" else ENDED
+                _view(spark, step.id, step.input, [*step.keys, *results, *time, flag])
+            case physical.ChangelogJoin():
+                left = _but(spark, step.left, {"__op", "__rowtime", *step.left_keys, step.left_closes})
+                right = _but(spark, step.right, {"__op", *step.right_keys, step.right_closes})
+                right = [] if step.how in ("semi", "anti") else right
+                time = [] if "`__rowtime`" in right else ["CAST(NULL AS TIMESTAMP) AS __rowtime"]
+                both = f"{step.left} l CROSS JOIN {step.right} r WHERE {step.condition or 'true'}"
+                columns = [*(f"l.{name}" for name in left), *(f"r.{name}" for name in right), *time, SIGN]
+                spark.sql(f"SELECT {', '.join(columns)} FROM {both}").createOrReplaceTempView(step.id)
+            case physical.TopN():
+                rank = [f"1L AS {identifier(step.rank)}"] if step.rank else []
+                flag = {"signed": [SIGN], "upsert": [ENDED], "insert": []}[step.output]
+                for key in [*step.partition, *(order.column for order in step.order)]:
+                    assert key in spark.table(step.input).columns
+                _view(spark, step.id, step.input, [*_but(spark, step.input, {"__op"}), *rank, *flag])
             case physical.EncodeRows() | physical.WriteView() | physical.WriteResults():
                 found = {
                     field.name: field.dataType.simpleString() for field in spark.table(step.input).schema
@@ -96,6 +124,14 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 for column in step.columns:
                     wanted = spark.sql(f"SELECT CAST(NULL AS {_spark(column.type)}) AS x").schema[0]
                     assert found[column.name] == wanted.dataType.simpleString(), column
+
+
+def _but(spark: SparkSession, view: str, left_out: set[str | None]) -> list[str]:
+    return [identifier(name) for name in spark.table(view).columns if name not in left_out]
+
+
+def _view(spark: SparkSession, name: str, source: str, columns: list[str]) -> None:
+    spark.sql(f"SELECT {', '.join(columns)} FROM {source}").createOrReplaceTempView(name)
 
 
 def _spark(kind: str) -> str:

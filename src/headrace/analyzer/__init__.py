@@ -2,14 +2,15 @@
 
 Role: pure; asks nobody, changes nothing. It sees the catalog through `catalog.CatalogView`, and store types through the
 connector registry that the caller hands in.
-Entry points: `bind(select, …)` → `logical.LogicalPlan`; `functions.CATALOGUE`; `logical.walk`.
+Entry points: `bind(select, …)` → `plan.LogicalPlan`; `traits.traits(node)`; `functions.CATALOGUE`; `logical.walk`.
 May import: connectors, catalog, formats, sql, runtime, core. Never pyspark, never planner.
 To add a function: one row in `functions/`. To add a rule of the language: one function in `checks.CHECKS`.
-To add a node: a dataclass in `logical.py`, its rendering in `planner/blocks.py`, its line in `planner/explain.py`.
+To add a node: a dataclass in `logical.py`, what is known of its rows in `traits.py`; then its mode in `planner/modes.py`, its function in
+`planner/lowering/`, its line in `planner/explain.py`.
 """
 
 from headrace.analyzer.binder import bind
 from headrace.analyzer.catalog_view import BindingContext
-from headrace.analyzer.logical import ChangeKind, LogicalPlan
+from headrace.analyzer.plan import LogicalPlan
 
-__all__ = ["BindingContext", "ChangeKind", "LogicalPlan", "bind"]
+__all__ = ["BindingContext", "LogicalPlan", "bind"]

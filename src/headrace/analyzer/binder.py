@@ -29,14 +29,11 @@ from headrace.analyzer.expressions import (
 from headrace.analyzer.functions import is_aggregate
 from headrace.analyzer.invocation import conjunction
 from headrace.analyzer.joins import pending, refuse_conditions, resolved
-from headrace.analyzer.lineage import BOUNDS, Role, Roles, role_of, roles
 from headrace.analyzer.logical import (
     Aggregate,
-    ChangeKind,
     Filter,
     Item,
     LogicalNode,
-    LogicalPlan,
     Project,
     Scan,
     SingleRow,
@@ -46,6 +43,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.membership import Asked, Membership, joined, split
 from headrace.analyzer.ordering import ordered, output_column, position
+from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.properties import query_properties
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.set_operations import set_operation
@@ -312,9 +310,8 @@ class SelectBinder:
     def _projected(self, source: LogicalNode, items: tuple[Item, ...]) -> LogicalNode:
         distinct = self._node.args.get("distinct") is not None
         if distinct and not is_snapshot(source):
-            names = tuple(item.name for item in items)
-            return Aggregate(source, tuple(item.expression for item in items), items, key=names)
-        return Project(source, items, _projected_key(source, items), distinct=distinct)
+            return Aggregate(source, tuple(item.expression for item in items), items)
+        return Project(source, items, distinct=distinct)
 
     def _grouped(self, source: LogicalNode, items: tuple[Item, ...]) -> LogicalNode | None:
         group = self._node.args.get("group")
@@ -325,11 +322,7 @@ class SelectBinder:
             self._group_key(node, items) for node in (group.expressions if group is not None else ())
         )
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
-        known = roles(source)
-        grouped = {role_of(key, known) for key in keys}
-        windowed = {Role.WINDOW_START, Role.WINDOW_END} <= grouped
-        key = _grouped_key(keys, items, known if windowed else {})
-        output = Aggregate(source, keys, items, condition, windowed=windowed, key=key)
+        output = Aggregate(source, keys, items, condition)
         return _distinct(output) if self._node.args.get("distinct") is not None else output
 
     def _group_key(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression:
@@ -369,7 +362,6 @@ def _distinct(groups: Aggregate) -> LogicalNode:
         Subquery(groups, "groups"),
         tuple(item.expression for item in items),
         items,
-        key=groups.schema.names,
     )
 
 
@@ -379,45 +371,3 @@ def _natural_name(expression: Expression, position: int) -> str:
     if isinstance(expression, FieldAccess):
         return expression.name
     return f"expr_{position}"
-
-
-def _named(items: tuple[Item, ...], expression: Expression) -> str | None:
-    return next((item.name for item in items if item.expression == expression), None)
-
-
-def _projected_key(source: LogicalNode, items: tuple[Item, ...]) -> tuple[str, ...]:
-    """The output names of the source's primary key; empty unless all of it is projected as it is."""
-    if source.change is ChangeKind.APPEND:
-        return ()
-    keyed = source.sources[0]
-    names = []
-    for key in keyed.schema.primary_key:
-        column = keyed.schema.column(key)
-        name = next(
-            (
-                item.name
-                for item in items
-                if isinstance(item.expression, ColumnReference)
-                and (item.expression.source, item.expression.column) == (keyed.alias, key)
-            ),
-            None,
-        )
-        if column is None or name is None:
-            return ()
-        names.append(name)
-    return tuple(names)
-
-
-def _grouped_key(keys: tuple[Expression, ...], items: tuple[Item, ...], known: Roles) -> tuple[str, ...]:
-    """The output names of the groups; empty unless they identify a group. One bound of a window is enough for the window."""
-    names: list[str] = []
-    bounds = 0
-    for key in keys:
-        name = _named(items, key)
-        window = role_of(key, known) in BOUNDS
-        if name is None and not window:
-            return ()
-        bounds += window and name is not None
-        if name is not None and name not in names:
-            names.append(name)
-    return tuple(names) if bounds or not known else ()

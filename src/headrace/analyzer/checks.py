@@ -13,29 +13,21 @@ from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
     Aggregate,
-    ChangeKind,
-    Filter,
-    IntervalJoin,
-    JoinKind,
     Limit,
     LogicalNode,
-    LogicalPlan,
     Project,
-    RegularJoin,
     Scan,
     SetOperation,
     Sort,
     Subquery,
-    TemporalJoin,
     TimeWindow,
-    TopN,
-    Union,
-    Unnest,
     WindowKind,
     expressions,
 )
 from headrace.analyzer.logical import walk as nodes
+from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.top_n import PATTERN
+from headrace.analyzer.traits import traits, window_groups
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
@@ -99,7 +91,7 @@ def windows_are_over_streams(plan: LogicalPlan) -> None:
 def _check_window_input(node: TimeWindow) -> None:
     relation = node.input.relation if isinstance(node.input, Scan) else None
     if relation is None:
-        if node.input.change is ChangeKind.UPSERT and not _final(node.input):
+        if not traits(node.input).insert_only:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{node.kind.value} takes rows that never change; those of the subquery do",
@@ -114,13 +106,6 @@ def _check_window_input(node: TimeWindow) -> None:
             hint="Declare a STREAM over the same entity, and window that." if kind == "CHANGELOG" else None,
             span=node.span,
         )
-
-
-def _final(node: LogicalNode) -> bool:
-    """True of the results of windows: each comes once."""
-    while isinstance(node, Subquery | Sort | Limit):
-        node = node.input
-    return isinstance(node, Aggregate) and node.windowed
 
 
 def _session(node: LogicalNode) -> TimeWindow | None:
@@ -187,70 +172,6 @@ def _check_grouped(expression: Expression, group_by: Iterable[Expression]) -> No
         _check_grouped(child, keys)
 
 
-def changelogs_are_projected_only(plan: LogicalPlan) -> None:
-    """0A000: what would need the old row of a changelog is not supported."""
-    if plan.snapshot:
-        return
-    for node in nodes(plan.root):
-        upsert_below = any(part.change is ChangeKind.UPSERT for part in node.inputs)
-        if isinstance(node, Aggregate) and upsert_below:
-            raise _not_on_changelog("GROUP BY or DISTINCT over a CHANGELOG", _place(node))
-        if isinstance(node, Unnest) and upsert_below:
-            raise _not_on_changelog("UNNEST of a CHANGELOG's column", node.array.span)
-        if isinstance(node, Union) and (upsert_below or node.distinct):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "UNION in a continuous query joins streams, and keeps all rows",
-                hint="Write UNION ALL over streams.",
-                span=_place(node),
-            )
-
-
-def _not_on_changelog(what: str, span: Span | None) -> UserError:
-    return UserError(
-        SqlState.FEATURE_NOT_SUPPORTED,
-        f"{what} is not supported yet",
-        hint="Supported on a CHANGELOG are projection, WHERE, and being the right side of a temporal join. "
-        "A STREAM declared over the same entity sees every version as a row of its own.",
-        span=span,
-    )
-
-
-def one_stateful_step(plan: LogicalPlan) -> None:
-    """0A000: what cannot be chained in one query; each part can be a query of its own."""
-    if plan.snapshot:
-        return
-    for node in nodes(plan.root):
-        if isinstance(node, Subquery):
-            if node.change is ChangeKind.UPSERT:
-                raise _not_on_changelog("a subquery over a CHANGELOG", node.span)
-            for part in nodes(node.input):
-                if not isinstance(part, Scan | Filter | Project | Subquery | Unnest | Union):
-                    raise UserError(
-                        SqlState.FEATURE_NOT_SUPPORTED,
-                        "a subquery of a continuous query may filter, project and unnest streams only",
-                        hint="Store the subquery as a STREAM or CHANGELOG of its own, and read that.",
-                        span=node.span,
-                    )
-        if isinstance(node, IntervalJoin | TemporalJoin) and any(
-            isinstance(part, IntervalJoin | TemporalJoin) and type(part) is not type(node)
-            for part in nodes(node)
-        ):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "a WITHIN join and a join with a CHANGELOG cannot be in one query yet",
-                hint="Store the first join as a STREAM, and join that.",
-                span=_place(plan.root),
-            )
-        if isinstance(node, Aggregate) and any(isinstance(part, IntervalJoin) for part in nodes(node)):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "GROUP BY over a WITHIN join is not supported in one query",
-                hint="Store the join as a STREAM, and group that.",
-                span=_place(node),
-            )
-
-
 def streams_are_not_sorted(plan: LogicalPlan) -> None:
     """0A000: ORDER BY and OFFSET need an end."""
     if plan.snapshot:
@@ -268,20 +189,6 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "a continuous query takes LIMIT at its end only, and no OFFSET",
                 span=plan.span,
-            )
-
-
-def state_lifetime_is_kept(plan: LogicalPlan) -> None:
-    """0A000: 'state.ttl.millis' where the engine cannot honour it."""
-    if not plan.properties.state_ttl_ms:
-        return
-    for node in nodes(plan.root):
-        if isinstance(node, Aggregate) and not node.windowed:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "'state.ttl.millis' is not supported for GROUP BY without a time window",
-                hint="Leave it out: the state then grows with the number of groups. Or group by a TUMBLE or HOP window.",
-                span=plan.properties.state_ttl_span,
             )
 
 
@@ -313,10 +220,11 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                         hint="Compute it in the view's own query.",
                         span=part.span,
                     )
-                if part.distinct and not plan.snapshot and part.function.name != "COUNT":
+                windowed = isinstance(node, Aggregate) and bool(window_groups(node))
+                if part.distinct and windowed and not plan.snapshot and part.function.name != "COUNT":
                     raise UserError(
                         SqlState.FEATURE_NOT_SUPPORTED,
-                        f"{part.function.name}(DISTINCT …) is not supported in a continuous query",
+                        f"{part.function.name}(DISTINCT …) is not supported over a time window",
                         hint="COUNT(DISTINCT x) is.",
                         span=part.span,
                     )
@@ -343,47 +251,6 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
             )
 
 
-def operators_are_there(plan: LogicalPlan) -> None:
-    """0A000: what has a place in the logical plan, and no step in the physical one yet."""
-    if plan.snapshot:
-        return
-    for node in nodes(plan.root):
-        what = _missing(node)
-        if what is not None:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                f"{what} is not supported yet",
-                hint="Divide the query: store the parts as relations of their own.",
-                span=_place(node) or plan.span,
-            )
-
-
-def _missing(node: LogicalNode) -> str | None:
-    match node:
-        case RegularJoin(kind=JoinKind.SEMI | JoinKind.ANTI):
-            return "IN (SELECT …) or EXISTS in a continuous query"
-        case RegularJoin():
-            return "a join of streams without WITHIN, or with a CHANGELOG other than a STREAM's by its primary key,"
-        case TopN():
-            return "ROW_NUMBER() in a continuous query"
-        case TimeWindow(kind=WindowKind.CUMULATE | WindowKind.SESSION):
-            return node.kind.value
-        case TimeWindow() if not isinstance(node.input, Scan):
-            return f"{node.kind.value} over a query"
-        case IntervalJoin():
-            if node.kind not in (JoinKind.INNER, JoinKind.LEFT):
-                return f"a {node.kind.name} JOIN of streams"
-            if node.condition is not None or node.lower_ms != -node.upper_ms:
-                return "a join of streams with bounds of its own, or conditions on what has no match,"
-            if any(isinstance(part, IntervalJoin) for part in nodes(node.left)):
-                return "a second join of streams in a query"
-            if any(isinstance(part, TimeWindow) for part in nodes(node)):
-                return "a join of time windows"
-        case TemporalJoin() if any(isinstance(part, TimeWindow) for part in nodes(node)):
-            return "a join of time windows"
-    return None
-
-
 def _top(node: LogicalNode) -> LogicalNode:
     while isinstance(node, Sort | Limit):
         node = node.input
@@ -402,14 +269,10 @@ CHECKS: tuple[Check, ...] = (
     views_and_streams_are_apart,
     windows_are_over_streams,
     output_names_are_unique,
-    changelogs_are_projected_only,
     windowed_groups_have_both_bounds,
     groups_cover_columns,
-    one_stateful_step,
     streams_are_not_sorted,
-    state_lifetime_is_kept,
     partition_columns_exist,
     rows_are_numbered_for_a_top_n,
-    operators_are_there,
     functions_run_where_they_are,
 )

@@ -18,7 +18,6 @@ from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.intervals import Bounds, bounds
 from headrace.analyzer.invocation import call, conjunction, equality
 from headrace.analyzer.logical import (
-    ChangeKind,
     Filter,
     IntervalJoin,
     Join,
@@ -32,6 +31,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.sources import is_snapshot
+from headrace.analyzer.traits import traits
 from headrace.analyzer.typing import common
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
@@ -130,7 +130,7 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
 
 
 def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
-    appended = [side.change is ChangeKind.APPEND for side in join.inputs]
+    appended = [traits(side).insert_only for side in join.inputs]
     if join.within_ms is not None and not all(appended):
         raise UserError(
             SqlState.SYNTAX_ERROR,

@@ -25,6 +25,7 @@ from headrace.analyzer.logical import (
     Union,
     Unnest,
 )
+from headrace.analyzer.traits import window_groups
 
 
 class Role(Enum):
@@ -84,7 +85,7 @@ def _of_output(node: LogicalNode) -> dict[str, Role]:
             }
         case Project():
             known = roles(node.input)
-        case Aggregate() if node.windowed:
+        case Aggregate() if window_groups(node):
             # The event time of a window's result is the last moment of the window.
             known = {name: role for name, role in roles(node.input).items() if role in BOUNDS}
             times = {name: Role.EVENT_TIME for name, role in known.items() if role is Role.WINDOW_TIME}

@@ -1,4 +1,4 @@
-"""The logical plan: a small relational tree, typed, with a change kind and event time on every edge.
+"""The nodes of a logical plan: a small relational tree, typed. What is known of a node's rows is in `traits`.
 
 Nodes below a `Project` or `Aggregate` still see columns by source alias (`expressions.ColumnReference`); a `Project` or
 `Aggregate` gives a plain schema. `Subquery` turns such a schema into a source again. Times are milliseconds.
@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from headrace.analyzer.expressions import Expression, SortKey
-from headrace.catalog.objects import Relation, RelationKind
+from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
-from headrace.core.names import Identifier
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, DataType, Timestamp
 
@@ -25,13 +24,6 @@ WINDOW_COLUMNS = (
     Column(WINDOW_END, Timestamp(3), nullable=False),
     Column(WINDOW_TIME, Timestamp(3), nullable=False),
 )
-
-
-class ChangeKind(Enum):
-    """What a row of an edge means. `APPEND`: a new fact. `UPSERT`: the new version of its key, or its end."""
-
-    APPEND = "append"
-    UPSERT = "upsert"
 
 
 class JoinKind(Enum):
@@ -152,11 +144,6 @@ class LogicalNode:
         """The columns, in order."""
         return Schema(tuple(column for source in self.sources for column in source.schema.columns))
 
-    @property
-    def change(self) -> ChangeKind:
-        """What a row means; the kind of the first input unless a node says otherwise."""
-        return self.inputs[0].change
-
 
 def _nodes(value: object) -> tuple[LogicalNode, ...]:
     if isinstance(value, LogicalNode):
@@ -186,18 +173,10 @@ class Scan(LogicalNode):
     def schema(self) -> Schema:
         return self.relation.schema
 
-    @property
-    def change(self) -> ChangeKind:
-        return ChangeKind.UPSERT if self.relation.kind is RelationKind.CHANGELOG else ChangeKind.APPEND
-
 
 @dataclass(frozen=True)
 class SingleRow(LogicalNode):
     """One row without columns: the input of a SELECT without FROM."""
-
-    @property
-    def change(self) -> ChangeKind:
-        return ChangeKind.APPEND
 
 
 @dataclass(frozen=True)
@@ -255,7 +234,7 @@ class Unnest(LogicalNode):
 
 @dataclass(frozen=True)
 class Filter(LogicalNode):
-    """The rows for which the condition is true. On an upsert edge the others become deletions."""
+    """The rows for which the condition is true."""
 
     input: LogicalNode
     condition: Expression
@@ -331,15 +310,6 @@ class RegularJoin(Join):
     kind: JoinKind = JoinKind.INNER
     condition: Expression | None = None
 
-    @property
-    def change(self) -> ChangeKind:
-        appended = all(side.change is ChangeKind.APPEND for side in self.inputs)
-        return (
-            ChangeKind.APPEND
-            if appended and self.kind in (JoinKind.INNER, JoinKind.SEMI)
-            else ChangeKind.UPSERT
-        )
-
 
 @dataclass(frozen=True)
 class SnapshotJoin(Join):
@@ -353,11 +323,10 @@ class SnapshotJoin(Join):
 
 @dataclass(frozen=True)
 class Project(LogicalNode):
-    """The select list. On an upsert edge `key` names the output columns that carry the primary key (empty: not all do)."""
+    """The select list; `distinct` in snapshot queries only."""
 
     input: LogicalNode
     items: tuple[Item, ...]
-    key: tuple[str, ...] = ()
     distinct: bool = False
 
     @property
@@ -366,19 +335,17 @@ class Project(LogicalNode):
 
     @property
     def schema(self) -> Schema:
-        return Schema(tuple(item.column for item in self.items), self.key)
+        return Schema(tuple(item.column for item in self.items))
 
 
 @dataclass(frozen=True)
 class Aggregate(LogicalNode):
-    """The select list over groups. With `windowed` the groups are bounded by a time window, and their results are final."""
+    """The select list over groups."""
 
     input: LogicalNode
     group_by: tuple[Expression, ...]
     items: tuple[Item, ...]
     having: Expression | None = None
-    windowed: bool = False
-    key: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
@@ -386,11 +353,7 @@ class Aggregate(LogicalNode):
 
     @property
     def schema(self) -> Schema:
-        return Schema(tuple(item.column for item in self.items), self.key)
-
-    @property
-    def change(self) -> ChangeKind:
-        return ChangeKind.UPSERT
+        return Schema(tuple(item.column for item in self.items))
 
 
 @dataclass(frozen=True)
@@ -459,10 +422,6 @@ class TopN(LogicalNode):
         place = Schema((Column(self.rank, BIGINT, nullable=False),))
         return (*self.input.sources, SourceColumns(RANK_SOURCE, place, hidden=False))
 
-    @property
-    def change(self) -> ChangeKind:
-        return ChangeKind.UPSERT
-
 
 @dataclass(frozen=True)
 class Sort(LogicalNode):
@@ -487,37 +446,6 @@ class Limit(LogicalNode):
     @property
     def schema(self) -> Schema:
         return self.input.schema
-
-
-@dataclass(frozen=True)
-class LogicalPlan:
-    """A bound query. `snapshot` is true when every relation is a materialized view (the answer is then bounded)."""
-
-    root: LogicalNode
-    snapshot: bool
-    properties: QueryProperties = QueryProperties()
-    partition_by: tuple[Identifier, ...] = ()
-    span: Span | None = field(default=None, compare=False)
-
-    @property
-    def schema(self) -> Schema:
-        """The output columns; `primary_key` is set for a changelog that projects its whole key."""
-        return self.root.schema
-
-    @property
-    def change(self) -> ChangeKind:
-        """The change kind of the output."""
-        return self.root.change
-
-    @property
-    def kind(self) -> RelationKind:
-        """STREAM or CHANGELOG: what the output can be stored as."""
-        return RelationKind.CHANGELOG if self.change is ChangeKind.UPSERT else RelationKind.STREAM
-
-    @property
-    def scans(self) -> tuple[Scan, ...]:
-        """Every relation that is read, leftmost first."""
-        return tuple(node for node in walk(self.root) if isinstance(node, Scan))
 
 
 def walk(node: LogicalNode) -> Iterator[LogicalNode]:

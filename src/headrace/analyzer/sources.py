@@ -122,7 +122,7 @@ def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
         match part:
             case Project() | Aggregate():
                 items = (replace(item, name=name.name) for item, name in zip(part.items, names, strict=True))
-                return replace(part, items=tuple(items), key=tuple(new[name] for name in part.key))
+                return replace(part, items=tuple(items))
             case Sort():
                 keys = (replace(key, expression=transform(key.expression, output)) for key in part.keys)
                 return replace(part, input=change(part.input), keys=tuple(keys))

@@ -211,4 +211,4 @@ def _over_groups(groups: Aggregate, over: Over) -> tuple[Project, Over]:
         item if item.expression == over else replace(item, expression=column(item.expression))
         for item in original
     )
-    return Project(inner, kept, groups.key), moved
+    return Project(inner, kept), moved

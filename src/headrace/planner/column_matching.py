@@ -6,16 +6,8 @@ from dataclasses import replace
 
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expressions import ColumnReference, Literal
-from headrace.analyzer.logical import (
-    Aggregate,
-    Item,
-    Limit,
-    LogicalNode,
-    LogicalPlan,
-    Project,
-    Sort,
-    Subquery,
-)
+from headrace.analyzer.logical import Aggregate, Item, Limit, LogicalNode, Project, Sort, Subquery
+from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.typing import assignable
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
@@ -62,11 +54,9 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
             span=logical.span,
         )
     result = tuple(_assigned(column, chosen.get(column.name), logical.span) for column in target.columns)
-    renamed = {chosen[column.name].name: column.name for column in target.columns if column.name in chosen}
     root = logical.root
     if isinstance(root, Project | Aggregate):
-        key = tuple(renamed[name] for name in root.key if name in renamed)
-        return replace(logical, root=replace(root, items=result, key=key))
+        return replace(logical, root=replace(root, items=result))
     return replace(logical, root=Project(Subquery(root, "__rows"), result))
 
 

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from headrace.analyzer.expressions import SortKey
 from headrace.analyzer.logical import (
+    RANK_SOURCE,
     Aggregate,
     Filter,
     IntervalJoin,
     Limit,
     LogicalNode,
-    LogicalPlan,
     Project,
+    RegularJoin,
     Scan,
     SnapshotJoin,
     Sort,
     Subquery,
     TemporalJoin,
     TimeWindow,
+    TopN,
     Union,
     Unnest,
-    walk,
 )
+from headrace.analyzer.plan import LogicalPlan
+from headrace.analyzer.traits import Place
 from headrace.core.names import printed, quote
 from headrace.planner import physical
 from headrace.planner.display import SHOWN
-from headrace.planner.plan import needs_event_time
-from headrace.planner.sinks import EntitySink, Sink, ViewSink
+from headrace.planner.modes import Materialize, Normalize, Operator
+from headrace.planner.plan import placed
+from headrace.planner.sinks import EntitySink, ResultSink, Sink, ViewSink
 from headrace.planner.snapshot import compile_snapshot
+from headrace.planner.state import State, needs_event_time, states, warning
 from headrace.sql.ast import duration_text
 
 
@@ -38,18 +44,21 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
 
     Without `plan` (a query of materialized views) it is the logical plan and the DuckDB query.
     """
-    lines = list(_output(logical, sink))
+    operator = placed(logical, sink or ResultSink()) if plan is not None else None
+    lines = list(_output(logical, operator, sink))
     if logical.snapshot:
         lines += ["Mode: snapshot", "  because every source is a materialized view"]
     if plan is not None:
         lines += _mode(plan)
         lines += _delivery(sink)
-        lines += _sources(logical)
-        lines += _state(logical)
-    lines += ["", "Logical plan:", *_tree(logical.root, 1, changes=not logical.snapshot)]
-    if plan is not None:
+    if operator is not None and plan is not None:
+        ttl_ms = logical.properties.state_ttl_ms
+        lines += _sources(logical, uses_time=needs_event_time(operator, ttl_ms))
+        lines += _state(states(operator, ttl_ms))
+        lines += ["", "Operators:", *_operators(operator, 1)]
         lines += ["", "Spark plan:", *_steps(plan)]
-    elif logical.snapshot:
+    else:
+        lines += ["", "Logical plan:", *_tree(logical.root, 1)]
         lines += ["", "View query:", *_indented(compile_snapshot(logical).sql)]
     return "\n".join(lines)
 
@@ -62,13 +71,13 @@ def explain_running(plan: physical.SparkPlan) -> str:
 # --- what comes out
 
 
-def _output(logical: LogicalPlan, sink: Sink | None) -> Iterator[str]:
+def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) -> Iterator[str]:
     key = logical.schema.primary_key
     keyed = f", primary key ({', '.join(map(printed, key))})" if key else ""
     yield (
         "Output: RESULT SET"
-        if logical.snapshot
-        else f"Output: {logical.kind.name} ({logical.change.value}{keyed})"
+        if operator is None
+        else f"Output: {logical.kind.name} ({operator.mode.value}{keyed})"
     )
     for column in logical.schema.columns:
         yield f"  {printed(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
@@ -123,8 +132,7 @@ def _delivery(sink: Sink | None) -> Iterator[str]:
             yield "Delivery: to the client alone while it reads; nothing is kept"
 
 
-def _sources(logical: LogicalPlan) -> Iterator[str]:
-    uses_time = needs_event_time(logical.root)
+def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
     yield "Sources:"
     for scan in logical.scans:
         properties, relation = scan.properties, scan.relation
@@ -160,39 +168,34 @@ def _watermark(scan: Scan) -> str:
     return f"the slowest partition's newest event time, {late}; {idle}"
 
 
-def _state(logical: LogicalPlan) -> Iterator[str]:
-    kept = logical.properties.state_ttl_ms
-    lines = []
-    for node in reversed(list(walk(logical.root))):
-        match node:
-            case Aggregate(windowed=True):
-                lines.append("groups of open time windows; freed when the watermark passes a window's end")
-            case Aggregate():
-                lines.append("one row for each group, for ever: it grows with the number of groups")
-            case IntervalJoin():
-                span = duration_text(node.upper_ms)
-                lines.append(f"rows of both sides until the watermark is {span} past them")
-            case TemporalJoin():
-                until = (
-                    f"; a key unused for {duration_text(kept)} is freed"
-                    if kept
-                    else ", for ever: they grow with the number of keys"
-                )
-                lines.append(
-                    f"stream rows until both watermarks pass them; versions of {printed(node.right.alias)} by key{until}"
-                )
-    yield "State:" if lines else "State: none"
-    for line in lines:
-        yield f"  {line}"
+def _state(found: Sequence[State]) -> Iterator[str]:
+    yield "State:" if found else "State: none"
+    for state in found:
+        yield f"  {state.text()}"
+    if (warned := warning(found)) is not None:
+        yield f"  Warning: {warned}"
 
 
-# --- the logical tree
+# --- the tree
 
 
-def _tree(node: LogicalNode, depth: int, *, changes: bool) -> Iterator[str]:
-    yield f"{'  ' * depth}{_line(node)}{f' [{node.change.value}]' if changes else ''}"
+def _operators(operator: Operator, depth: int) -> Iterator[str]:
+    key = operator.traits.key
+    keyed = f" by {', '.join(_shown(place) for place in key)}" if key else ""
+    yield f"{'  ' * depth}{_line(operator.node)} [{operator.mode.value}{keyed}]"
+    for below in operator.inputs:
+        yield from _operators(below, depth + 1)
+
+
+def _shown(place: Place) -> str:
+    source, name = place
+    return f"{printed(source)}.{printed(name)}" if source and source != RANK_SOURCE else printed(name)
+
+
+def _tree(node: LogicalNode, depth: int) -> Iterator[str]:
+    yield f"{'  ' * depth}{_line(node)}"
     for child in node.inputs:
-        yield from _tree(child, depth + 1, changes=changes)
+        yield from _tree(child, depth + 1)
 
 
 def _line(node: LogicalNode) -> str:
@@ -214,7 +217,18 @@ def _line(node: LogicalNode) -> str:
             having = f" having {SHOWN.bare(node.having)}" if node.having is not None else ""
             return f"Aggregate {_items(node)} by {groups}{having}"
         case IntervalJoin():
-            return f"IntervalJoin {node.kind.value} within {duration_text(node.upper_ms)} on {_pairs(node)}"
+            return f"IntervalJoin {node.kind.value} {_span(node)} on {_pairs(node)}{_residual(node)}"
+        case RegularJoin():
+            on = f" on {_pairs(node)}" if node.left_keys else ""
+            return f"Join {node.kind.value}{on}{_residual(node)}"
+        case TopN():
+            partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
+            order = ", ".join(map(_sorted, node.order_by))
+            return f"TopN {node.limit} of {partition} by {order}{f' AS {printed(node.rank)}' if node.rank else ''}"
+        case Normalize():
+            return "Normalize"
+        case Materialize():
+            return "Materialize"
         case TemporalJoin():
             alias = printed(node.right.alias)
             pairs = zip(node.left_keys, node.right_keys, strict=True)
@@ -228,10 +242,7 @@ def _line(node: LogicalNode) -> str:
         case Subquery():
             return f"Subquery AS {printed(node.alias)}"
         case Sort():
-            keys = ", ".join(
-                f"{SHOWN.bare(key.expression)}{' desc' if key.descending else ''}" for key in node.keys
-            )
-            return f"Sort {keys}".replace('"".', "")
+            return f"Sort {', '.join(map(_sorted, node.keys))}".replace('"".', "")
         case Limit():
             return f"Limit {'all' if node.count is None else node.count}{f' offset {node.offset}' if node.offset else ''}"
         case Union():
@@ -249,7 +260,25 @@ def _items(node: Project | Aggregate) -> str:
     return ", ".join(shown)
 
 
-def _pairs(node: IntervalJoin) -> str:
+def _sorted(key: SortKey) -> str:
+    return f"{SHOWN.bare(key.expression)}{' desc' if key.descending else ''}"
+
+
+def _span(node: IntervalJoin) -> str:
+    if -node.lower_ms == node.upper_ms:
+        return f"within {duration_text(node.upper_ms)}"
+    return f"from {_signed(node.lower_ms)} to {_signed(node.upper_ms)}"
+
+
+def _signed(milliseconds: int) -> str:
+    return f"{'-' if milliseconds < 0 else '+'}{duration_text(abs(milliseconds))}"
+
+
+def _residual(node: IntervalJoin | RegularJoin) -> str:
+    return f" where {SHOWN.bare(node.condition)}" if node.condition is not None else ""
+
+
+def _pairs(node: IntervalJoin | RegularJoin) -> str:
     pairs = zip(node.left_keys, node.right_keys, strict=True)
     return " and ".join(f"{SHOWN.bare(left)} = {SHOWN.bare(right)}" for left, right in pairs)
 

@@ -9,16 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.analyzer.catalog_view import suggestion
-from headrace.analyzer.logical import (
-    Filter,
-    LogicalNode,
-    LogicalPlan,
-    Project,
-    Scan,
-    TemporalJoin,
-    TimeWindow,
-    Unnest,
-)
+from headrace.analyzer.logical import Filter, LogicalNode, Project, Scan, TemporalJoin, TimeWindow, Unnest
+from headrace.analyzer.plan import LogicalPlan
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.schema import Schema

@@ -98,12 +98,16 @@ class AssignWatermark(_Data):
 
 
 class SqlTransform(_Data):
-    """Spark SQL over earlier steps, which it names by their ids."""
+    """Spark SQL over earlier steps, which it names by their ids.
+
+    `event_time` is a TIMESTAMP column of the result that is computed from columns with a watermark, and carries it on.
+    """
 
     step: Literal["sql_transform"] = "sql_transform"
     id: str
     inputs: list[str]
     sql: str
+    event_time: str | None = None
 
 
 class TemporalJoin(_Data):
@@ -280,7 +284,8 @@ class Changes(_Data):
 
     `primary_key` are the key's columns in the result, none if it is not selected. `key_columns` are those of the input that tell
     rows apart. A row where `deleted` is true ends its key. With `filtered` not all keys are shown, and the end of one that was
-    not is none. With `final` each key comes once.
+    not is none. With `final` each key comes once. `sign` names the column that says, in place of all this, whether a row is added (1)
+    or taken away (-1).
     """
 
     primary_key: list[str]
@@ -288,6 +293,7 @@ class Changes(_Data):
     deleted: str | None = None
     filtered: bool = False
     final: bool = False
+    sign: str | None = None
 
 
 class WriteResults(_Data):

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from headrace.analyzer.expressions import Call, Cast, Expression, conjuncts, references, walk
+from headrace.analyzer.expressions import Call, Cast, ColumnReference, Expression, conjuncts, references, walk
 from headrace.analyzer.expressions import transform as transform_expression
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.invocation import conjunction
-from headrace.analyzer.logical import Aggregate, Filter, LogicalNode, LogicalPlan, TemporalJoin, transform
+from headrace.analyzer.logical import (
+    Aggregate,
+    Filter,
+    Item,
+    LogicalNode,
+    Subquery,
+    TemporalJoin,
+    Union,
+    transform,
+)
+from headrace.analyzer.plan import LogicalPlan
 from headrace.core.types import BIGINT, INTEGER, Array
 
 Rule = Callable[[LogicalNode], LogicalNode]
 
 
-def count_distinct_as_size_of_set(node: LogicalNode) -> LogicalNode:
+def distinct_counts_as_sizes(node: Aggregate) -> Aggregate:
     """COUNT(DISTINCT x) → size of the set of x: Spark refuses DISTINCT aggregates on streams."""
-    if not isinstance(node, Aggregate):
-        return node
     items = tuple(
         replace(item, expression=transform_expression(item.expression, _counted)) for item in node.items
     )
@@ -47,6 +55,23 @@ def _counted(expression: Expression) -> Expression:
     return Cast(operand=size, type=BIGINT, nullable=False, span=expression.span)
 
 
+def distinct_union_as_groups(node: LogicalNode) -> LogicalNode:
+    """UNION → the groups of UNION ALL by all columns."""
+    if not (isinstance(node, Union) and node.distinct):
+        return node
+    rows = Subquery(replace(node, distinct=False), "__union")
+    items = tuple(
+        Item(
+            column.name,
+            ColumnReference(
+                source=rows.alias, column=column.name, type=column.type, nullable=column.nullable
+            ),
+        )
+        for column in rows.schema.columns
+    )
+    return Aggregate(rows, tuple(item.expression for item in items), items)
+
+
 def filter_before_temporal_join(node: LogicalNode) -> LogicalNode:
     """Conditions on the stream alone move below the join, so that rows that would be dropped are never kept waiting."""
     if not (isinstance(node, Filter) and isinstance(node.input, TemporalJoin)):
@@ -69,7 +94,7 @@ def _deterministic(expression: Expression) -> bool:
     return all(not isinstance(part, Call) or part.function.deterministic for part in walk(expression))
 
 
-RULES: tuple[Rule, ...] = (count_distinct_as_size_of_set, filter_before_temporal_join)
+RULES: tuple[Rule, ...] = (distinct_union_as_groups, filter_before_temporal_join)
 
 
 def rewritten(logical: LogicalPlan) -> LogicalPlan:

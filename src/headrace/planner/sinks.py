@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.analyzer.logical import Aggregate, ChangeKind, Limit, LogicalPlan
+from headrace.analyzer.logical import Aggregate, Limit, LogicalNode, Project
+from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.properties import passed_through
+from headrace.analyzer.traits import traits
 from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
 from headrace.connectors.base import Connector, EntityDescription
 from headrace.core.errors import Span, UserError
@@ -307,7 +309,7 @@ def _check_capable(connector: Connector, kind: RelationKind, span: Span | None) 
 
 
 def _check_key(logical: LogicalPlan, statement: str) -> None:
-    if logical.change is not ChangeKind.UPSERT or logical.schema.primary_key:
+    if logical.kind is RelationKind.STREAM or logical.schema.primary_key:
         return
     root = logical.root
     if isinstance(root, Aggregate) and not root.group_by:
@@ -316,13 +318,28 @@ def _check_key(logical: LogicalPlan, statement: str) -> None:
     elif isinstance(root, Aggregate):
         message = "the GROUP BY columns are the primary key of the result, and not all of them are selected"
         hint = "Add every GROUP BY column to the SELECT list (of window_start and window_end, one is enough)."
+    elif (key := _key_below(root)) is not None:
+        message = f"the primary key ({', '.join(key)}) must be selected as it is"
+        hint = f"Add {', '.join(key)} to the SELECT list."
     else:
-        key = ", ".join(logical.scans[0].relation.schema.primary_key)
-        message = f"the primary key ({key}) of {logical.scans[0].relation.name} must be selected as it is"
-        hint = f"Add {key} to the SELECT list."
+        message = (
+            "nothing tells the rows of the result apart: an update would not say which of them it is about"
+        )
+        hint = "GROUP BY what shall be the key, or take ROW_NUMBER() OVER (PARTITION BY key …) = 1."
     raise UserError(
         SqlState.INVALID_RELATION_DEFINITION, f"{message} ({statement})", hint=hint, span=logical.span
     )
+
+
+def _key_below(root: LogicalNode) -> list[str] | None:
+    """The columns that a select list would have to have, as a statement names them."""
+    if not isinstance(root, Project):
+        return None
+    key = traits(root.input).key
+    several = len(root.input.sources) > 1
+    if not key:
+        return None
+    return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in key]
 
 
 def _key(logical: LogicalPlan, kind: RelationKind, properties: Properties) -> Key:
@@ -353,7 +370,7 @@ def _insert_key(
     own = relation.format
     if relation.kind is RelationKind.CHANGELOG:
         key_columns = relation.schema.primary_key
-        if logical.change is ChangeKind.UPSERT and set(aligned.schema.primary_key) != set(key_columns):
+        if logical.kind is RelationKind.CHANGELOG and set(aligned.schema.primary_key) != set(key_columns):
             found = ", ".join(aligned.schema.primary_key) or "none"
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,

@@ -16,7 +16,6 @@ from headrace.analyzer.logical import (
     JoinKind,
     Limit,
     LogicalNode,
-    LogicalPlan,
     Project,
     Scan,
     SetOperation,
@@ -26,6 +25,7 @@ from headrace.analyzer.logical import (
     Subquery,
     Union,
 )
+from headrace.analyzer.plan import LogicalPlan
 from headrace.catalog.objects import Relation
 from headrace.core.errors import InternalError, UserError
 from headrace.core.names import quote

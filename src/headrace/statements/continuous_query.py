@@ -19,7 +19,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, RelationName, printed
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.planner import plan_query
+from headrace.planner import plan_query, state_warning
 from headrace.planner.cycles import ALLOW_CYCLE, Flow, Output, refuse_cycle
 from headrace.planner.physical import SparkPlan, WriteEntity
 from headrace.planner.sink_properties import ENTITY_PREFIX, choice
@@ -335,8 +335,11 @@ def _answer(prepared: Prepared, query: Query) -> ResultSet:
     """The created relation's row first, which Terraform reads (client-contract, 6.6), then the query's."""
     name = prepared.sink_name
     left_out = prepared.sink.left_out if isinstance(prepared.sink, EntitySink) else ()
-    nulls = f"; columns left NULL: {', '.join(map(printed, left_out))}" if left_out else ""
-    started = ddl("query", query.id, prepared.kind.value, f"query {query.id} writes {name}{nulls}", name.path)
+    told = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
+    if (warned := state_warning(prepared.logical, prepared.sink)) is not None:
+        told.append(f"warning: {warned}")
+    summary = "; ".join([f"query {query.id} writes {name}", *told])
+    started = ddl("query", query.id, prepared.kind.value, summary, name.path)
     if prepared.relation is None:
         return started
     created = relation_ddl(prepared.relation, "CREATE", "was created")

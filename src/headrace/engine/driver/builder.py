@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 from headrace.core.errors import InternalError
@@ -18,7 +18,11 @@ from headrace.engine.driver.jvm import jvm
 from headrace.engine.protocol import StartQuery
 from headrace.formats.base import DecodeSpec, EncodeSpec
 from headrace.formats.spark import decode, encode
+from headrace.formats.types import name_sql, spark_type
 from headrace.planner import physical
+
+_SIGN = "__op"
+_DELAY = "spark.watermarkDelayMs"
 
 
 def connector_module(name: str) -> Any:
@@ -155,23 +159,20 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
 def _sql_transform(work: Build, step: physical.SqlTransform) -> DataFrame:
     for name in step.inputs:
         work.frames[name].createOrReplaceTempView(name)
-    return work.session.sql(step.sql)
+    frame = work.session.sql(step.sql)
+    if step.event_time is None:
+        return frame
+    # Spark knows an event time by its column's metadata, which a computed column has lost.
+    marked = functions.col(name_sql(step.event_time)).alias(step.event_time, metadata={_DELAY: 0})
+    return frame.withColumns({step.event_time: marked})
 
 
 def _temporal_join(work: Build, step: physical.TemporalJoin) -> DataFrame:
-    java = jvm(work.session)
-
-    def texts(names: list[str]) -> Any:
-        java_list = java.java.util.ArrayList()
-        for name in names:
-            java_list.add(name)
-        return java_list
-
-    joined = java.io.headrace.spark.TemporalJoin.join(
+    joined = _operators(work).TemporalJoin.join(
         work.frames[step.left]._jdf,
         work.frames[step.right]._jdf,
-        texts(step.left_keys),
-        texts(step.right_keys),
+        _listed(work, step.left_keys),
+        _listed(work, step.right_keys),
         step.left_time,
         step.right_time,
         step.right_name,
@@ -180,6 +181,90 @@ def _temporal_join(work: Build, step: physical.TemporalJoin) -> DataFrame:
         step.state_ttl_ms,
     )
     return DataFrame(joined, work.session)
+
+
+def _normalize(work: Build, step: physical.Normalize) -> DataFrame:
+    signed = _operators(work).Normalize.rows(
+        work.frames[step.input]._jdf, _listed(work, step.keys), step.deleted, step.sequence, step.state_ttl_ms
+    )
+    return DataFrame(signed, work.session)
+
+
+def _materialize(work: Build, step: physical.Materialize) -> DataFrame:
+    upserts = _operators(work).Materialize.rows(
+        work.frames[step.input]._jdf, _listed(work, step.keys), _SIGN, step.state_ttl_ms
+    )
+    return DataFrame(upserts, work.session)
+
+
+def _changelog_aggregate(work: Build, step: physical.ChangelogAggregate) -> DataFrame:
+    operators = _operators(work)
+    calls = [
+        operators.AggregateCall(
+            call.name,
+            call.function,
+            _listed(work, call.arguments),
+            None,
+            call.distinct,
+            spark_type(parse_type(call.type)),
+        )
+        for call in step.calls
+    ]
+    grouped = operators.ChangelogAggregate.aggregate(
+        work.frames[step.input]._jdf,
+        _listed(work, step.keys),
+        _listed(work, calls),
+        _SIGN if step.signed else None,
+        step.output,
+        step.state_ttl_ms,
+    )
+    return DataFrame(grouped, work.session)
+
+
+def _changelog_join(work: Build, step: physical.ChangelogJoin) -> DataFrame:
+    joined = _operators(work).ChangelogJoin.join(
+        work.frames[step.left]._jdf,
+        work.frames[step.right]._jdf,
+        _listed(work, step.left_keys),
+        _listed(work, step.right_keys),
+        _SIGN if step.left_signed else None,
+        _SIGN if step.right_signed else None,
+        step.condition,
+        step.how,
+        step.left_closes,
+        step.right_closes,
+        step.state_ttl_ms,
+    )
+    return DataFrame(joined, work.session)
+
+
+def _top_n(work: Build, step: physical.TopN) -> DataFrame:
+    ranked = _operators(work).TopN.rank(
+        work.frames[step.input]._jdf,
+        _listed(work, step.partition),
+        _listed(work, [key.column for key in step.order]),
+        _listed(work, [key.descending for key in step.order]),
+        _listed(work, [key.nulls_first for key in step.order]),
+        step.limit,
+        _SIGN if step.signed else None,
+        step.output,
+        step.rank,
+        step.closes,
+        step.state_ttl_ms,
+    )
+    return DataFrame(ranked, work.session)
+
+
+def _operators(work: Build) -> Any:
+    return jvm(work.session).io.headrace.spark
+
+
+def _listed(work: Build, values: Iterable[Any]) -> Any:
+    """As a list of Java's."""
+    java_list = jvm(work.session).java.util.ArrayList()
+    for value in values:
+        java_list.add(value)
+    return java_list
 
 
 def _encode_rows(work: Build, step: physical.EncodeRows) -> DataFrame:
@@ -207,6 +292,11 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "assign_watermark": _assign_watermark,
     "sql_transform": _sql_transform,
     "temporal_join": _temporal_join,
+    "normalize": _normalize,
+    "materialize": _materialize,
+    "changelog_aggregate": _changelog_aggregate,
+    "changelog_join": _changelog_join,
+    "top_n": _top_n,
     "encode_rows": _encode_rows,
 }
 """Step kind to its function; for the outputs of a plan see `sinks.SINKS`."""

@@ -54,7 +54,9 @@ class ChangeReader:
         self, names: Sequence[str], encode: Callable[[Sequence[object]], list[Cell]], changes: Changes
     ) -> None:
         hidden = [name for name in changes.key_columns if name not in names]
-        self.columns = [*names, *hidden, *([changes.deleted] if changes.deleted else [])]
+        flag = changes.sign or changes.deleted
+        self.columns = [*names, *hidden, *([flag] if flag else [])]
+        self._signed = changes.sign is not None
         self._has_deleted = changes.deleted is not None
         self._width = len(names)
         self._encode = encode
@@ -66,6 +68,10 @@ class ChangeReader:
         cells: list[list[Cell]] = []
         kinds: list[str] = []
         for row in rows:
+            if self._signed:
+                cells.append(self._encode(row[: self._width]))
+                kinds.append((RowKind.INSERT if row[-1] == 1 else RowKind.DELETE).value)
+                continue
             kind = self._kinds.of(
                 [row[index] for index in self._key], deleted=self._has_deleted and bool(row[-1])
             )

@@ -1,0 +1,365 @@
+"""What is known of the rows that a node of the logical plan gives: how they change, what tells them apart, and their time.
+
+One function a node kind, in `DERIVED`. Checks, the choice of change modes and EXPLAIN read traits, and nothing else decides from
+the kinds of nodes what a row means. The words are Flink's: +I -U +U -D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from headrace.analyzer.expressions import Cast, ColumnReference, Expression
+from headrace.analyzer.logical import (
+    RANK_SOURCE,
+    WINDOW_END,
+    WINDOW_START,
+    Aggregate,
+    Filter,
+    IntervalJoin,
+    Item,
+    JoinKind,
+    Limit,
+    LogicalNode,
+    Project,
+    RegularJoin,
+    Scan,
+    SetOperation,
+    SingleRow,
+    SnapshotJoin,
+    Sort,
+    Subquery,
+    TemporalJoin,
+    TimeWindow,
+    TopN,
+    Union,
+    Unnest,
+    WindowKind,
+)
+from headrace.analyzer.typing import assignable
+from headrace.catalog.objects import RelationKind
+from headrace.core.errors import InternalError
+
+
+class Change(Enum):
+    """What a row does to the relation that a node's rows make. The value is how it is shown."""
+
+    INSERT = "+I"
+    UPDATE_BEFORE = "-U"
+    UPDATE_AFTER = "+U"
+    DELETE = "-D"
+
+
+INSERTS = frozenset({Change.INSERT})
+UPDATES = frozenset({Change.INSERT, Change.UPDATE_BEFORE, Change.UPDATE_AFTER})
+ALL_CHANGES = frozenset(Change)
+
+Place = tuple[str, str]
+"""A column: the alias of its source, empty for an output column, and its name."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Of a node's rows.
+
+    `key` are columns of which no two rows have the same values at a time; empty: there is one row at most; None: none are known.
+    `timed` rows have an event time that the watermark follows. `window` is the column that holds the end of each row's time
+    window: once the watermark has passed it, no more rows of that window come.
+    """
+
+    changes: frozenset[Change] = INSERTS
+    key: tuple[Place, ...] | None = None
+    timed: bool = False
+    window: Place | None = None
+    window_start: Place | None = None
+
+    @property
+    def insert_only(self) -> bool:
+        """True when a row stays for ever."""
+        return self.changes == INSERTS
+
+    @property
+    def windows(self) -> frozenset[Place]:
+        """The bounds of the time window, as far as they are columns."""
+        return frozenset(place for place in (self.window, self.window_start) if place is not None)
+
+    def moved(self, names: Callable[[Place], Place | None]) -> Traits:
+        """The same under other names; what has none any more is not known any more. A window's end says which window it is."""
+        ended = self.window is not None and names(self.window) is not None
+        known: tuple[Place, ...] | None = None
+        if self.key is not None:
+            kept = [
+                place for place in self.key if not (ended and place == self.window_start and not names(place))
+            ]
+            named = [place for place in map(names, kept) if place is not None]
+            known = tuple(named) if len(named) == len(kept) else None
+        return Traits(
+            self.changes,
+            known,
+            self.timed,
+            names(self.window) if self.window else None,
+            names(self.window_start) if self.window_start else None,
+        )
+
+
+def traits(node: LogicalNode) -> Traits:
+    """The traits of a node, from those of its inputs."""
+    for kind, derived in DERIVED.items():
+        if isinstance(node, kind):
+            return derived(node)
+    raise InternalError(f"no traits for {type(node).__name__}")
+
+
+def _scan(node: Scan) -> Traits:
+    relation = node.relation
+    if relation.kind is not RelationKind.CHANGELOG:
+        return Traits(timed=True)
+    key = tuple((node.alias, name) for name in relation.schema.primary_key)
+    return Traits(ALL_CHANGES if relation.format.upsert else UPDATES, key, timed=True)
+
+
+def _single_row(_node: SingleRow) -> Traits:
+    return Traits(key=())
+
+
+def _subquery(node: Subquery) -> Traits:
+    return traits(node.input).moved(lambda place: (node.alias, place[1]))
+
+
+def _time_window(node: TimeWindow) -> Traits:
+    below = traits(node.input)
+    alias = node.sources[0].alias
+    bounds = node.kind is not WindowKind.SESSION
+    return Traits(
+        below.changes,
+        below.key if node.kind is WindowKind.TUMBLE else None,
+        below.timed,
+        (alias, WINDOW_END) if bounds else None,
+        (alias, WINDOW_START) if bounds else None,
+    )
+
+
+def _unnest(node: Unnest) -> Traits:
+    below = traits(node.input)
+    place = ((node.alias, node.ordinality.name),) if node.ordinality is not None else None
+    key = (*below.key, *place) if below.key is not None and place is not None else None
+    return Traits(below.changes, key, below.timed, below.window, below.window_start)
+
+
+def _filter(node: Filter) -> Traits:
+    """A row that is updated may stop to match: it is deleted then."""
+    below = traits(node.input)
+    changes = below.changes if below.insert_only else ALL_CHANGES
+    return Traits(changes, below.key, below.timed, below.window, below.window_start)
+
+
+def _interval_join(node: IntervalJoin) -> Traits:
+    return Traits(timed=traits(node.left).timed and traits(node.right).timed)
+
+
+def _temporal_join(node: TemporalJoin) -> Traits:
+    return traits(node.left)
+
+
+def _regular_join(node: RegularJoin) -> Traits:
+    left, right = traits(node.left), traits(node.right)
+    windowed = joins_windows(node)
+    inserts = left.insert_only and right.insert_only
+    stays = inserts and (windowed or node.kind in (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI))
+    one_side = node.kind in (JoinKind.SEMI, JoinKind.ANTI)
+    key = left.key if one_side else _joined_key(node, left, right)
+    kept = left if left.window is not None else right
+    return Traits(
+        INSERTS if stays else ALL_CHANGES,
+        key,
+        left.timed and right.timed and stays,
+        kept.window if windowed else None,
+        kept.window_start if windowed else None,
+    )
+
+
+def joins_windows(node: RegularJoin) -> bool:
+    """True when both sides are rows of time windows, and only those of the same window meet: then the state ends with it."""
+    left, right = traits(node.left), traits(node.right)
+    pairs = {
+        (place_of(ours), place_of(theirs))
+        for ours, theirs in zip(node.left_keys, node.right_keys, strict=True)
+    }
+    return (
+        left.insert_only
+        and right.insert_only
+        and left.window is not None
+        and right.window is not None
+        and (left.window, right.window) in pairs
+    )
+
+
+def _joined_key(node: RegularJoin, left: Traits, right: Traits) -> tuple[Place, ...] | None:
+    """Both keys; of a side that is joined by its whole key there is one row at most, so that the other's key is enough."""
+    if left.key is None or right.key is None:
+        return None
+    by_left = set(left.key) <= {place_of(key) for key in node.left_keys}
+    by_right = set(right.key) <= {place_of(key) for key in node.right_keys}
+    if by_right and node.kind in (JoinKind.INNER, JoinKind.LEFT):
+        return left.key
+    if by_left and node.kind in (JoinKind.INNER, JoinKind.RIGHT):
+        return right.key
+    return (*left.key, *right.key)
+
+
+def _snapshot(_node: SnapshotJoin | SetOperation) -> Traits:
+    """Of what has an end; nothing asks."""
+    return Traits()
+
+
+def _project(node: Project) -> Traits:
+    return traits(node.input).moved(lambda place: _output(place, node.items))
+
+
+def _output(place: Place, items: Iterable[Item]) -> Place | None:
+    """The output column that has the values of `place`, or others that are as different."""
+    return next((("", item.name) for item in items if place_of(_uncast(item.expression)) == place), None)
+
+
+def _uncast(expression: Expression) -> Expression:
+    while isinstance(expression, Cast) and assignable(expression.operand.type, expression.type):
+        expression = expression.operand
+    return expression
+
+
+def place_of(expression: Expression) -> Place | None:
+    """The column that an expression is; None when it is more than a column."""
+    return (expression.source, expression.column) if isinstance(expression, ColumnReference) else None
+
+
+def _aggregate(node: Aggregate) -> Traits:
+    below = traits(node.input)
+    bounds = window_groups(node)
+    if bounds:
+        named = {place[1]: _output(place, node.items) for place in bounds}
+        end, start = (
+            named.get(_name(below.window, WINDOW_END)),
+            named.get(_name(below.window_start, WINDOW_START)),
+        )
+        return Traits(INSERTS, _grouped_key(node, bounds), timed=True, window=end, window_start=start)
+    distinct = below.insert_only and not _computes(node)
+    return Traits(INSERTS if distinct else ALL_CHANGES, _grouped_key(node, frozenset()))
+
+
+def window_groups(node: Aggregate) -> frozenset[Place]:
+    """Those of the groups that are bounds of a time window. With its end among them each group's result is final, and comes
+    once; without, there are none."""
+    below = traits(node.input)
+    if not below.insert_only or not below.timed:
+        return frozenset()
+    end, bounds = below.window, below.windows
+    if (session := session_of(node)) is not None:
+        alias = session.sources[0].alias
+        end = (alias, WINDOW_END)
+        bounds = frozenset({(alias, WINDOW_START), end})
+    groups = {place for place in map(place_of, node.group_by) if place is not None}
+    return bounds & groups if end in groups else frozenset()
+
+
+def session_of(node: Aggregate) -> TimeWindow | None:
+    """The session windows that an aggregate makes of its input."""
+    below = node.input
+    while isinstance(below, Filter):
+        below = below.input
+    return below if isinstance(below, TimeWindow) and below.kind is WindowKind.SESSION else None
+
+
+def _starts_tell(node: LogicalNode) -> bool:
+    while isinstance(node, Filter):
+        node = node.input
+    return isinstance(node, TimeWindow) and node.kind is not WindowKind.CUMULATE
+
+
+def _name(place: Place | None, otherwise: str) -> str:
+    return place[1] if place is not None else otherwise
+
+
+def _computes(node: Aggregate) -> bool:
+    return node.having is not None or any(item.expression not in node.group_by for item in node.items)
+
+
+def _grouped_key(node: Aggregate, bounds: frozenset[Place]) -> tuple[Place, ...] | None:
+    """The groups' columns; unknown unless all are selected. One bound of a window is enough for the window."""
+    names: list[Place] = []
+    selected_bound = not bounds
+    # Windows of CUMULATE begin together.
+    below = traits(node.input)
+    telling = bounds if _starts_tell(node.input) else bounds & {below.window}
+    for key in node.group_by:
+        place = next((("", item.name) for item in node.items if _uncast(item.expression) == key), None)
+        bound = place_of(key) in bounds
+        if place is None and not bound:
+            return None
+        tells = place_of(key) in telling
+        selected_bound = selected_bound or (tells and place is not None)
+        if place is not None and place not in names:
+            names.append(place)
+    return tuple(names) if selected_bound else None
+
+
+def _union(node: Union) -> Traits:
+    below = [traits(branch) for branch in node.branches]
+    inserts = all(branch.insert_only for branch in below)
+    timed = all(branch.timed for branch in below)
+    if node.distinct:
+        return Traits(INSERTS if inserts else ALL_CHANGES, tuple(("", name) for name in node.schema.names))
+    return Traits(INSERTS if inserts else ALL_CHANGES, None, timed)
+
+
+def _top_n(node: TopN) -> Traits:
+    below = traits(node.input)
+    partition = tuple(place for place in map(place_of, node.partition_by) if place is not None)
+    plain = len(partition) == len(node.partition_by)
+    if plain and node.limit == 1:
+        key: tuple[Place, ...] | None = partition
+    elif plain and node.rank is not None:
+        key = (*partition, (RANK_SOURCE, node.rank))
+    else:
+        key = below.key
+    if ranks_windows(node):
+        return Traits(INSERTS, key, below.timed, below.window, below.window_start)
+    return Traits(ALL_CHANGES, key)
+
+
+def ranks_windows(node: TopN) -> bool:
+    """True when each partition is of one time window: its order is final when the watermark has passed the window's end."""
+    below = traits(node.input)
+    return (
+        below.insert_only
+        and below.timed
+        and below.window is not None
+        and below.window in map(place_of, node.partition_by)
+    )
+
+
+def _below(node: Sort | Limit) -> Traits:
+    return traits(node.input)
+
+
+DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
+    Scan: _scan,
+    SingleRow: _single_row,
+    Subquery: _subquery,
+    TimeWindow: _time_window,
+    Unnest: _unnest,
+    Filter: _filter,
+    IntervalJoin: _interval_join,
+    TemporalJoin: _temporal_join,
+    RegularJoin: _regular_join,
+    SnapshotJoin: _snapshot,
+    SetOperation: _snapshot,
+    Project: _project,
+    Aggregate: _aggregate,
+    TopN: _top_n,
+    Union: _union,
+    Sort: _below,
+    Limit: _below,
+}
+"""Node kind to what derives its traits."""

@@ -1,0 +1,252 @@
+"""Groups: of time windows and of streams by Spark's own aggregate, of all else by an operator that knows deletions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from headrace.analyzer.expressions import (
+    ROW_TIME,
+    WINDOW,
+    Call,
+    Case,
+    Cast,
+    ColumnReference,
+    Expression,
+    FieldAccess,
+    Star,
+    aggregates,
+)
+from headrace.analyzer.logical import WINDOW_END, WINDOW_START, WINDOW_TIME, Aggregate
+from headrace.analyzer.traits import place_of, traits, window_groups
+from headrace.planner import physical
+from headrace.planner.expression_sql import ExpressionSql
+from headrace.planner.lowering.context import DELETED, OP, Lowering, Wants, places
+from headrace.planner.lowering.fragments import Fragment, Rows, exact, indented, select
+from headrace.planner.lowering.selects import UNSELECTED_KEY
+from headrace.planner.modes import Mode, Operator
+from headrace.planner.rules import distinct_counts_as_sizes
+from headrace.planner.spark_sql import identifier
+
+
+def aggregate(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
+    """GROUP BY, and SELECT DISTINCT."""
+    if window_groups(node):
+        return _windowed(low, operator, distinct_counts_as_sizes(node), wants)
+    if is_native(low, operator, node):
+        low.updates = True
+        return _updating(low, operator, distinct_counts_as_sizes(node), wants)
+    return _by_operator(low, operator, node, wants)
+
+
+def is_native(low: Lowering, operator: Operator, node: Aggregate) -> bool:
+    """True for a group that Spark can keep up to date: of rows that only come, for a consumer that takes upserts."""
+    calls = [call for expression in _expressions(node) for call in aggregates(expression)]
+    return (
+        operator.mode is Mode.UPSERT
+        and operator.inputs[0].mode is Mode.INSERT
+        and not low.append_only
+        and not low.state_ttl_ms
+        and bool(calls)
+        and all(not call.distinct or call.function.name == "COUNT" for call in calls)
+    )
+
+
+def _expressions(node: Aggregate) -> list[Expression]:
+    return [*(item.expression for item in node.items), *([node.having] if node.having is not None else [])]
+
+
+# --- Spark's own
+
+
+def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
+    """Groups of time windows: each comes once, when the watermark has passed its window's end."""
+    fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
+    keys: list[str] = []
+    if fragment.windows:
+        alias = next(iter(fragment.windows))
+        window = f"{identifier(alias)}.{identifier(WINDOW)}"
+        hidden, time = f"{window} AS {identifier(WINDOW)}", f"window_time({identifier(WINDOW)})"
+    else:
+        # The bounds are columns that came from elsewhere: the moment before the window's end is the group's event time.
+        fragment = _at_window_end(low, operator, node, fragment)
+        window = fragment.hidden.time or ""
+        hidden, time = f"{window} AS {identifier(WINDOW)}", identifier(WINDOW)
+    keys.append(window)
+    sql = fragment.sql()
+    for key in node.group_by:
+        place = place_of(key)
+        bound = place is not None and place[0] in fragment.windows
+        if not (bound and place and place[1] in (WINDOW_START, WINDOW_END, WINDOW_TIME)):
+            keys.append(sql.text(key))
+    columns = [f"{exact(item, sql)} AS {identifier(item.name)}" for item in node.items]
+    grouped = f"GROUP BY {', '.join(dict.fromkeys(keys))}"
+    having = f"HAVING {sql.bare(node.having)}" if node.having is not None else ""
+    timed = wants.time
+    text = select([*columns, *([hidden] if timed else [])], fragment.text, fragment.where(), grouped, having)
+    if timed:
+        names = [identifier(item.name) for item in node.items]
+        op = [f"CAST(1 AS TINYINT) AS {identifier(OP)}"] if wants.op else []
+        text = select([*names, f"{time} AS {identifier(ROW_TIME)}", *op], f"(\n{indented(text)}\n)")
+    elif wants.op:
+        text = select(["*", f"CAST(1 AS TINYINT) AS {identifier(OP)}"], f"(\n{indented(text)}\n)")
+    return Rows(text, Mode.INSERT, fragment.inputs, timed=timed)
+
+
+def _at_window_end(low: Lowering, operator: Operator, node: Aggregate, fragment: Fragment) -> Fragment:
+    needed = places(*node.group_by, *_expressions(node))
+    end = traits(node.input).window
+    if end is None:
+        return fragment
+    time = f"({fragment.column(*end)} - INTERVAL '0.000001' SECOND)"
+    moved = replace(fragment, hidden=replace(fragment.hidden, time=time, marked=False))
+    if len(fragment.sources) == 1:
+        step = low.flat(low.name("closing", fragment.sources[0].alias), moved, needed)
+        return low.over_source(step, moved, Mode.INSERT)
+    step = low.structs(low.name("closing", fragment.sources[-1].alias), moved, needed)
+    return low.over_structs(step, moved, operator.inputs[0].mode)
+
+
+def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
+    """Groups that are given anew whenever they change; one that HAVING leaves out ends."""
+    fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
+    sql = fragment.sql()
+    ended = f"NOT coalesce({sql.bare(node.having)}, false)" if node.having is not None else None
+    columns = _items(node, sql, ended)
+    if wants.time and fragment.hidden.time is not None:
+        columns.append(f"max({fragment.hidden.time}) AS {identifier(ROW_TIME)}")
+    if ended:
+        columns.append(f"{ended} AS {identifier(DELETED)}")
+    if wants.unselected_key:
+        kept = ", ".join(sql.bare(key) for key in node.group_by)
+        columns.append(f"struct({kept}) AS {identifier(UNSELECTED_KEY)}")
+    grouped = f"GROUP BY {', '.join(dict.fromkeys(map(sql.text, node.group_by)))}" if node.group_by else ""
+    text = select(columns, fragment.text, fragment.where(), grouped)
+    timed = wants.time and fragment.hidden.time is not None
+    return Rows(text, Mode.UPSERT, fragment.inputs, timed=timed, deleted=ended is not None)
+
+
+def _items(node: Aggregate, sql: ExpressionSql, ended: str | None) -> list[str]:
+    key = {name for _, name in traits(node).key or ()}
+    columns = []
+    for item in node.items:
+        text = exact(item, sql)
+        if ended and not isinstance(item.expression, ColumnReference) and item.name not in key:
+            text = f"if({ended}, NULL, {text})"
+        columns.append(f"{text} AS {identifier(item.name)}")
+    return columns
+
+
+# --- ours
+
+
+def _by_operator(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
+    """Groups under insertion and deletion."""
+    fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
+    sql = fragment.sql()
+    keys = [f"__key_{number}" for number in range(1, len(node.group_by) + 1)]
+    columns = [
+        f"{sql.bare(key)} AS {identifier(name)}" for key, name in zip(node.group_by, keys, strict=True)
+    ]
+    calls: list[physical.AggregateCall] = []
+    known: dict[Expression, str] = {}
+    for call in (call for expression in _expressions(node) for call in aggregates(expression)):
+        if call in known:
+            continue
+        arguments = []
+        for argument in call.arguments:
+            if isinstance(argument, Star):
+                continue
+            name = f"__argument_{len(columns)}"
+            columns.append(f"{sql.bare(argument)} AS {identifier(name)}")
+            arguments.append(name)
+        known[call] = f"__result_{len(known) + 1}"
+        calls.append(
+            physical.AggregateCall(
+                name=known[call],
+                function=call.function.name,
+                arguments=arguments,
+                distinct=call.distinct,
+                type=str(call.type),
+            )
+        )
+    text = select([*columns, *low.hidden(fragment)], fragment.text, fragment.where())
+    step = low.transform(low.name("keyed"), text, fragment.inputs, marked=fragment.hidden.marked)
+    signed = operator.mode is Mode.SIGNED
+    grouped = low.add(
+        physical.ChangelogAggregate(
+            id=low.name("grouped"),
+            input=step,
+            keys=keys,
+            calls=calls,
+            signed=fragment.mode is Mode.SIGNED,
+            output="signed" if signed else "upsert",
+            state_ttl_ms=low.state_ttl_ms,
+        )
+    )
+    timed = low.time and fragment.hidden.time is not None
+    known.update(zip(node.group_by, keys, strict=True))
+    return _results(operator, node, grouped, known, wants, timed=timed)
+
+
+def _results(
+    operator: Operator,
+    node: Aggregate,
+    step: str,
+    names: dict[Expression, str],
+    wants: Wants,
+    *,
+    timed: bool,
+) -> Rows:
+    def named(expression: Expression) -> Expression:
+        name = names.get(expression)
+        if name is None:
+            return _within(expression, named)
+        return ColumnReference(source="", column=name, type=expression.type, nullable=expression.nullable)
+
+    sql = Fragment("", operator.mode, (), []).sql()
+    over = replace(
+        node,
+        items=tuple(replace(item, expression=named(item.expression)) for item in node.items),
+        having=named(node.having) if node.having is not None else None,
+    )
+    having = sql.bare(over.having) if over.having is not None else None
+    ended, where = None, []
+    if operator.mode is Mode.UPSERT:
+        unmatched = f" OR NOT coalesce({having}, false)" if having else ""
+        ended = f"{identifier(DELETED)}{unmatched}"
+    elif having:
+        where = [having]
+    columns = _items(over, sql, ended)
+    if wants.time and timed:
+        columns.append(identifier(ROW_TIME))
+    if operator.mode is Mode.SIGNED:
+        columns.append(identifier(OP))
+    elif wants.op:
+        columns.append(f"CAST(1 AS TINYINT) AS {identifier(OP)}")
+    if ended:
+        columns.append(f"{ended} AS {identifier(DELETED)}" if having else identifier(DELETED))
+    if wants.unselected_key:
+        kept = ", ".join(identifier(names[key]) for key in node.group_by)
+        columns.append(f"struct({kept}) AS {identifier(UNSELECTED_KEY)}")
+    return Rows(
+        select(columns, identifier(step), where),
+        operator.mode,
+        [step],
+        timed=wants.time and timed,
+        deleted=ended is not None,
+    )
+
+
+def _within(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """A copy with `change` applied to the direct operands, outermost first, unlike `expressions.transform`."""
+    match expression:
+        case Call():
+            return replace(expression, arguments=tuple(map(change, expression.arguments)))
+        case Cast() | FieldAccess():
+            return replace(expression, operand=change(expression.operand))
+        case Case():
+            branches = tuple((change(when), change(then)) for when, then in expression.branches)
+            otherwise = change(expression.otherwise) if expression.otherwise is not None else None
+            return replace(expression, branches=branches, otherwise=otherwise)
+    return expression

@@ -1,0 +1,65 @@
+"""Where upserts become signed rows, and signed rows upserts."""
+
+from __future__ import annotations
+
+from headrace.analyzer.expressions import ROW_TIME
+from headrace.analyzer.traits import Place
+from headrace.planner import physical
+from headrace.planner.lowering.context import DELETED, OP, SEQUENCE, Lowering, Needed, Wants
+from headrace.planner.lowering.fragments import Fragment, Rows, select
+from headrace.planner.modes import Materialize, Mode, Normalize, Operator
+from headrace.planner.spark_sql import identifier
+
+
+def normalized(low: Lowering, operator: Operator, _node: Normalize, needed: Needed) -> Fragment:
+    """Upserts of one source, in FROM."""
+    key = operator.traits.key or ()
+    below = low.fragment(operator.inputs[0], needed | frozenset(key))
+    alias = below.sources[0].alias
+    more = [f"{below.hidden.sequence} AS {identifier(SEQUENCE)}"] if below.hidden.sequence else []
+    step = low.flat(low.name("upserts", alias), below, needed | frozenset(key), more)
+    made = _normalize(low, step, key, alias, sequence=bool(more))
+    return low.over_source(made, below, Mode.SIGNED)
+
+
+def normalized_rows(low: Lowering, operator: Operator, node: Normalize, wants: Wants) -> Rows:
+    """Upserts that a SELECT gives."""
+    below = low.rows(operator.inputs[0], wants)
+    step = low.transform(low.name("upserts"), below.text, below.inputs, marked=below.marked)
+    made = _normalize(low, step, operator.traits.key or (), "", sequence=False)
+    return _over(made, node.schema.names, below, OP, Mode.SIGNED)
+
+
+def _normalize(low: Lowering, step: str, key: tuple[Place, ...], of: str, *, sequence: bool) -> str:
+    return low.add(
+        physical.Normalize(
+            id=low.name("normalized", of),
+            input=step,
+            keys=[name for _, name in key],
+            sequence=SEQUENCE if sequence else None,
+            state_ttl_ms=low.state_ttl_ms,
+        )
+    )
+
+
+def materialized_rows(low: Lowering, operator: Operator, node: Materialize, wants: Wants) -> Rows:
+    """Signed rows of a SELECT by their key."""
+    below = low.rows(operator.inputs[0], wants)
+    step = low.transform(low.name("signed"), below.text, below.inputs, marked=below.marked)
+    made = low.add(
+        physical.Materialize(
+            id=low.name("materialized"),
+            input=step,
+            keys=[name for _, name in operator.traits.key or ()],
+            state_ttl_ms=low.state_ttl_ms,
+        )
+    )
+    return _over(made, node.schema.names, below, DELETED, Mode.UPSERT)
+
+
+def _over(step: str, names: tuple[str, ...], below: Rows, flag: str, mode: Mode) -> Rows:
+    hidden = [*([ROW_TIME] if below.timed else []), flag]
+    columns = [f"{identifier(name)}" for name in (*names, *hidden)]
+    return Rows(
+        select(columns, identifier(step)), mode, [step], timed=below.timed, deleted=mode is Mode.UPSERT
+    )

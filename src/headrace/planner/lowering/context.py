@@ -1,0 +1,197 @@
+"""What the lowering of one query shares: the steps made so far, their names, and how a fragment is cut into a step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, ColumnReference, Expression, references
+from headrace.analyzer.logical import LogicalNode, Scan
+from headrace.analyzer.traits import Place
+from headrace.planner import physical
+from headrace.planner.lowering.fragments import Fragment, Hidden, Rows, select
+from headrace.planner.modes import Mode, Operator
+from headrace.planner.spark_sql import identifier
+
+DELETED = "__deleted"
+OP = "__op"
+SEQUENCE = "__sequence"
+
+Needed = frozenset[Place]
+"""The columns of a fragment that something above it reads."""
+
+
+@dataclass(frozen=True)
+class Wants:
+    """The hidden columns that a consumer wants of a SELECT: event time; `__op` even of rows that only come; the carried key; the
+    key of the rows, under the name `UNSELECTED_KEY`, where the SELECT does not select it."""
+
+    time: bool = False
+    op: bool = False
+    carried_key: bool = False
+    unselected_key: bool = False
+
+
+@dataclass
+class Lowering:
+    """One query on its way to steps. `time` says whether rows keep their event time at all, `watermarked` whether a watermark follows
+    it; `append_only` whether Spark's own operators must give final rows only; `carrying` is the source whose record keys go
+    through; `late_windows` are the windows (size, advance, in ms) that a source's late rows are counted for. `outputs` are those beside
+    the sink.
+    """
+
+    fragments: Mapping[type[LogicalNode], Callable[..., Fragment]]
+    selects: Mapping[type[LogicalNode], Callable[..., Rows]]
+    time: bool
+    watermarked: bool
+    append_only: bool
+    interactive: bool = False
+    state_ttl_ms: int = 0
+    carrying: Scan | None = None
+    late_windows: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    steps: list[physical.Step] = field(default_factory=list)
+    outputs: list[physical.WriteEntity] = field(default_factory=list)
+    updates: bool = False
+    _path: tuple[str, ...] = ()
+    _names: set[str] = field(default_factory=set)
+
+    def fragment(self, operator: Operator, needed: Needed) -> Fragment:
+        """What FROM is when it reads `operator`; `needed` are the columns that are read of it."""
+        return self.fragments[type(operator.node)](self, operator, operator.node, needed)
+
+    def rows(self, operator: Operator, wants: Wants) -> Rows:
+        """The SELECT that an operator is."""
+        return self.selects[type(operator.node)](self, operator, operator.node, wants)
+
+    @contextmanager
+    def within(self, name: str) -> Iterator[None]:
+        """Steps that are made inside have `name` in theirs."""
+        path, self._path = self._path, (*self._path, name)
+        try:
+            yield
+        finally:
+            self._path = path
+
+    def name(self, what: str, of: str = "") -> str:
+        """An id for a step, by what it does and where in the statement it comes from."""
+        parts = [what, *self._path, *([of] if of else [])]
+        base = "_".join(re.sub(r"\W", "_", part, flags=re.ASCII) for part in parts)
+        name, number = base, 1
+        while name in self._names:
+            number += 1
+            name = f"{base}_{number}"
+        self._names.add(name)
+        return name
+
+    def add(self, step: Any) -> str:
+        """The id of a step that is now the last."""
+        self.steps.append(step)
+        return str(step.id)
+
+    def transform(self, name: str, text: str, inputs: Sequence[str], *, marked: bool = True) -> str:
+        """A SELECT as a step. Without `marked` its event time is computed, and must be said to be one."""
+        return self.add(
+            physical.SqlTransform(
+                id=name,
+                inputs=list(dict.fromkeys(inputs)),
+                sql=text,
+                event_time=None if marked or not self.watermarked else ROW_TIME,
+            )
+        )
+
+    # --- cutting
+
+    def flat(self, name: str, fragment: Fragment, needed: Needed, more: Sequence[str] = ()) -> str:
+        """A fragment of one source as a step whose columns have the names of the source's."""
+        (source,) = fragment.sources
+        names = [column for alias, column in sorted(needed) if alias == source.alias and column != ROW_TIME]
+        ordered = [column for column in source.schema.names if column in names]
+        ordered += [column for column in names if column not in ordered]
+        columns = [f"{fragment.column(source.alias, column)} AS {identifier(column)}" for column in ordered]
+        return self._cut(name, fragment, [*columns, *more])
+
+    def structs(self, name: str, fragment: Fragment, needed: Needed, more: Sequence[str] = ()) -> str:
+        """A fragment as a step with a STRUCT for each source, of the columns that are needed."""
+        columns = []
+        for source in fragment.sources:
+            names = [column for alias, column in needed if alias == source.alias]
+            ordered = [column for column in source.schema.names if column in names]
+            ordered += sorted(column for column in names if column not in ordered)
+            parts = [f"{fragment.column(source.alias, column)} AS {identifier(column)}" for column in ordered]
+            if parts:
+                columns.append(f"struct({', '.join(parts)}) AS {identifier(source.alias)}")
+        return self._cut(name, fragment, [*columns, *more])
+
+    def _cut(self, name: str, fragment: Fragment, columns: list[str]) -> str:
+        hidden = self.hidden(fragment)
+        text = select([*columns, *hidden] or ["1"], fragment.text, fragment.where())
+        return self.transform(name, text, fragment.inputs, marked=fragment.hidden.marked)
+
+    def hidden(self, fragment: Fragment) -> list[str]:
+        """The hidden columns that a fragment's rows take along."""
+        columns = []
+        if self.time and fragment.hidden.time is not None:
+            columns.append(f"{fragment.hidden.time} AS {identifier(ROW_TIME)}")
+        if fragment.mode is Mode.SIGNED:
+            columns.append(f"{fragment.hidden.op} AS {identifier(OP)}")
+        if fragment.mode is Mode.UPSERT:
+            columns.append(f"{fragment.ended() or 'false'} AS {identifier(DELETED)}")
+        return columns
+
+    def over_structs(self, step: str, fragment: Fragment, mode: Mode) -> Fragment:
+        """The output of a step whose columns are STRUCTs by source."""
+        return self._over(step, identifier(step), fragment, mode)
+
+    def over_source(self, step: str, fragment: Fragment, mode: Mode) -> Fragment:
+        """The output of a step that has the columns of the fragment's one source."""
+        made = self._over(step, identifier(fragment.sources[0].alias), fragment, mode)
+        made.text, made.table = (
+            f"{identifier(step)} AS {identifier(fragment.sources[0].alias)}",
+            identifier(step),
+        )
+        return made
+
+    def _over(self, step: str, table: str, fragment: Fragment, mode: Mode) -> Fragment:
+        timed = self.time and fragment.hidden.time is not None
+        return Fragment(
+            text=identifier(step),
+            mode=mode,
+            sources=fragment.sources,
+            inputs=[step],
+            hidden=Hidden(
+                time=f"{table}.{identifier(ROW_TIME)}" if timed else None,
+                deleted=f"{table}.{identifier(DELETED)}" if mode is Mode.UPSERT else None,
+                op=f"{table}.{identifier(OP)}" if mode is Mode.SIGNED else None,
+            ),
+        )
+
+    def marked(self, fragment: Fragment, needed: Needed) -> Fragment:
+        """The fragment with an event time that is a column with a watermark: what Spark's own operators ask for."""
+        if fragment.hidden.marked and not fragment.conditions and fragment.table is not None:
+            return fragment
+        if len(fragment.sources) == 1:
+            step = self.flat(self.name("timed", fragment.sources[0].alias), fragment, needed)
+            return self.over_source(step, fragment, fragment.mode)
+        step = self.structs(self.name("timed", fragment.sources[-1].alias), fragment, needed)
+        return self.over_structs(step, fragment, fragment.mode)
+
+    def carried_key(self, fragment: Fragment) -> list[str]:
+        """The key of the source's record, for the sink's."""
+        if self.carrying is None or self.carrying.alias not in fragment.aliases:
+            return []
+        return [f"{fragment.column(self.carrying.alias, KEY_BYTES)} AS {identifier(KEY_BYTES)}"]
+
+
+def places(*expressions: Expression) -> Needed:
+    """The columns that expressions read."""
+    return frozenset((found.source, found.column) for part in expressions for found in references(part))
+
+
+def reference(place: Place, like: Expression) -> ColumnReference:
+    """A column with the type of another expression."""
+    return ColumnReference(
+        source=place[0], column=place[1], type=like.type, nullable=like.nullable, span=like.span
+    )

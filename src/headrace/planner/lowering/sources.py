@@ -1,0 +1,198 @@
+"""What FROM reads, row by row: relations, sub-selects, filters, arrays and time windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.analyzer.expressions import ROW_TIME, WINDOW, conjuncts
+from headrace.analyzer.logical import (
+    WINDOW_COLUMNS,
+    WINDOW_END,
+    WINDOW_START,
+    WINDOW_TIME,
+    Filter,
+    Scan,
+    SingleRow,
+    Subquery,
+    TimeWindow,
+    Unnest,
+    WindowKind,
+)
+from headrace.planner import physical
+from headrace.planner.lowering.context import DELETED, OP, Lowering, Needed, Wants, places
+from headrace.planner.lowering.fragments import POSITION, Fragment, Hidden, indented, select
+from headrace.planner.modes import Mode, Operator
+from headrace.planner.sinks import physical_columns
+from headrace.planner.spark_sql import identifier
+
+
+def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Fragment:
+    """A relation: its records are read, decoded and, where something waits for time, given a watermark."""
+    relation, properties = node.relation, node.properties
+    read = low.add(
+        physical.ReadEntity(
+            id=low.name("read", node.alias),
+            store=relation.store or "",
+            connector=node.store_type,
+            entity=relation.entity or "",
+            starting_position=properties.starting_position,
+            starting_timestamp_ms=properties.starting_timestamp_ms,
+            options=dict(properties.options),
+        )
+    )
+    step = low.add(_decoded(low, node, read))
+    if low.watermarked:
+        size, advance = low.late_windows.get(id(node), (0, 0))
+        step = low.add(
+            physical.AssignWatermark(
+                id=low.name("timed", node.alias),
+                input=step,
+                source=str(relation.name),
+                delay_ms=properties.event_time.delay_ms,
+                idle_timeout_ms=properties.event_time.idle_timeout_ms,
+                deleted=DELETED if relation.format.upsert else None,
+                window_ms=size,
+                advance_ms=advance,
+            )
+        )
+    alias = identifier(node.alias)
+    return Fragment(
+        text=f"{identifier(step)} AS {alias}",
+        mode=operator.mode,
+        sources=node.sources,
+        inputs=[step],
+        hidden=Hidden(
+            time=f"{alias}.{identifier(ROW_TIME)}",
+            deleted=f"{alias}.{identifier(DELETED)}" if relation.format.upsert else None,
+            sequence=f"{alias}.{identifier('__offset')}",
+        ),
+        table=identifier(step),
+    )
+
+
+def _decoded(low: Lowering, node: Scan, read: str) -> physical.DecodeRows:
+    relation, event_time = node.relation, node.properties.event_time
+    layout = relation.format
+    key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
+    return physical.DecodeRows(
+        id=low.name("rows", node.alias),
+        input=read,
+        columns=physical_columns(relation.schema),
+        key_format=layout.key_format,
+        key_type=str(layout.key_type) if layout.key_type is not None else None,
+        key_columns=list(key_columns),
+        timestamp=event_time.column,
+        timestamp_format=event_time.format,
+        upsert=layout.upsert,
+        on_error=_on_error(low, node, read),
+        ahead_ms=event_time.ahead_ms if low.watermarked else 0,
+        carries_key=low.carrying is node,
+    )
+
+
+def _on_error(low: Lowering, node: Scan, read: str) -> str:
+    """What becomes of a record that cannot be read; a place for such records is an output of the plan."""
+    letters = node.properties.dead_letters
+    if letters is None:
+        return node.properties.on_error
+    if low.interactive:
+        return "ignore"  # to look at a source is not to work it off
+    output = physical.WriteEntity(
+        id=low.name("dead_letters", node.alias),
+        input=read,
+        store=letters.store,
+        connector=letters.store_type,
+        entity=letters.entity,
+    )
+    low.outputs.append(output)
+    return output.id
+
+
+def single_row(_low: Lowering, _operator: Operator, _node: SingleRow, _needed: Needed) -> Fragment:
+    """One row without columns."""
+    return Fragment("(SELECT 1)", Mode.INSERT, (), [])
+
+
+def subquery(low: Lowering, operator: Operator, node: Subquery, _needed: Needed) -> Fragment:
+    """A sub-select in FROM."""
+    with low.within(node.alias):
+        rows = low.rows(operator.inputs[0], Wants(time=low.time))
+    alias = identifier(node.alias)
+    table = f"(\n{indented(rows.text)}\n)"
+    return Fragment(
+        text=f"{table} AS {alias}",
+        mode=operator.mode,
+        sources=node.sources,
+        inputs=rows.inputs,
+        hidden=Hidden(
+            time=f"{alias}.{identifier(ROW_TIME)}" if rows.timed else None,
+            marked=rows.marked,
+            deleted=f"{alias}.{identifier(DELETED)}" if rows.deleted else None,
+            op=f"{alias}.{identifier(OP)}" if rows.mode is Mode.SIGNED else None,
+        ),
+        table=table,
+    )
+
+
+def filtered(low: Lowering, operator: Operator, node: Filter, needed: Needed) -> Fragment:
+    """WHERE."""
+    fragment = low.fragment(operator.inputs[0], needed | places(node.condition))
+    return replace(fragment, conditions=[*fragment.conditions, *conjuncts(node.condition)])
+
+
+def unnest(low: Lowering, operator: Operator, node: Unnest, needed: Needed) -> Fragment:
+    """Each row once for every element of an array."""
+    below = low.fragment(operator.inputs[0], needed | places(node.array))
+    array = below.sql().text(node.array)
+    alias, element = identifier(node.alias), identifier(node.element.name)
+    positions = dict(below.positions)
+    if node.ordinality is None:
+        text = f"{below.text}\nLATERAL VIEW explode({array}) {alias} AS {element}"
+    else:
+        text = f"{below.text}\nLATERAL VIEW posexplode({array}) {alias} AS {identifier(POSITION)}, {element}"
+        positions[node.alias] = node.ordinality.name
+    return replace(below, text=text, sources=node.sources, positions=positions, table=None)
+
+
+def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Needed) -> Fragment:
+    """Each row in its windows. A SESSION's bounds come with its groups alone."""
+    names = {column.name for column in WINDOW_COLUMNS}
+    below = low.fragment(operator.inputs[0], frozenset(place for place in needed if place[1] not in names))
+    below = low.marked(below, needed)
+    alias = node.sources[0].alias
+    time = identifier(ROW_TIME)
+    if node.kind is WindowKind.CUMULATE:
+        return replace(
+            below,
+            text=f"(\n{indented(_cumulated(node, below.table or ''))}\n) AS {identifier(alias)}",
+            sources=node.sources,
+            table=None,
+        )
+    if node.kind is WindowKind.SESSION:
+        window = f"session_window({time}, '{node.size_ms} milliseconds')"
+    else:
+        length = f"'{node.size_ms} milliseconds'"
+        if node.advance_ms != node.size_ms:
+            length += f", '{node.advance_ms} milliseconds'"
+        window = f"window({time}, {length})"
+    text = f"(SELECT {window} AS {identifier(WINDOW)}, * FROM {below.table}) AS {identifier(alias)}"  # noqa: S608
+    return replace(below, text=text, sources=node.sources, windows={alias}, table=None)
+
+
+def _cumulated(node: TimeWindow, table: str) -> str:
+    """A row is in the windows of its day, say, that end after it: one for each step."""
+    size, step = node.size_ms * 1000, node.advance_ms * 1000
+    time = identifier(ROW_TIME)
+    start, end = identifier(WINDOW_START), identifier(WINDOW_END)
+    stepped = select([f"unix_micros({time}) AS `__micros`", "*"], table)
+    ends = (
+        f"sequence(`__micros` - pmod(`__micros`, {step}L) + {step}L, "
+        f"`__micros` - pmod(`__micros`, {size}L) + {size}L, {step}L)"
+    )
+    exploded = select([f"explode({ends}) AS `__end`", "*"], f"(\n{indented(stepped)}\n)")
+    bounds = [
+        f"timestamp_micros(`__micros` - pmod(`__micros`, {size}L)) AS {start}",
+        f"timestamp_micros(`__end`) AS {end}",
+        f"timestamp_micros(`__end` - 1000L) AS {identifier(WINDOW_TIME)}",
+    ]
+    return select([*bounds, "*"], f"(\n{indented(exploded)}\n)")

@@ -1,0 +1,66 @@
+"""The first rows of each partition."""
+
+from __future__ import annotations
+
+from headrace.analyzer.expressions import Expression
+from headrace.analyzer.logical import RANK_SOURCE, TopN
+from headrace.analyzer.traits import ranks_windows, traits
+from headrace.planner import physical
+from headrace.planner.lowering.context import Lowering, Needed, places
+from headrace.planner.lowering.fragments import Fragment, indented, select
+from headrace.planner.modes import Mode, Operator
+from headrace.planner.spark_sql import identifier
+
+_CLOSES = "__closes"
+
+
+def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Fragment:
+    """ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n."""
+    keys = (*node.partition_by, *(key.expression for key in node.order_by))
+    wanted = frozenset(place for place in needed if place[0] != RANK_SOURCE)
+    fragment = low.fragment(operator.inputs[0], wanted | places(*keys))
+    sql = fragment.sql()
+    more: list[str] = []
+
+    def column(expression: Expression, name: str) -> str:
+        more.append(f"{sql.bare(expression)} AS {identifier(name)}")
+        return name
+
+    partition = [column(key, f"__partition_{number}") for number, key in enumerate(node.partition_by, 1)]
+    order = [
+        physical.OrderKey(
+            column=column(key.expression, f"__order_{number}"),
+            descending=key.descending,
+            # As Flink, NULL is the smallest where the statement does not say.
+            nulls_first=not key.descending if key.nulls_first is None else key.nulls_first,
+        )
+        for number, key in enumerate(node.order_by, 1)
+    ]
+    closes = None
+    end = traits(node.input).window
+    if ranks_windows(node) and end is not None:
+        more.append(f"{fragment.column(*end)} AS {identifier(_CLOSES)}")
+        closes = _CLOSES
+    alias = fragment.sources[-1].alias
+    step = low.structs(low.name("keyed", alias), fragment, wanted, more)
+    ranked = low.add(
+        physical.TopN(
+            id=low.name("ranked", alias),
+            input=step,
+            partition=partition,
+            order=order,
+            limit=node.limit,
+            signed=fragment.mode is Mode.SIGNED,
+            output=operator.mode.value,
+            rank=node.rank,
+            closes=closes,
+            state_ttl_ms=low.state_ttl_ms,
+        )
+    )
+    made = low.over_structs(ranked, fragment, operator.mode)
+    made.sources = node.sources
+    if node.rank is not None:
+        # The rank is a column of its own, and named like one of a source.
+        place = f"struct({identifier(node.rank)}) AS {identifier(RANK_SOURCE)}"
+        made.text = f"(\n{indented(select(['*', place], made.text))}\n) AS {identifier(ranked)}"
+    return made

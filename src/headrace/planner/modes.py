@@ -1,0 +1,238 @@
+"""Which change mode each edge of a plan has, and where rows are turned from one into another.
+
+The sink says what it takes, every operator what its inputs must be, and `place` puts a `Normalize` where upserts must become
+signed rows and a `Materialize` where signed rows must become upserts. What cannot be right is refused here, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from headrace.analyzer.logical import (
+    RANK_SOURCE,
+    Aggregate,
+    Filter,
+    IntervalJoin,
+    Limit,
+    LogicalNode,
+    Project,
+    RegularJoin,
+    Scan,
+    SingleRow,
+    Subquery,
+    TemporalJoin,
+    TimeWindow,
+    TopN,
+    Union,
+    Unnest,
+    walk,
+)
+from headrace.analyzer.traits import Traits, place_of, ranks_windows, traits, window_groups
+from headrace.core.errors import Span, UserError
+from headrace.core.schema import Schema
+from headrace.core.sqlstate import SqlState
+
+
+class Mode(Enum):
+    """What a row of an edge means; see `physical`. The value is how EXPLAIN shows it."""
+
+    INSERT = "insert"
+    UPSERT = "upsert"
+    SIGNED = "signed"
+
+
+class _Conversion(LogicalNode):
+    """The same rows, said in another mode."""
+
+    input: LogicalNode
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class Normalize(_Conversion):
+    """Upserts to signed rows."""
+
+    input: LogicalNode
+
+
+@dataclass(frozen=True)
+class Materialize(_Conversion):
+    """Signed rows to upserts."""
+
+    input: LogicalNode
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node with the mode of the rows that it gives, over its inputs with theirs. `traits` are the node's."""
+
+    node: LogicalNode
+    mode: Mode
+    traits: Traits
+    inputs: tuple[Operator, ...] = ()
+
+
+def operators(operator: Operator) -> list[Operator]:
+    """`operator` and everything below it, topmost first."""
+    return [operator, *(found for below in operator.inputs for found in operators(below))]
+
+
+def place(node: LogicalNode, *wanted: Mode) -> Operator:
+    """The operators of a tree whose consumer takes `wanted`, the mode it likes best first; rows that only come are always welcome.
+
+    Raises UserError 0A000 where no operator can give the right rows.
+    """
+    made = _PLACED[type(node)](node, wanted)
+    if made.mode is Mode.INSERT or made.mode in wanted:
+        return made
+    if made.mode is Mode.UPSERT:
+        return Operator(Normalize(made.node), Mode.SIGNED, made.traits, (made,))
+    if made.traits.key is None:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            "the result is a CHANGELOG without a key: nothing tells which of its rows an update is about",
+            hint="Select the key columns of every source, or GROUP BY what shall be the key.",
+            span=span_of(node),
+        )
+    return Operator(Materialize(made.node), Mode.UPSERT, made.traits, (made,))
+
+
+_Wanted = tuple[Mode, ...]
+
+
+def _scan(node: Scan, _wanted: _Wanted) -> Operator:
+    found = traits(node)
+    return Operator(node, Mode.INSERT if found.insert_only else Mode.UPSERT, found)
+
+
+def _row_by_row(node: Filter | Project | Subquery | Limit, wanted: _Wanted) -> Operator:
+    """Each row for itself, whatever it means; but an upsert needs its key, or nobody knows what it replaces."""
+    found = traits(node)
+    keyed = found.key is not None
+    below = tuple(mode for mode in (*wanted, Mode.SIGNED) if keyed or mode is not Mode.UPSERT)
+    if keyed and Mode.UPSERT not in below:
+        below = (*below, Mode.UPSERT)
+    return _over(node, place(node.input, *below))
+
+
+def _unnest(node: Unnest, _wanted: _Wanted) -> Operator:
+    return _over(node, place(node.input, Mode.SIGNED))
+
+
+def _over(node: LogicalNode, below: Operator) -> Operator:
+    return Operator(node, below.mode, traits(node), (below,))
+
+
+def _time_window(node: TimeWindow, _wanted: _Wanted) -> Operator:
+    return _over(node, _timed(node.input, f"{node.kind.value} takes a STREAM", node.span))
+
+
+def _timed(node: LogicalNode, what: str, span: Span | None) -> Operator:
+    """An input that must be rows that stay and have an event time. Raises UserError 0A000 for any other."""
+    found = traits(node)
+    if not found.insert_only:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{what}; {_called(node)} is updated: rows that the watermark has passed could still change",
+            hint="Declare a STREAM over the same entity, which sees every version as a row of its own.",
+            span=span,
+        )
+    if not found.timed:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{what}, with an event time; {_called(node)} has none",
+            hint="Of a query's parts, filters, projections, time windows and joins by time keep the event time of their rows.",
+            span=span,
+        )
+    return place(node, Mode.INSERT)
+
+
+def _called(node: LogicalNode) -> str:
+    while isinstance(node, Filter):
+        node = node.input
+    if isinstance(node, Scan):
+        return f"{node.relation.kind.value.upper().replace('_', ' ')} {node.relation.name}"
+    return f"the sub-select {node.alias}" if isinstance(node, Subquery) else "what stands here"
+
+
+def _aggregate(node: Aggregate, wanted: _Wanted) -> Operator:
+    found = traits(node)
+    if window_groups(node):
+        return Operator(node, Mode.INSERT, found, (place(node.input, Mode.INSERT),))
+    below = place(node.input, Mode.SIGNED)
+    signed = wanted[0] is Mode.SIGNED or Mode.UPSERT not in wanted
+    mode = Mode.INSERT if found.insert_only else Mode.SIGNED if signed else Mode.UPSERT
+    return Operator(node, mode, found, (below,))
+
+
+def _interval_join(node: IntervalJoin, _wanted: _Wanted) -> Operator:
+    sides = tuple(
+        _timed(side, "a join within a time takes two STREAMs", span_of(node))
+        for side in (node.left, node.right)
+    )
+    return Operator(node, Mode.INSERT, traits(node), sides)
+
+
+def _temporal_join(node: TemporalJoin, _wanted: _Wanted) -> Operator:
+    left = _timed(node.left, "a temporal join takes a STREAM on its left", span_of(node))
+    return Operator(node, Mode.INSERT, traits(node), (left, place(node.right, Mode.UPSERT)))
+
+
+def _regular_join(node: RegularJoin, _wanted: _Wanted) -> Operator:
+    found = traits(node)
+    sides = tuple(place(side, Mode.SIGNED) for side in (node.left, node.right))
+    return Operator(node, Mode.INSERT if found.insert_only else Mode.SIGNED, found, sides)
+
+
+def _top_n(node: TopN, wanted: _Wanted) -> Operator:
+    found = traits(node)
+    below = place(node.input, Mode.SIGNED)
+    if ranks_windows(node):
+        return Operator(node, Mode.INSERT, found, (below,))
+    partition = {place_of(key) for key in node.partition_by}
+    by_place = found.key is not None and (
+        found.key == tuple(place_of(key) for key in node.partition_by)
+        if node.limit == 1
+        else {*partition, (RANK_SOURCE, node.rank)} == set(found.key)
+    )
+    upserts = by_place and wanted[0] is not Mode.SIGNED and Mode.UPSERT in wanted
+    return Operator(node, Mode.UPSERT if upserts else Mode.SIGNED, found, (below,))
+
+
+def _union(node: Union, _wanted: _Wanted) -> Operator:
+    branches = tuple(place(branch, Mode.SIGNED) for branch in node.branches)
+    signed = any(branch.mode is Mode.SIGNED for branch in branches)
+    return Operator(node, Mode.SIGNED if signed else Mode.INSERT, traits(node), branches)
+
+
+def _single_row(node: SingleRow, _wanted: _Wanted) -> Operator:
+    return Operator(node, Mode.INSERT, traits(node))
+
+
+def span_of(node: LogicalNode) -> Span | None:
+    """The first place in the statement that is known of a node or of what is below it."""
+    return next((span for part in walk(node) if (span := getattr(part, "span", None)) is not None), None)
+
+
+_PLACED: dict[type[LogicalNode], Callable[[Any, _Wanted], Operator]] = {
+    Scan: _scan,
+    SingleRow: _single_row,
+    Filter: _row_by_row,
+    Project: _row_by_row,
+    Subquery: _row_by_row,
+    Limit: _row_by_row,
+    Unnest: _unnest,
+    TimeWindow: _time_window,
+    Aggregate: _aggregate,
+    IntervalJoin: _interval_join,
+    TemporalJoin: _temporal_join,
+    RegularJoin: _regular_join,
+    TopN: _top_n,
+    Union: _union,
+}

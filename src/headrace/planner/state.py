@@ -1,0 +1,143 @@
+"""What the operators of a query keep, and what bounds it: for EXPLAIN, for warnings, and for the choice of how a query runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.analyzer.logical import (
+    Aggregate,
+    IntervalJoin,
+    LogicalNode,
+    RegularJoin,
+    Subquery,
+    TemporalJoin,
+    TimeWindow,
+    TopN,
+    walk,
+)
+from headrace.analyzer.traits import joins_windows, ranks_windows, session_of, window_groups
+from headrace.core.names import printed
+from headrace.planner.display import SHOWN
+from headrace.planner.modes import Materialize, Mode, Normalize, Operator, operators
+from headrace.sql.ast import duration_text
+
+WINDOWS_END = "until the watermark passes the end of their window"
+
+
+@dataclass(frozen=True)
+class State:
+    """Of one operator: the dialect's word for it, where it is in the query, what it keeps, and until when (None: for ever).
+
+    `waits` says that event time decides when its rows come or go.
+    """
+
+    word: str
+    of: str
+    kept: str
+    bound: str | None
+    waits: bool
+    operator: Operator
+
+    def text(self) -> str:
+        """A line of EXPLAIN."""
+        taken = " and ".join(dict.fromkeys(below.mode.value for below in self.operator.inputs))
+        bound = self.bound or f"for ever: it grows with {_growth(self.operator.node)}"
+        return f"{self.word}{self.of} (takes {taken}, gives {self.operator.mode.value}): {self.kept}, {bound}"
+
+
+def states(operator: Operator, ttl_ms: int) -> list[State]:
+    """The state of every operator, the sources' first."""
+    found = [_state(item, ttl_ms) for item in operators(operator)]
+    return [state for state in reversed(found) if state is not None]
+
+
+def needs_event_time(operator: Operator, ttl_ms: int) -> bool:
+    """True when something in the plan waits for, or is bounded by, event time."""
+    return any(state.waits for state in states(operator, ttl_ms))
+
+
+def _state(operator: Operator, ttl_ms: int) -> State | None:
+    node = operator.node
+    lived = f"until not touched for {duration_text(ttl_ms)} of event time" if ttl_ms else None
+
+    def state(word: str, kept: str, bound: str | None, *, waits: bool = False, of: str = "") -> State:
+        return State(word, of, kept, bound, waits or (lived is not None and bound == lived), operator)
+
+    match node:
+        case Aggregate():
+            groups = f" by {', '.join(map(SHOWN.bare, node.group_by))}" if node.group_by else ""
+            if window_groups(node):
+                return state(_windows(node), "groups of open windows", WINDOWS_END, waits=True, of=groups)
+            if not node.group_by:
+                return state("an aggregate", "one row", "which does not grow")
+            return state("GROUP BY", "a row for each group", lived, of=f" {groups[4:]}")
+        case IntervalJoin():
+            span = duration_text(max(abs(node.lower_ms), abs(node.upper_ms)))
+            bound = f"until the watermark is {span} past them"
+            return state("WITHIN join", "rows of both sides", bound, waits=True, of=_with(node.right))
+        case TemporalJoin():
+            kept = f"rows of the stream until both watermarks pass them; versions of {printed(node.right.alias)} by key"
+            until = (
+                f"of which the last is valid for {duration_text(ttl_ms)} of event time" if ttl_ms else None
+            )
+            return state("temporal join", kept, until, waits=True, of=_with(node.right))
+        case RegularJoin():
+            if joins_windows(node):
+                return state(
+                    "window join", "rows of both sides", WINDOWS_END, waits=True, of=_with(node.right)
+                )
+            return state("join", "all rows of both sides", lived, of=_with(node.right))
+        case TopN():
+            if ranks_windows(node):
+                return state("window Top-N", "rows of open windows", WINDOWS_END, waits=True)
+            kept = (
+                f"the first {node.limit} rows of each partition"
+                if operator.inputs[0].mode is Mode.INSERT
+                else "all rows of each partition"
+            )
+            partition = ", ".join(map(SHOWN.bare, node.partition_by))
+            return state("Top-N", kept, lived, of=f" by {partition}" if partition else "")
+        case Normalize():
+            return state("the last row of each key", "one row for each key", lived, of=_of(node.input))
+        case Materialize():
+            return state("the rows of each key", "the rows of each key of the result", lived)
+    return None
+
+
+def _windows(node: Aggregate) -> str:
+    session = session_of(node)
+    if session is not None:
+        return session.kind.value
+    windows = (part for part in walk(node.input) if isinstance(part, TimeWindow))
+    return next((window.kind.value for window in windows), "GROUP BY of windows")
+
+
+def _with(node: LogicalNode) -> str:
+    return f" with {', '.join(printed(source.alias) for source in node.sources)}"
+
+
+def _of(node: LogicalNode) -> str:
+    aliases = [source.alias for source in node.sources]
+    if isinstance(node, Subquery):
+        aliases = [node.alias]
+    return f" of {', '.join(map(printed, aliases))}" if aliases else ""
+
+
+def _growth(node: LogicalNode) -> str:
+    match node:
+        case Aggregate():
+            return "the number of groups"
+        case TemporalJoin() | Normalize() | Materialize():
+            return "the number of keys"
+        case TopN():
+            return "the number of partitions"
+    return "the rows of both sides"
+
+
+def warning(found: Sequence[State]) -> str | None:
+    """What the answer to a statement says of state that nothing bounds; None when all is bounded."""
+    growing = [f"{state.word}{state.of}" for state in found if state.bound is None]
+    if not growing:
+        return None
+    return f"nothing bounds the state of: {'; '.join(growing)}. QUERY WITH ('state.ttl.millis' = …) would"

@@ -1,0 +1,1 @@
+CREATE CHANGELOG n AS SELECT f.carrier, COUNT(*) AS n FROM flights f JOIN bookings b WITHIN 5 MINUTES ON f.tailnum = b.tailnum JOIN arrivals a WITHIN 1 HOUR ON a.carrier = f.carrier GROUP BY f.carrier;

@@ -1,0 +1,1 @@
+CREATE CHANGELOG busiest AS SELECT window_start, window_end, MAX(n) AS n FROM (SELECT window_start, window_end, carrier, COUNT(*) AS n FROM TUMBLE(flights, SIZE 1 MINUTE) GROUP BY window_start, window_end, carrier) GROUP BY window_start, window_end;

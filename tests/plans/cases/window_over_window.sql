@@ -1,0 +1,1 @@
+CREATE CHANGELOG busiest AS SELECT window_start, window_end, MAX(n) AS n FROM TUMBLE((SELECT window_start AS w, carrier, COUNT(*) AS n FROM TUMBLE(flights, SIZE 1 MINUTE) GROUP BY window_start, window_end, carrier), SIZE 1 HOUR) GROUP BY window_start, window_end;
