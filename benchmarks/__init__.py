@@ -5,5 +5,6 @@ prints progress on standard error and one JSON document on standard output. docs
 Entry points: `__main__`; `rig.Rig` is what a measurement gets, `targets.TARGETS` what its figures are held against.
 May import: headrace.client, headrace.runtime, tests.harness; tests.driver and headrace.planner.physical only in `driver_rig`,
 for the two comparisons that no statement can ask for.
-To add a measurement: a function from a `Rig` to figures, and a row in `measurements.MEASUREMENTS`.
+To add a measurement: a row in `shapes.SHAPES` if it is a query's throughput, else a function from a `Rig` to figures, and a row in
+`measurements.MEASUREMENTS`.
 """

@@ -22,11 +22,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measurements import MEASUREMENTS, unit
-from benchmarks.rig import QUICK, Rig, Sizes
+from benchmarks.peer import FlinkPeer
+from benchmarks.rig import Figures, Rig
+from benchmarks.sizes import QUICK, Sizes
 from benchmarks.targets import compared
-from benchmarks.throughput import Figures
 from headrace import __version__
 from headrace.runtime.kafka_broker import KafkaBroker
+from tests.harness.flink import NotInstalledError
+from tests.harness.kafka import KafkaClient
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -38,7 +41,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
     try:
         with KafkaBroker(folder / "kafka") as broker:
-            rig = Rig(folder, broker, sizes)
+            peer = _peer(folder, broker.bootstrap) if options.peer else None
+            rig = Rig(folder, broker, sizes, peer)
             try:
                 found = [_measured(name, rig, options.runs) for name in options.only]
             finally:
@@ -53,6 +57,15 @@ def main() -> int:
     _show(report)
     print(text)
     return 1 if any("error" in measurement for measurement in found) else 0
+
+
+def _peer(folder: Path, bootstrap: str) -> FlinkPeer | None:
+    """None, with a note, where Flink is not installed: our own figures are measured all the same."""
+    try:
+        return FlinkPeer(folder / "flink", KafkaClient(bootstrap))
+    except NotInstalledError as reason:
+        console.print(f"[bold yellow]SKIPPED, no figures of Flink.[/] {reason}")
+        return None
 
 
 def _measured(name: str, rig: Rig, runs: int) -> dict[str, Any]:
@@ -112,7 +125,7 @@ def _report(found: list[dict[str, Any]], options: argparse.Namespace, sizes: Siz
             "python": platform.python_version(),
             "spark": version("pyspark"),
         },
-        "settings": {"quick": options.quick, "runs": options.runs, **asdict(sizes)},
+        "settings": {"quick": options.quick, "runs": options.runs, "peer": options.peer, **asdict(sizes)},
         "measurements": found,
         "targets": compared(medians),
     }
@@ -135,6 +148,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=3, help="how often each measurement is done")
     parser.add_argument("--only", type=_names, default=list(MEASUREMENTS), help=", ".join(MEASUREMENTS))
+    parser.add_argument(
+        "--peer", choices=["flink"], help="run the same on Apache Flink, and say the ratio ours / Flink"
+    )
     parser.add_argument("--quick", action="store_true", help="smaller inputs: figures are rougher")
     parser.add_argument("--output", type=Path, help="write the JSON to this file too")
     parser.add_argument("--keep", action="store_true", help="keep the working folder, with its logs")

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from benchmarks.driver_rig import RECORDS_PER_BATCH, DriverRig, Guarantee, plan_of
-from benchmarks.records import Sink, preload
-from benchmarks.rig import PARTITIONS, Rig, batch_ends_s
-from benchmarks.throughput import Figures, orders, orders_definition
+from benchmarks.records import PARTITIONS, Sink, preload
+from benchmarks.rig import Figures, Rig, batch_ends_s
+from benchmarks.shapes import orders, orders_definition
 from headrace.planner.physical import SparkPlan
 
 COLD_BATCHES = 2

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.rig import PARTITIONS, Rig
+from benchmarks.records import PARTITIONS
+from benchmarks.rig import Rig
 from headrace.planner.physical import SparkPlan, WriteEntity
 from tests.driver.control import DriverControl
 

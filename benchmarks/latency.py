@@ -9,9 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.records import Receiver, SteadyProducer
-from benchmarks.rig import PARTITIONS, Rig
-from benchmarks.throughput import Figures
+from benchmarks.records import PARTITIONS, Receiver, SteadyProducer
+from benchmarks.rig import Figures, Rig
 
 RATE = 100
 WARM_UP_S = 5

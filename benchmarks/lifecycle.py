@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import psutil
 
-from benchmarks.records import Receiver, SteadyProducer, preload
-from benchmarks.rig import PARTITIONS, Rig, resident_mb
-from benchmarks.throughput import Figures, orders, orders_definition
+from benchmarks.records import PARTITIONS, Receiver, SteadyProducer, preload
+from benchmarks.rig import Figures, Rig, resident_mb
+from benchmarks.shapes import orders, orders_definition
 from tests.harness.process import HeadraceProcess
 
 RATE = 200

@@ -7,24 +7,34 @@ from collections.abc import Callable
 from benchmarks.delivery import delivery
 from benchmarks.latency import latency
 from benchmarks.lifecycle import recovery, start_up
-from benchmarks.rig import Rig
-from benchmarks.throughput import Figures, projection, temporal_join, tumble
+from benchmarks.rig import Figures, Rig
+from benchmarks.state import state
+from benchmarks.throughput import THROUGHPUT
 
 MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     "start_up": start_up,
-    "projection": projection,
-    "tumble": tumble,
-    "temporal_join": temporal_join,
+    **THROUGHPUT,
     "delivery": delivery,
     "latency": latency,
     "recovery": recovery,
+    "state": state,
 }
 
-UNITS = {"_us_per_record": "µs", "_ms": "ms", "_s": "s", "_percent": "%", "_mb": "MiB", "_records": "records"}
+UNITS = {
+    "_us_per_record": "µs",
+    "_ms": "ms",
+    "_s": "s",
+    "_percent": "%",
+    "_mb": "MiB",
+    "_records": "records",
+    "_rows": "rows",
+}
 
 
 def unit(figure: str) -> str:
     """From the end of a figure's name."""
-    if figure.startswith("records_per_s"):
+    if "records_per_s" in figure:
         return "records/s"
+    if figure.endswith("_ratio"):
+        return "times"
     return next(text for end, text in UNITS.items() if figure.endswith(end))

@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+PARTITIONS = 2
+Record = tuple[bytes | None, bytes]
 _NEVER = float("inf")
 _MARKERS_MAX = 16
+_SETTLED_S = 6.0
 
 
-def preload(bootstrap: str, topic: str, partitions: Sequence[Iterable[bytes]]) -> None:
-    """Writes encoded values, partition by partition as they are given; returns when the broker has them all."""
+def preload(bootstrap: str, topic: str, partitions: Sequence[Iterable[bytes | Record]]) -> None:
+    """Writes encoded values, or pairs of key and value, partition by partition; returns when the broker has them all."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
     )
-    for number, values in enumerate(partitions):
-        for value in values:
+    for number, records in enumerate(partitions):
+        for record in records:
+            key, value = (None, record) if isinstance(record, bytes) else record
             while True:
                 try:
-                    producer.produce(topic, value, partition=number)
+                    producer.produce(topic, value, key, partition=number)
                     break
                 except BufferError:
                     producer.poll(0.05)
@@ -61,21 +65,58 @@ class Sink:
 
     def wait(self, count: int, *, within: float, every: Callable[[], None] = lambda: None) -> Output:
         """Until there are `count` offsets; `every` is called each second, and may raise."""
+        self._until(lambda found: found >= count, f"{count} records", within, every)
+        return self._output()
+
+    def settle(self, *, within: float, every: Callable[[], None] = lambda: None) -> Output:
+        """Until there are records and none has been added for `_SETTLED_S`; `every` as above."""
+        last, since = 0, time.monotonic()
+
+        def settled(found: int) -> bool:
+            nonlocal last, since
+            if found != last:
+                last, since = found, time.monotonic()
+            return found > 0 and time.monotonic() - since > _SETTLED_S
+
+        self._until(settled, "no more records", within, every)
+        return self._output()
+
+    def records(self) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Key and value of every committed record up to the present end, by partition."""
+        for place in self._places:
+            low, high = self._consumer.get_watermark_offsets(place, timeout=10)
+            self._consumer.assign([TopicPartition(place.topic, place.partition, low)])
+            while self._position(place, low) < high:
+                for message in self._consumer.consume(10_000, 0.5):
+                    if message.error() is None:
+                        yield message.key(), message.value()
+
+    def _until(
+        self, condition: Callable[[int], bool], what: str, within: float, every: Callable[[], None]
+    ) -> None:
         deadline = time.monotonic() + within
         looks = 0
-        while (found := self.offsets()) < count:
+        while not condition(found := self.offsets()):
             looks += 1
             if looks % 10 == 0:
                 every()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{found} of {count} records after {within:.0f} s")
+                raise TimeoutError(f"expected {what} within {within:.0f} s, found {found}")
             time.sleep(0.1)
+
+    def _output(self) -> Output:
+        found = self.offsets()
         times = [self._time(place, at) for place in self._places for at in self._ends(place)]
         return Output(found, min(times), max(times))
 
     def close(self) -> None:
         """Give the connection back."""
         self._consumer.close()
+
+    def _position(self, place: TopicPartition, low: int) -> int:
+        """The next offset to read: markers of transactions are passed over, so counting records would not do."""
+        (found,) = self._consumer.position([place])
+        return max(low, found.offset)
 
     def _ends(self, place: TopicPartition) -> list[int]:
         low, high = self._consumer.get_watermark_offsets(place, timeout=10)

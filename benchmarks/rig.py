@@ -6,54 +6,34 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import psutil
 
-from benchmarks.records import Output, Sink
+from benchmarks.peer import FlinkPeer
+from benchmarks.records import PARTITIONS, preload
+from benchmarks.shapes import Source
+from benchmarks.sizes import Sizes
 from headrace.client import Client
 from headrace.core.context import SessionContext
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.kafka import KafkaClient
 from tests.harness.process import HeadraceProcess
 
-PARTITIONS = 2
-_WAIT_S = 600.0
+Figures = dict[str, float]
 _IN_BENCH = SessionContext("", database="bench", schema="public", store="broker")
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much each measurement does."""
-
-    projection_records: int = 1_000_000
-    window_records: int = 1_000_000
-    window_keys: int = 10_000
-    join_records: int = 300_000
-    join_keys: int = 10_000
-    delivery_records: int = 600_000
-    latency_seconds: int = 20
-    interactive_queries: int = 5
-
-
-QUICK = Sizes(
-    projection_records=300_000,
-    window_records=300_000,
-    join_records=60_000,
-    delivery_records=300_000,
-    latency_seconds=8,
-    interactive_queries=3,
-)
 
 
 class Rig:
     """One broker for all measurements, and one server over `folder` that is started when it is first asked for."""
 
-    def __init__(self, folder: Path, broker: KafkaBroker, sizes: Sizes) -> None:
+    def __init__(
+        self, folder: Path, broker: KafkaBroker, sizes: Sizes, peer: FlinkPeer | None = None
+    ) -> None:
         self.folder = folder
         self.sizes = sizes
+        self.peer = peer
         self.bootstrap = broker.bootstrap
         self.kafka = KafkaClient(broker.bootstrap)
         self._topics: set[str] = set()
@@ -79,9 +59,11 @@ class Rig:
         self.until(lambda: self.pool_state(process) == "running")
 
     def close(self) -> None:
-        """End the server."""
+        """End the server and the peer."""
         if "server" in self.__dict__:
             self.server.stop()
+        if self.peer:
+            self.peer.close()
 
     def say(self, text: str) -> None:
         """A line of progress."""
@@ -141,6 +123,13 @@ class Rig:
             self._topics.add(name)
         return name
 
+    def filled(self, source: Source) -> str:
+        """The topic of a source, with its rows."""
+        rows = source.rows
+        return self.topic(
+            f"bench_{source.name}", lambda name: preload(self.bootstrap, name, rows(self.sizes))
+        )
+
     def relation(self, name: str, definition: str) -> None:
         """Runs a CREATE STREAM or CREATE CHANGELOG once."""
         if name not in self._streams:
@@ -164,14 +153,6 @@ class Rig:
         written = ", ".join(f"'{key.replace('_', '.')}' = {value}" for key, value in pairs)
         self.execute(f"{sql} QUERY WITH ({written});")
         return str(self.facts(name)["id"])
-
-    def output(self, topic: str, count: int, *, query: str) -> Output:
-        """What a query's sink holds once it has `count` records; the sink has two partitions."""
-        sink = Sink(self.bootstrap, topic, PARTITIONS)
-        try:
-            return sink.wait(count, within=_WAIT_S, every=lambda: self.check(query))
-        finally:
-            sink.close()
 
     def driver_cpu_s(self) -> float:
         """Processor time that the compute pool's processes have used so far: hardly changed by what else runs on the machine."""

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from benchmarks.shapes import PEERED
+from benchmarks.state import OPERATORS
+
 
 @dataclass(frozen=True)
 class Target:
@@ -22,9 +25,20 @@ class Target:
 
 
 TARGETS = (
-    Target("projection", "records_per_s_steady", "at_least", 100_000),
-    Target("tumble", "records_per_s", "at_least", 60_000),
-    Target("temporal_join", "records_per_s", "at_least", 15_000),
+    Target("projection", "records_per_s", "at_least", 100_000),
+    Target("group_by", "records_per_s", "at_least", 200_000),
+    Target("tumble", "records_per_s", "at_least", 150_000),
+    Target("hop", "records_per_s", "at_least", 150_000),
+    Target("interval_join", "records_per_s", "at_least", 100_000),
+    Target("temporal_join", "records_per_s", "at_least", 100_000),
+    Target("stream_join", "records_per_s", "at_least", 100_000),
+    Target("changelog_group_by", "records_per_s", "at_least", 60_000),
+    Target("changelog_join_group_by", "records_per_s", "at_least", 40_000),
+    Target("top_n", "records_per_s", "at_least", 60_000),
+    Target("keep_last", "records_per_s", "at_least", 60_000),
+    *(Target(shape, "flink_ratio", "at_least", 1.0) for shape in PEERED),
+    *(Target("state", f"{operator}_growth_percent", "at_most", 10) for operator in OPERATORS),
+    Target("state", "driver_growth_percent", "at_most", 10),
     Target("delivery", "exactly_once_cost_percent", "at_most", 20),
     Target("latency", "micro_batch_p50_ms", "at_most", 60),
     Target("latency", "real_time_p50_ms", "at_most", 3),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +23,11 @@ class KafkaClient:
 
     bootstrap: str
 
-    def create(self, topic: str, *, partitions: int = 1) -> None:
-        """Make a topic that keeps records of any age and wait until it is visible."""
+    def create(self, topic: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        """Make a topic that keeps records of any age and wait until it is visible; `settings` are the topic's."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1"})
+        config = {"retention.ms": "-1", **(settings or {})}
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
         admin.create_topics([new])[topic].result()
         until(lambda: topic in admin.list_topics(timeout=PATIENCE_S).topics, f"the topic {topic} is visible")
 

@@ -1,0 +1,39 @@
+"""How much each measurement does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much each measurement does."""
+
+    projection_records: int = 1_000_000
+    window_records: int = 1_000_000
+    window_keys: int = 10_000
+    join_records: int = 300_000
+    join_keys: int = 10_000
+    interval_records: int = 1_000_000
+    changelog_records: int = 300_000
+    changelog_keys: int = 20_000
+    rank_records: int = 300_000
+    rank_keys: int = 10_000
+    delivery_records: int = 600_000
+    latency_seconds: int = 20
+    interactive_queries: int = 5
+    state_seconds: int = 600
+
+
+QUICK = Sizes(
+    projection_records=300_000,
+    window_records=300_000,
+    join_records=60_000,
+    interval_records=200_000,
+    changelog_records=100_000,
+    rank_records=100_000,
+    delivery_records=300_000,
+    latency_seconds=8,
+    interactive_queries=3,
+    state_seconds=90,
+)
