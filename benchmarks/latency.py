@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Iterator
@@ -13,7 +14,18 @@ from benchmarks.records import PARTITIONS, Receiver, SteadyProducer
 from benchmarks.rig import Figures, Rig
 
 RATE = 100
+STATEFUL_RATE = 1000
 WARM_UP_S = 5
+STATEFUL_WARM_UP_S = 15
+KEYS = 1000
+SLOTS = 10
+PHASES = {
+    "offsets": ("latestOffset", "getBatch"),
+    "planning": ("queryPlanning",),
+    "logs": ("walCommit", "commitOffsets"),
+    "tasks_and_sink": ("addBatch",),
+}
+"""What of Spark's `durationMs` makes up a batch; the state's commit is a part of the tasks."""
 
 
 def latency(rig: Rig) -> Figures:
@@ -32,6 +44,58 @@ def latency(rig: Rig) -> Figures:
         with _query(rig, mode, guarantee) as sink:
             figures |= _figures(name, _measured(rig, topic, sink))
     return figures
+
+
+def stateful_latency(rig: Rig) -> Figures:
+    """A row of each of 1,000 groups, and of windows that close each second; and where a batch's time goes.
+
+    A window's latency counts from the newest record of a group, at most 10 ms before the end of the window.
+    """
+    topic = rig.topic("bench_live_state")
+    rig.relation(
+        "taps",
+        "CREATE STREAM taps (sent BIGINT, at BIGINT, id BIGINT, note VARCHAR) "
+        f"WITH ('topic' = '{topic}', 'value.format' = JSON, 'timestamp' = 'at');",
+    )
+    figures: Figures = {}
+    for name, select in (
+        (
+            "group_by",
+            f"SELECT id % {KEYS} AS k, COUNT(*) AS n, MAX(sent) AS sent FROM taps GROUP BY id % {KEYS}",
+        ),
+        (
+            "tumble",
+            f"SELECT window_start, id % {SLOTS} AS k, COUNT(*) AS n, MAX(sent) AS sent FROM TUMBLE(taps, SIZE 1 SECOND) "
+            f"GROUP BY window_start, window_end, id % {SLOTS}",
+        ),
+    ):
+        sink = rig.name(name)
+        query = rig.running(f"CREATE CHANGELOG {sink} AS {select}")
+        receiver = Receiver(rig.bootstrap, sink, PARTITIONS)
+        try:
+            with SteadyProducer(rig.bootstrap, topic, rate=STATEFUL_RATE):
+                begin = receiver.first_sent_after(time.time()) + STATEFUL_WARM_UP_S
+                found = receiver.latencies(since=begin, until=begin + rig.sizes.latency_seconds)
+                figures |= _figures(name, found) | _phases(rig, name, query)
+        finally:
+            receiver.close()
+        rig.terminate(query)
+    return figures
+
+
+def _phases(rig: Rig, name: str, query: str) -> Figures:
+    """Medians of some batches; the state's commit is the sum over tasks, which run at the same time."""
+    batches = []
+    for _ in range(10):
+        time.sleep(1)
+        metrics = dict(rig.execute(f"DESCRIBE QUERY METRICS {query};"))
+        batches.append(json.loads(metrics["detail"] or "{}"))
+    taken = {
+        f"{name}_{phase}_ms": [sum(batch["durations_ms"].get(part, 0) for part in parts) for batch in batches]
+        for phase, parts in PHASES.items()
+    }
+    taken[f"{name}_state_commit_ms"] = [batch["state_ms"]["commit"] for batch in batches]
+    return {figure: float(statistics.median(values)) for figure, values in taken.items()}
 
 
 @contextmanager

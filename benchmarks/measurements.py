@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.delivery import delivery
-from benchmarks.latency import latency
+from benchmarks.latency import latency, stateful_latency
 from benchmarks.lifecycle import recovery, start_up
 from benchmarks.rig import Figures, Rig
 from benchmarks.state import state
@@ -16,6 +16,7 @@ MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     **THROUGHPUT,
     "delivery": delivery,
     "latency": latency,
+    "stateful_latency": stateful_latency,
     "recovery": recovery,
     "state": state,
 }

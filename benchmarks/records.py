@@ -155,7 +155,9 @@ class SteadyProducer:
     def _run(self) -> None:
         due, number = time.monotonic(), 0
         while not self._stop.is_set():
-            value = json.dumps({"sent": time.time_ns() // 1000, "id": number, "note": "x" * 60}).encode()
+            now = time.time_ns()
+            record = {"sent": now // 1000, "at": now // 1_000_000, "id": number, "note": "x" * 60}
+            value = json.dumps(record).encode()
             self._producer.produce(self._topic, value, partition=number % 2)
             self._producer.poll(0)
             number += 1

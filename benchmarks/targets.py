@@ -42,6 +42,8 @@ TARGETS = (
     Target("delivery", "exactly_once_cost_percent", "at_most", 20),
     Target("latency", "micro_batch_p50_ms", "at_most", 60),
     Target("latency", "real_time_p50_ms", "at_most", 3),
+    Target("stateful_latency", "group_by_p50_ms", "at_most", 60),
+    Target("stateful_latency", "tumble_p50_ms", "at_most", 100),
     Target("start_up", "ready_s", "at_most", 5),
     Target("start_up", "pool_warm_s", "at_most", 20),
     Target("start_up", "first_interactive_row_s", "at_most", 1.5),
