@@ -19,24 +19,28 @@ from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggrega
 from headrace.analyzer.expressions import (
     INTERVAL,
     NULL,
+    Call,
     ColumnReference,
     Expression,
     FieldAccess,
     aggregates,
+    children,
     conjuncts,
     references,
 )
 from headrace.analyzer.functions import is_aggregate
 from headrace.analyzer.invocation import conjunction
-from headrace.analyzer.joins import pending, refuse_conditions, resolved
+from headrace.analyzer.joins import pending, refuse_conditions, refuse_outer_in_list, resolved
 from headrace.analyzer.logical import (
     Aggregate,
     Filter,
     Item,
+    JoinKind,
     LogicalNode,
     Project,
     Scan,
     SingleRow,
+    SnapshotJoin,
     SourceColumns,
     Subquery,
     walk,
@@ -59,6 +63,8 @@ from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
 SOURCES_MAX = 256
+SCALAR = "__value_"
+"""How the alias of a subquery that is a value begins."""
 
 
 def bind(select: Select, context: BindingContext) -> LogicalPlan:
@@ -128,6 +134,8 @@ class SelectBinder:
         self._known = known
         self._depth = depth
         self._asked = 0
+        self._scalars: list[Subquery] = []
+        self._bounded = False
 
     def bound(self) -> LogicalNode:
         """The plan of this SELECT."""
@@ -136,17 +144,19 @@ class SelectBinder:
         output = self._grouped(source, items) or self._projected(source, items)
         if not is_snapshot(source):
             output = without_unread_ranks(output)
+        self._bounded = False  # ORDER BY comes too late to ask for values
         return ordered(self._node, output, lambda node: self._sort_expression(node, items))
 
     def asked(self, outer: tuple[SourceColumns, ...], *, value: bool) -> Asked:
         """The rows of a subquery of WHERE that may name the `outer` sources; `value`: and its one column."""
         rows, outside = self._rows(outer)
         items = self._items()
+        rows = self._with_scalars(rows)
         if not value:
             return Asked(rows, None, outside)
         _refuse_columns(len(items), span_of(self._node))
-        aliases = {source.alias for source in rows.sources}
-        if any(read.source not in aliases for read in references(items[0].expression)):
+        beyond = {source.alias for source in outer} - {source.alias for source in rows.sources}
+        if any(read.source in beyond for read in references(items[0].expression)):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "what IN looks in must be of the subquery's own sources",
@@ -160,7 +170,8 @@ class SelectBinder:
         sources = self._from()
         aliases = {source.alias for source in sources.sources}
         reachable = tuple(source for source in outer if source.alias not in aliases)
-        self._binder = ExpressionBinder(replace(self._scope, outer=reachable))
+        self._bounded = is_snapshot(sources)
+        self._binder = ExpressionBinder(replace(self._scope, outer=reachable), self._scalar)
         where = self._node.args.get("where")
         if where is None:
             return resolved(sources, []), []
@@ -170,11 +181,12 @@ class SelectBinder:
         for condition in bound:
             refuse_aggregates(condition, "WHERE", "Use HAVING.")
         parts = [part for condition in bound for part in conjuncts(condition)]
-        outside = [part for part in parts if any(read.source not in aliases for read in references(part))]
+        beyond = {source.alias for source in reachable}
+        outside = [part for part in parts if any(read.source in beyond for read in references(part))]
         conditions = [part for part in parts if part not in outside]
         if not is_snapshot(sources):
             sources = first_rows(sources, conditions)
-        source = resolved(sources, conditions)
+        source = self._with_scalars(resolved(sources, conditions))
         if conditions:
             source = Filter(
                 source, bound[0] if [*conjuncts(bound[0])] == conditions else conjunction(conditions)
@@ -190,6 +202,7 @@ class SelectBinder:
         if member.operand is not None:
             operand = self._binder.bind(member.operand)
             refuse_aggregates(operand, "WHERE", "Use HAVING.")
+            source = self._with_scalars(source)
         query = member.query
         binder = (
             SelectBinder(query, self._context, self._known, self._depth + 1)
@@ -206,6 +219,31 @@ class SelectBinder:
             value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
             asked = Asked(rows, value if operand is not None else None, ())
         return joined(source, member, operand, asked, f"__asked_{self._asked}")
+
+    def _scalar(self, node: exp.Subquery) -> Expression:
+        """A subquery that is a value: one row for sure, joined with every row of this SELECT."""
+        query = self._subquery(node.this)
+        if not self._bounded or not is_snapshot(query):
+            raise _no_scalar("in a query of materialized views", node)
+        if not isinstance(query, Aggregate) or query.group_by or query.having is not None:
+            raise _no_scalar("where it is one aggregate, without GROUP BY and HAVING", node)
+        if len(query.items) != 1:
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"a subquery that is a value gives one column, found {len(query.items)}",
+                span=span_of(node),
+            )
+        self._asked += 1
+        source = Subquery(query, f"{SCALAR}{self._asked}")
+        self._scalars.append(source)
+        return Scope(source.sources).column(query.items[0].name, alias=source.alias, span=span_of(node))
+
+    def _with_scalars(self, source: LogicalNode) -> LogicalNode:
+        """`source` beside the values that were asked for since."""
+        for scalar in self._scalars:
+            source = SnapshotJoin(source, scalar, None, JoinKind.CROSS)
+        self._scalars = []
+        return source
 
     @property
     def is_grouped(self) -> bool:
@@ -226,7 +264,9 @@ class SelectBinder:
         binder = SourceBinder(self._context, self._known, self._subquery)
         bound = binder.bind(clause.this)
         self._scope = Scope(bound.sources)
-        for join in self._node.args.get("joins") or ():
+        joins = self._node.args.get("joins") or []
+        for place, join in enumerate(joins):
+            refuse_outer_in_list(joins[:place], join)
             shared: Mapping[str, Expression] = {}
             if isinstance(join.this, exp.Unnest):
                 refuse_conditions(join)
@@ -311,7 +351,7 @@ class SelectBinder:
         distinct = self._node.args.get("distinct") is not None
         if distinct and not is_snapshot(source):
             return Aggregate(source, tuple(item.expression for item in items), items)
-        return Project(source, items, distinct=distinct)
+        return Project(self._with_scalars(source), items, distinct=distinct)
 
     def _grouped(self, source: LogicalNode, items: tuple[Item, ...]) -> LogicalNode | None:
         group = self._node.args.get("group")
@@ -322,6 +362,17 @@ class SelectBinder:
             self._group_key(node, items) for node in (group.expressions if group is not None else ())
         )
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
+        source = self._with_scalars(source)
+        parts = [item.expression for item in items] + ([condition] if condition is not None else [])
+        values = tuple(dict.fromkeys(value for part in parts for value in _scalars_of(part)))
+        if values and group is None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "a subquery that is a value cannot stand beside an aggregate of all rows",
+                hint="Put the aggregate into a subquery of FROM.",
+                span=values[0].span,
+            )
+        keys = (*keys, *values)
         output = Aggregate(source, keys, items, condition)
         return _distinct(output) if self._node.args.get("distinct") is not None else output
 
@@ -345,6 +396,24 @@ class SelectBinder:
         return None if item is None else output_column(Schema((item.column,)), item.name, bound.span)
 
 
+def _no_scalar(where: str, node: exp.Expr) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"a subquery is supported as a value {where}",
+        hint="Join it in FROM. In WHERE there is x IN (SELECT …) and EXISTS (SELECT …).",
+        span=span_of(node),
+    )
+
+
+def _scalars_of(expression: Expression) -> list[ColumnReference]:
+    """The values of subqueries in an expression, outside of its aggregates."""
+    if isinstance(expression, Call) and expression.function.aggregate:
+        return []
+    if isinstance(expression, ColumnReference) and expression.source.startswith(SCALAR):
+        return [expression]
+    return [found for child in children(expression) for found in _scalars_of(child)]
+
+
 def _refuse_columns(count: int, span: Span | None) -> None:
     if count != 1:
         raise UserError(
@@ -354,9 +423,10 @@ def _refuse_columns(count: int, span: Span | None) -> None:
 
 def _distinct(groups: Aggregate) -> LogicalNode:
     """The different rows of a grouped SELECT."""
-    (source,) = Subquery(groups, "groups").sources
+    scope = Scope(Subquery(groups, "groups").sources)
     items = tuple(
-        Item(name, Scope((source,)).column(name, alias=None, span=None)) for name in groups.schema.names
+        Item(item.name, scope.column(item.name, alias=None, span=item.expression.span))
+        for item in groups.items
     )
     return Aggregate(
         Subquery(groups, "groups"),

@@ -76,9 +76,9 @@ _UNIT_MS = {
 
 
 class ExpressionBinder:
-    """Binds the expressions of one SELECT against the sources of its FROM."""
+    """Binds the expressions of one SELECT against the sources of its FROM; `scalar` binds a subquery that is a value."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, scalar: Callable[[exp.Subquery], Expression] | None = None) -> None:
         self._scope = scope
         self._special = Special(scope, self.bind)
         self._branches: dict[type[exp.Expr], Callable[..., Expression]] = {
@@ -104,7 +104,7 @@ class ExpressionBinder:
             exp.Window: lambda node: bind_over(node, self.bind, self.condition),
             exp.Filter: self._filter,
             exp.Exists: self._subquery,
-            exp.Subquery: self._subquery,
+            exp.Subquery: scalar or self._subquery,
             JsonCall: self._special.json,
             exp.Extract: self._special.extract,
             exp.Trim: self._special.trim,

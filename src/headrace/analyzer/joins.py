@@ -91,6 +91,18 @@ def refuse_conditions(node: exp.Join) -> None:
         )
 
 
+def refuse_outer_in_list(before: Sequence[exp.Join], node: exp.Join) -> None:
+    """0A000: in `a, b RIGHT JOIN c` the standard joins b with c only, and readers expect either."""
+    if node.side in ("RIGHT", "FULL") and any(
+        is_comma(join) and not isinstance(join.this, exp.Unnest) for join in before
+    ):
+        raise _refused(
+            f"a {node.side} JOIN after a list of sources is not supported: it could mean two things",
+            span_of(node),
+            "Write the list as JOIN … ON, or put a part of FROM into a subquery.",
+        )
+
+
 def _kind(node: exp.Join) -> JoinKind:
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
     return JoinKind.CROSS if is_comma(node) else JoinKind[side or kind or "INNER"]

@@ -12,16 +12,18 @@ from headrace.analyzer.logical import (
     WINDOW_TIME,
     Aggregate,
     Filter,
+    IntervalJoin,
     Item,
+    JoinKind,
     Limit,
     LogicalNode,
     Project,
+    RegularJoin,
     Scan,
     Sort,
     Subquery,
     TemporalJoin,
     TimeWindow,
-    TopN,
     Union,
     Unnest,
 )
@@ -44,7 +46,10 @@ BOUNDS = frozenset({Role.WINDOW_START, Role.WINDOW_END, Role.WINDOW_TIME})
 
 
 def roles(node: LogicalNode) -> Roles:
-    """Those of the columns that expressions above `node` may name. A join's rows have the event time of neither side alone."""
+    """Those of the columns that expressions above `node` may name.
+
+    A join's rows have the event time of neither side alone, and the windows of a side only where none of its rows comes or goes later.
+    """
     match node:
         case Scan():
             column = node.properties.event_time.column
@@ -57,14 +62,23 @@ def roles(node: LogicalNode) -> Roles:
                 (alias, WINDOW_TIME): Role.WINDOW_TIME,
             }
             return {**roles(node.input), **bounds}
-        case Filter() | Unnest() | TopN():
+        case Filter() | Unnest():
             return roles(node.input)
         case TemporalJoin():
             return roles(node.left)
         case Subquery():
             return {(node.alias, name): role for name, role in _of_output(node.input).items()}
-    bounds_of_sides = (roles(side) for side in node.inputs)
-    return {name: role for side in bounds_of_sides for name, role in side.items() if role in BOUNDS}
+        case RegularJoin(kind=JoinKind.INNER) | IntervalJoin(kind=JoinKind.INNER):
+            return {**_bounds(node.left), **_bounds(node.right)}
+        case IntervalJoin(kind=JoinKind.LEFT) | RegularJoin(kind=JoinKind.SEMI):
+            return _bounds(node.left)
+        case IntervalJoin(kind=JoinKind.RIGHT):
+            return _bounds(node.right)
+    return {}
+
+
+def _bounds(node: LogicalNode) -> dict[tuple[str, str], Role]:
+    return {name: role for name, role in roles(node).items() if role in BOUNDS}
 
 
 def _of_output(node: LogicalNode) -> dict[str, Role]:
@@ -87,7 +101,7 @@ def _of_output(node: LogicalNode) -> dict[str, Role]:
             known = roles(node.input)
         case Aggregate() if window_groups(node):
             # The event time of a window's result is the last moment of the window.
-            known = {name: role for name, role in roles(node.input).items() if role in BOUNDS}
+            known = _bounds(node.input)
             times = {name: Role.EVENT_TIME for name, role in known.items() if role is Role.WINDOW_TIME}
             return _named(node.items, {**known, **times})
         case _:

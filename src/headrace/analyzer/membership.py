@@ -81,7 +81,7 @@ def joined(
 
     Raises UserError 42804 for types that cannot be compared, 0A000 for a NOT IN over values that may be NULL.
     """
-    right, keys, rest = _right(asked, operand, name)
+    right, keys, rest = _right(asked, operand, name, member.span)
     kind = JoinKind.ANTI if member.negated else JoinKind.SEMI
     unknown = member.negated and operand is not None and any(side.nullable for side in keys[0])
     views = [is_snapshot(side) for side in (left, right)]
@@ -110,7 +110,7 @@ def joined(
 
 
 def _right(
-    asked: Asked, operand: Expression | None, name: str
+    asked: Asked, operand: Expression | None, name: str, span: Span | None
 ) -> tuple[Subquery, list[tuple[Expression, Expression]], list[Expression]]:
     """The asked rows with the columns that are compared; the pairs that must be equal; and what else must hold."""
     items: dict[Expression, Item] = {}
@@ -138,7 +138,7 @@ def _right(
         keys.append((one, column(other)))
     rest = [transform(condition, moved) for condition, pair in sides if pair is None]
     shown = tuple(items.values()) or (Item("one", ONE),)
-    return Subquery(Project(asked.rows, shown), name), keys, rest
+    return Subquery(Project(asked.rows, shown), name, span), keys, rest
 
 
 def _sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expression] | None:

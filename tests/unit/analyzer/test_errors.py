@@ -177,6 +177,7 @@ NOT_SUPPORTED = [
     ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
     (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
     ("SELECT f.carrier FROM flights f CROSS JOIN bookings b", None, "how the rows belong together"),
+    ("SELECT 1 FROM planes p, airports a FULL JOIN routes r ON r.origin = a.code", None, "JOIN … ON"),
     ("SELECT f.carrier FROM flights f, planes p", None, "how the rows belong together"),
     (
         "SELECT f.carrier FROM flights f JOIN bookings b WITHIN 1 DAY ON f.tailnum > b.tailnum",

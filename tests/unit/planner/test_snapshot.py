@@ -167,6 +167,30 @@ def rows(views: duckdb.DuckDBPyConnection, text: str) -> list[tuple[object, ...]
         ("SELECT DISTINCT COUNT(*) AS n FROM delays GROUP BY carrier ORDER BY n", [(1,), (2,)]),
         ("SELECT COUNT(*) AS n FROM delays HAVING COUNT(*) > 99", []),
         (
+            "SELECT carrier, minutes / (SELECT SUM(minutes) FROM delays) AS part FROM delays "
+            "WHERE minutes >= (SELECT AVG(minutes) FROM delays) ORDER BY 2",
+            [("AA", 30 / 45)],
+        ),
+        (
+            "SELECT (SELECT MAX(name) FROM carriers) AS n, (SELECT COUNT(*) FROM delays WHERE FALSE) AS z",
+            [("Beta", 0)],
+        ),
+        (
+            "SELECT carrier, SUM(minutes) - (SELECT MIN(minutes) FROM delays) AS m FROM delays GROUP BY carrier "
+            "HAVING COUNT(*) > (SELECT MIN(flights) FROM delays) + 1 ORDER BY 1",
+            [("AA", 35.0)],
+        ),
+        ("SELECT SUM(minutes - (SELECT MIN(minutes) FROM delays)) AS m FROM delays", [(30.0,)]),
+        (
+            "SELECT carrier FROM carriers c WHERE (SELECT COUNT(*) FROM carriers) IN (SELECT flights FROM delays d WHERE "
+            "d.carrier = c.carrier)",
+            [("AA",)],
+        ),
+        (
+            "SELECT carrier FROM carriers WHERE 31e0 IN (SELECT (SELECT MAX(minutes) FROM delays) + 1)",
+            [("AA",), ("BB",)],
+        ),
+        (
             "SELECT carrier FROM delays ORDER BY minutes * -1 NULLS FIRST, carrier LIMIT 2 OFFSET 1",
             [("AA",), ("AA",)],
         ),

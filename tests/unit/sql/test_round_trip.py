@@ -213,3 +213,51 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
         span = error.span
     assert span is not None
     assert 0 <= span.start <= span.end <= len(text)
+
+
+ALIAS = NAMES.map(lambda name: f" AS {quote(name)}")
+SPAN = st.sampled_from(["5 MINUTES", "1 DAY", "1500 MILLISECONDS"])
+SOURCES = st.recursive(
+    st.tuples(QUALIFIED.map(str), st.just("") | ALIAS, PROPERTIES.map(Properties.sql)).map("".join),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.just("") | ALIAS).map(lambda parts: f"(SELECT 1 FROM {parts[0]}){parts[1]}"),
+        st.tuples(inner, inner).map(", ".join),
+        st.tuples(
+            inner,
+            st.sampled_from(["JOIN", "INNER JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "FULL JOIN"]),
+            QUALIFIED,
+            NAMES,
+        ).map(lambda parts: f"{parts[0]} {parts[1]} {parts[2]} USING ({quote(parts[3])})"),
+        st.tuples(inner, QUALIFIED, SPAN, EXPRESSIONS).map(
+            lambda parts: f"{parts[0]} JOIN {parts[1]} WITHIN {parts[2]} ON ({parts[3]})"
+        ),
+        st.tuples(inner, EXPRESSIONS, NAMES, NAMES).map(
+            lambda parts: f"{parts[0]}, UNNEST({parts[1]}) AS {quote(parts[2])}({quote(parts[3])})"
+        ),
+        st.tuples(inner, SPAN, st.just("") | ALIAS).map(
+            lambda parts: f"TUMBLE((SELECT 1 FROM {parts[0]}), SIZE {parts[1]}){parts[2]}"
+        ),
+        st.tuples(QUALIFIED, SPAN).map(
+            lambda parts: f"CUMULATE({parts[0]}, SIZE {parts[1]}, STEP BY {parts[1]})"
+        ),
+        st.tuples(QUALIFIED, SPAN).map(lambda parts: f"SESSION({parts[0]}, GAP {parts[1]})"),
+    ),
+    max_leaves=4,
+)
+CONDITIONS = st.one_of(
+    EXPRESSIONS,
+    SOURCES.map(lambda sources: f"EXISTS (SELECT * FROM {sources})"),
+    st.tuples(NAMES, SOURCES).map(lambda parts: f"{quote(parts[0])} NOT IN (SELECT 1 FROM {parts[1]})"),
+)
+
+
+@settings(deadline=None)
+@given(SOURCES, CONDITIONS, st.sampled_from(["UNION", "UNION ALL", "INTERSECT", "EXCEPT ALL"]), SOURCES)
+def test_queries(sources: str, condition: str, word: str, others: str) -> None:
+    text = f"SELECT SUM(x) FILTER (WHERE y) OVER (ORDER BY z) FROM {sources} WHERE {condition} {word} SELECT 1 FROM {others}"
+    try:
+        [statement] = parse(text)
+    except UserError:
+        reject()
+    assert isinstance(statement, SelectStatement)
+    reread(statement)
