@@ -17,6 +17,7 @@ from headrace.analyzer.logical import (
     TemporalJoin,
     TimeWindow,
     TopN,
+    Union,
     Unnest,
 )
 from headrace.planner.expression_sql import ExpressionSql
@@ -34,7 +35,9 @@ def text(expression: Expression | None) -> str:
 
 def shape(node: LogicalNode) -> str:
     """A node and what is below it in the same SELECT, on one line."""
-    below = ", ".join(shape(part) for part in node.inputs if not isinstance(part, Project | Aggregate))
+    below = ", ".join(
+        shape(part) for part in node.inputs if not isinstance(part, Project | Aggregate | Union)
+    )
     match node:
         case Filter():
             return f"Filter[{text(node.condition)}]({below})"

@@ -130,6 +130,13 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
     passes = node.kind in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT)
     join = replace(node, left=resolved(node.left, where if passes else []))
     views = [is_snapshot(side) for side in join.inputs]
+    if any(views) and join.within_ms is not None:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            "WITHIN is for a join of two streams; a materialized view has no event times",
+            hint="Compare columns of the views in ON.",
+            span=join.span,
+        )
     if all(views):
         return SnapshotJoin(join.left, join.right, conjunction(join.on) if join.on else None, join.kind)
     if any(views):

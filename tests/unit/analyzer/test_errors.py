@@ -71,6 +71,12 @@ TYPES = [
     ("SELECT 1 FROM flights f, bookings b WHERE f.crew = b.tailnum", "42804", "b.tailnum", None),
     ("SELECT 1 FROM flights f JOIN planes p ON f.distance = p.tailnum", "42804", "p.tailnum", None),
     (
+        "SELECT 1 FROM delays d JOIN carriers c WITHIN 1 DAY ON d.carrier = c.carrier",
+        "42601",
+        None,
+        "Compare columns",
+    ),
+    (
         "SELECT 1 FROM flights f JOIN planes p WITHIN 1 DAY ON f.tailnum = p.tailnum",
         "42601",
         None,

@@ -60,6 +60,11 @@ def source(sql: str) -> str:
             "bookings a JOIN (SELECT booked AS at, seat FROM bookings WHERE seat > 3) b ON a.seat = b.seat AND b.at = a.booked",
             "INNER INTERVAL[a.seat = b.seat, 0..0](a, b)",
         ),
+        (
+            "bookings a, (SELECT booked AS at, seat AS s FROM bookings UNION ALL SELECT booked, 7 FROM bookings) b "
+            "WHERE a.seat = b.s AND b.at BETWEEN a.booked AND a.booked",
+            "INNER INTERVAL[a.seat = b.s, 0..0](a, b)",
+        ),
         # One bound, bounds on other columns, and bounds in WHERE of an outer join are no intervals.
         (
             "bookings a JOIN bookings b ON a.seat = b.seat AND b.booked > a.booked",
