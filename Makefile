@@ -12,7 +12,7 @@ NICE   := nice -n 5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup environment jars extension archive web web-check check lint types unit test demo bench differential flink browser jvm-test lock clean
+.PHONY: help setup environment jars extension archive web web-check check lint types unit test prove demo bench differential flink browser jvm-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ unit: environment
 test: setup archive browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
 	@if test -d jvm/src/test/scala; then $(MAKE) --no-print-directory jvm-test; fi
 	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=20
+
+prove: setup ## Streaming = batch with 500 random cases of every construct, in runs of 125 (RUNS=1 for one): hours
+	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_CASES=125 $(BIN)/pytest -q tests/properties || exit 1; done
 
 jvm-test: jars ## Compile and run the tests of the JVM extension
 	$(NICE) $(RUN) -m headrace.runtime.extension --test

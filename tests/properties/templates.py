@@ -1,9 +1,9 @@
-"""Eleven queries whose streaming result must equal their batch result, and rows for them.
+"""Queries whose streaming result must equal their batch result, and rows for them.
 
-Each template is the statement that a user types and the same question in DuckDB's SQL over tables `s` and `r` (streams) and `c` (all
-versions of the changelog), which hold the very rows that were produced, end rows excepted. Rows are out of order by less than the
-latency that the queries allow, so nothing may be late; the end rows move the watermark past every window and version, so nothing may be
-missing.
+Each template is the statement that a user types and the same question in DuckDB's SQL over tables `s` and `r` (streams), `c` (all
+versions of a changelog), and `u` and `x` (what is left of changelogs in the end), which hold the very rows that were produced, end
+rows excepted. Rows are out of order by less than the latency that the queries allow, so nothing may be late; the end rows move the
+watermark past every window and version, so nothing may be missing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ COLUMNS = {
     "s": {"k": "VARCHAR", "v": "BIGINT", "d": "DOUBLE", "t": "BIGINT"},
     "r": {"k": "VARCHAR", "v": "BIGINT", "d": "DOUBLE", "t": "BIGINT"},
     "c": {"k": "VARCHAR", "w": "BIGINT", "t": "BIGINT"},
+    "u": {"id": "VARCHAR", "k": "VARCHAR", "w": "BIGINT", "t": "BIGINT"},
+    "x": {"id": "VARCHAR", "k": "VARCHAR", "w": "BIGINT", "t": "BIGINT"},
 }
+CHANGELOGS = {"c": "k", "u": "id", "x": "id"}
+"""Their primary keys. Rows of `u` and `x` are updated and deleted: in a batch they are what is left in the end."""
 
 _SOURCE = f"WITH ('starting.position' = 'earliest', 'source.allow.latency.millis' = {LATENCY_MS})"
 _LABEL = "UPPER(k) || '-' || CAST(v AS VARCHAR) AS label"
 _SIZE = "CASE WHEN v IS NULL THEN -1 WHEN v > 50 THEN 1 ELSE 0 END AS size"
 
 
-def _window(seconds: int) -> str:
+def window(seconds: int) -> str:
     """In DuckDB's SQL: the start of the window that a row is in."""
     return f"time_bucket(INTERVAL {seconds} SECOND, make_timestamp(t * 1000))"
 
@@ -74,7 +78,7 @@ TEMPLATES = (
         "tumble",
         "SELECT window_start, window_end, k, COUNT(*) AS n, SUM(v) AS total, MIN(v) AS least "
         f"FROM TUMBLE(s, SIZE 10 SECONDS) {_SOURCE} GROUP BY window_start, window_end, k",
-        f"SELECT {_window(10)} AS window_start, {_window(10)} + INTERVAL 10 SECOND AS window_end, k, "
+        f"SELECT {window(10)} AS window_start, {window(10)} + INTERVAL 10 SECOND AS window_end, k, "
         "COUNT(*) AS n, SUM(v) AS total, MIN(v) AS least FROM s GROUP BY ALL",
         changelog=True,
         exactly_once=True,
@@ -84,7 +88,7 @@ TEMPLATES = (
         "SELECT window_start, window_end, COUNT(*) AS n, AVG(d) AS mean "
         f"FROM HOP(s, SIZE 20 SECONDS, ADVANCE BY 10 SECONDS) {_SOURCE} GROUP BY window_start, window_end",
         "SELECT w AS window_start, w + INTERVAL 20 SECOND AS window_end, COUNT(*) AS n, AVG(d) AS mean FROM ("
-        f"SELECT d, {_window(10)} - INTERVAL 10 SECOND AS w FROM s UNION ALL SELECT d, {_window(10)} AS w FROM s) "
+        f"SELECT d, {window(10)} - INTERVAL 10 SECOND AS w FROM s UNION ALL SELECT d, {window(10)} AS w FROM s) "
         "GROUP BY ALL",
         changelog=True,
     ),
@@ -92,7 +96,7 @@ TEMPLATES = (
         "distinct",
         "SELECT window_start, window_end, COUNT(DISTINCT v) AS kinds "
         f"FROM TUMBLE(s, SIZE 30 SECONDS) {_SOURCE} GROUP BY window_start, window_end",
-        f"SELECT {_window(30)} AS window_start, {_window(30)} + INTERVAL 30 SECOND AS window_end, "
+        f"SELECT {window(30)} AS window_start, {window(30)} + INTERVAL 30 SECOND AS window_end, "
         "COUNT(DISTINCT v) AS kinds FROM s GROUP BY ALL",
         changelog=True,
     ),
@@ -137,16 +141,17 @@ TEMPLATES = (
 class Row:
     """A row of `s`, `r` or `c` and the partition that it goes to."""
 
-    value: dict[str, Any]
+    value: dict[str, Any] | None
     partition: int
+    key: str | None = None
 
-    def json(self) -> str:
-        """The record's value."""
-        return json.dumps(self.value)
+    def json(self) -> str | None:
+        """The record's value; None: a tombstone."""
+        return json.dumps(self.value) if self.value is not None else None
 
 
-def stream_rows(random_source: random.Random, count: int, span_ms: int) -> list[Row]:
-    """Rows (k, v, d, t) in the order in which they are produced, out of order by less than `LATENCY_MS`.
+def stream_rows(random_source: random.Random, count: int, span_ms: int, case: str = "") -> list[Row]:
+    """Rows (k, v, d, t) in the order in which they are produced, out of order by less than `LATENCY_MS`; keys begin with `case`.
 
     Their times are distinct only by chance: a result that holds one of two equal rows twice and the other not at all is right.
     """
@@ -154,7 +159,7 @@ def stream_rows(random_source: random.Random, count: int, span_ms: int) -> list[
     for number in range(count):
         time_ms = START_MS + number * span_ms // count + random_source.randrange(LATENCY_MS - 1)
         value = {
-            "k": f"k{random_source.randrange(12)}",
+            "k": f"{case}k{random_source.randrange(12)}",
             "v": None if random_source.random() < 0.05 else random_source.randrange(100),
             "d": random_source.randrange(1000) / 8,
             "t": time_ms,
@@ -163,12 +168,12 @@ def stream_rows(random_source: random.Random, count: int, span_ms: int) -> list[
     return rows
 
 
-def version_rows(random_source: random.Random, count: int, span_ms: int) -> list[Row]:
+def version_rows(random_source: random.Random, count: int, span_ms: int, case: str = "") -> list[Row]:
     """Versions (k, w, t) of the changelog: no two of a key at the same time, a key always in the same partition."""
     times: set[tuple[str, int]] = set()
     rows = []
     for number in range(count):
-        key = f"k{random_source.randrange(14)}"
+        key = f"{case}k{random_source.randrange(14)}"
         time_ms = START_MS + number * span_ms // count + random_source.randrange(LATENCY_MS - 1)
         if (key, time_ms) not in times:
             times.add((key, time_ms))
@@ -176,8 +181,39 @@ def version_rows(random_source: random.Random, count: int, span_ms: int) -> list
     return rows
 
 
+def changed_rows(random_source: random.Random, count: int, span_ms: int, case: str = "") -> list[Row]:
+    """Versions (id, k, w, t) and ends of keys, each key in one partition; some say again what was said."""
+    rows: list[Row] = []
+    last: dict[str, dict[str, Any]] = {}
+    for number in range(count):
+        key = f"{case}i{random_source.randrange(40)}"
+        partition = sum(key.encode()) % PARTITIONS
+        if random_source.random() < 0.15:
+            rows.append(Row(None, partition, key))
+            continue
+        value = {
+            "id": key,
+            "k": None if random_source.random() < 0.05 else f"{case}k{random_source.randrange(8)}",
+            "w": None if random_source.random() < 0.05 else random_source.randrange(20),
+            "t": START_MS + number * span_ms // count,
+        }
+        if random_source.random() < 0.1 and key in last:
+            value = last[key]
+        last[key] = value
+        rows.append(Row(value, partition, key))
+    return rows
+
+
+def left_in_the_end(rows: list[Row]) -> list[Row]:
+    """The last version of each key that was not deleted."""
+    last = {row.key: row for row in rows}
+    return [row for row in last.values() if row.value is not None]
+
+
 def end_rows(relation: str, span_ms: int) -> list[Row]:
     """One row for each partition, far beyond the others, that moves the watermark past them."""
     time_ms = START_MS + span_ms + 20 * LATENCY_MS
+    if relation in ("u", "x"):
+        return []
     empty = dict.fromkeys(COLUMNS[relation])
     return [Row({**empty, "k": END_KEY, "t": time_ms}, partition) for partition in range(PARTITIONS)]

@@ -1,0 +1,233 @@
+"""What a query may be made of: changelogs, joins, Top-N and windows, each as a template; see `templates`."""
+
+from __future__ import annotations
+
+from tests.properties.templates import END_KEY, LATENCY_MS, Template, window
+
+_S = f"WITH ('starting.position' = 'earliest', 'source.allow.latency.millis' = {LATENCY_MS})"
+_U = "WITH ('starting.position' = 'earliest')"
+_REAL = f"k <> '{END_KEY}'"
+_COUNTED = "COUNT(*) AS n, COUNT(w) AS known, SUM(w) AS total, MIN(w) AS least, MAX(w) AS most, COUNT(DISTINCT w) AS kinds"
+_EVEN = "SUM(w) FILTER (WHERE w % 2 = 0) AS even"
+
+
+def _changelog(name: str, select: str, batch: str, **more: bool) -> Template:
+    return Template(name, select, batch, changelog=True, **more)
+
+
+def _windowed(seconds: int, rows: str = "s", extra: str = "") -> str:
+    """Groups of windows, in DuckDB's SQL."""
+    start = window(seconds)
+    return (
+        f"SELECT {start} AS window_start, {start} + INTERVAL {seconds} SECOND AS window_end, k, COUNT(*) AS n, "
+        f"SUM(v) AS total{extra} FROM {rows} GROUP BY ALL"
+    )
+
+
+_TUMBLED = (
+    "SELECT window_start, window_end, k, COUNT(*) AS n, SUM(v) AS total "
+    f"FROM TUMBLE(s, SIZE 10 SECONDS) {_S} GROUP BY window_start, window_end, k"
+)
+
+CHANGES = (
+    _changelog(
+        "u_group",
+        f"SELECT k, {_COUNTED}, {_EVEN} FROM u {_U} GROUP BY k",
+        f"SELECT k, {_COUNTED}, {_EVEN} FROM u GROUP BY k",
+        exactly_once=True,
+    ),
+    _changelog(
+        "u_having",
+        f"SELECT k, SUM(w) AS total FROM u {_U} GROUP BY k HAVING COUNT(*) > 2",
+        "SELECT k, SUM(w) AS total FROM u GROUP BY k HAVING COUNT(*) > 2",
+    ),
+    _changelog(
+        "u_filter",
+        f"SELECT id, w * 2 AS twice FROM u {_U} WHERE w % 3 <> 0",
+        "SELECT id, w * 2 AS twice FROM u WHERE w % 3 <> 0",
+    ),
+    _changelog("u_distinct", f"SELECT DISTINCT k, w FROM u {_U}", "SELECT DISTINCT k, w FROM u"),
+    _changelog(
+        "u_nested",
+        f"SELECT n, COUNT(*) AS groups, SUM(m) AS most FROM (SELECT k, COUNT(*) AS n, MAX(w) AS m FROM u {_U} GROUP BY k) GROUP BY n",
+        "SELECT n, COUNT(*) AS groups, SUM(m) AS most FROM (SELECT k, COUNT(*) AS n, MAX(w) AS m FROM u GROUP BY k) GROUP BY n",
+    ),
+    _changelog(
+        "s_nested",
+        f"SELECT n, COUNT(*) AS groups FROM (SELECT k, v, COUNT(*) AS n FROM s {_S} WHERE {_REAL} GROUP BY k, v) GROUP BY n",
+        "SELECT n, COUNT(*) AS groups FROM (SELECT k, v, COUNT(*) AS n FROM s GROUP BY k, v) GROUP BY n",
+    ),
+    _changelog(
+        "u_union",
+        f"SELECT k FROM u {_U} WHERE k IS NOT NULL UNION SELECT k FROM s {_S} WHERE {_REAL} AND v < 20",
+        "SELECT k FROM u WHERE k IS NOT NULL UNION SELECT k FROM s WHERE v < 20",
+    ),
+    _changelog(
+        "u_union_all",
+        f"SELECT k, COUNT(*) AS n FROM (SELECT k FROM u {_U} UNION ALL SELECT k FROM x {_U} "
+        f"UNION ALL SELECT k FROM s {_S} WHERE {_REAL}) GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM (SELECT k FROM u UNION ALL SELECT k FROM x UNION ALL SELECT k FROM s) GROUP BY k",
+    ),
+    _changelog(
+        "u_last_of_each",
+        f"SELECT k, id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC, id) AS rn FROM u {_U}) WHERE rn = 1",
+        "SELECT k, id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC NULLS LAST, id) AS rn FROM u) WHERE rn = 1",
+    ),
+    _changelog(
+        "u_first_three",
+        f"SELECT k, rn, id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w, id) AS rn FROM u {_U}) WHERE rn <= 3",
+        "SELECT k, rn, id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w NULLS FIRST, id) AS rn FROM u) WHERE rn <= 3",
+    ),
+    _changelog(
+        "u_among_first_two",
+        f"SELECT id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC, id) AS rn FROM u {_U}) WHERE rn <= 2",
+        "SELECT id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC NULLS LAST, id) AS rn FROM u) WHERE rn <= 2",
+    ),
+    _changelog(
+        "s_first_of_each",
+        f"SELECT k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t, d) AS rn FROM s {_S} WHERE {_REAL}) WHERE rn = 1",
+        "SELECT k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t, d) AS rn FROM s) WHERE rn = 1",
+    ),
+    _changelog(
+        "s_last_of_each",
+        f"SELECT k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t DESC, d) AS rn "
+        f"FROM s {_S} WHERE {_REAL}) WHERE rn = 1",
+        "SELECT k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t DESC, d) AS rn FROM s) WHERE rn = 1",
+        exactly_once=True,
+    ),
+)
+
+JOINS = (
+    *(
+        _changelog(
+            f"u_{how.lower()}_join",
+            f"SELECT u.id AS ui, x.id AS xi, u.w AS uw, x.w AS xw FROM u {_U} {how} JOIN x {_U} ON u.k = x.k AND u.w < x.w",
+            f"SELECT u.id AS ui, x.id AS xi, u.w AS uw, x.w AS xw FROM u {how} JOIN x ON u.k = x.k AND u.w < x.w",
+        )
+        for how in ("INNER", "LEFT", "RIGHT", "FULL")
+    ),
+    _changelog(
+        "u_join_by_key",
+        f"SELECT u.id, u.k, x.k AS xk FROM u {_U} LEFT JOIN x {_U} ON u.id = x.id",
+        "SELECT u.id, u.k, x.k AS xk FROM u LEFT JOIN x ON u.id = x.id",
+        exactly_once=True,
+    ),
+    _changelog(
+        "u_join_grouped",
+        f"SELECT u.k, COUNT(*) AS n, SUM(x.w) AS total FROM u {_U}, x {_U} WHERE u.k = x.k GROUP BY u.k",
+        "SELECT u.k, COUNT(*) AS n, SUM(x.w) AS total FROM u, x WHERE u.k = x.k GROUP BY u.k",
+    ),
+    _changelog(
+        "u_in",
+        f"SELECT id, k FROM u {_U} WHERE k IN (SELECT k FROM x {_U} WHERE w > 10)",
+        "SELECT id, k FROM u WHERE k IN (SELECT k FROM x WHERE w > 10)",
+    ),
+    _changelog(
+        "u_not_exists",
+        f"SELECT id, k FROM u {_U} WHERE NOT EXISTS (SELECT 1 FROM x {_U} WHERE x.k = u.k AND x.w > 15)",
+        "SELECT id, k FROM u WHERE NOT EXISTS (SELECT 1 FROM x WHERE x.k = u.k AND x.w > 15)",
+    ),
+    _changelog(
+        "u_join_groups",
+        f"SELECT u.id, g.n FROM u {_U} JOIN (SELECT k, COUNT(*) AS n FROM x {_U} GROUP BY k) g ON u.k = g.k",
+        "SELECT u.id, g.n FROM u JOIN (SELECT k, COUNT(*) AS n FROM x GROUP BY k) g ON u.k = g.k",
+    ),
+    Template(
+        "regular",
+        f"SELECT a.t AS at, b.t AS bt, a.k FROM s a {_S} JOIN r b {_S} ON a.k = b.k AND a.v = b.v WHERE a.{_REAL} "
+        "QUERY WITH ('state.ttl.millis' = 86400000)",
+        "SELECT a.t AS at, b.t AS bt, a.k FROM s a JOIN r b ON a.k = b.k AND a.v = b.v",
+    ),
+    *(
+        Template(
+            f"interval_{how.lower()}",
+            f"SELECT a.k AS ak, a.t AS at, b.k AS bk, b.t AS bt FROM s a {_S} {how} JOIN r b {_S} WITHIN 2 SECONDS ON a.k = b.k "
+            f"WHERE COALESCE(a.k, b.k) <> '{END_KEY}'",
+            f"SELECT a.k AS ak, a.t AS at, b.k AS bk, b.t AS bt FROM s a {how} JOIN r b ON a.k = b.k AND abs(a.t - b.t) <= 2000",
+        )
+        for how in ("LEFT", "RIGHT", "FULL")
+    ),
+    Template(
+        "interval_twice",
+        f"SELECT a.k AS k, a.t AS at, b.t AS bt, c.t AS ct FROM s a {_S} JOIN r b {_S} WITHIN 1 SECOND ON a.k = b.k "
+        f"JOIN s c {_S} WITHIN 1 SECOND ON a.k = c.k WHERE a.{_REAL} AND a.v > c.v",
+        "SELECT a.k, a.t AS at, b.t AS bt, c.t AS ct FROM s a JOIN r b ON a.k = b.k AND abs(a.t - b.t) <= 1000 "
+        "JOIN s c ON a.k = c.k AND abs(greatest(a.t, b.t) - c.t) <= 1000 WHERE a.v > c.v",
+    ),
+    Template(
+        "interval_then_temporal",
+        f"SELECT a.k AS k, a.t AS at, b.t AS bt, c.w AS w FROM s a {_S} JOIN r b {_S} WITHIN 1 SECOND ON a.k = b.k "
+        f"LEFT JOIN c {_S} ON c.k = a.k WHERE a.{_REAL}",
+        "SELECT j.k, j.at, j.bt, c.w FROM (SELECT a.k AS k, a.t AS at, b.t AS bt, greatest(a.t, b.t) AS t "
+        "FROM s a JOIN r b ON a.k = b.k AND abs(a.t - b.t) <= 1000) j ASOF LEFT JOIN c ON j.k = c.k AND j.t >= c.t",
+    ),
+)
+
+WINDOWS = (
+    _changelog(
+        "hop",
+        "SELECT window_start, window_end, k, COUNT(*) AS n FROM HOP(s, SIZE 10 SECONDS, ADVANCE BY 5 SECONDS) "
+        f"{_S} GROUP BY window_start, window_end, k HAVING COUNT(*) > 1",
+        "SELECT b AS window_start, b + INTERVAL 10 SECOND AS window_end, k, COUNT(*) AS n FROM "
+        f"(SELECT k, {window(5)} - INTERVAL (5 * p) SECOND AS b FROM s, range(2) AS panes(p)) GROUP BY ALL HAVING COUNT(*) > 1",
+    ),
+    _changelog(
+        "cumulate",
+        "SELECT window_start, window_end, COUNT(*) AS n, SUM(v) AS total FROM CUMULATE(s, SIZE 20 SECONDS, STEP BY 5 SECONDS) "
+        f"{_S} GROUP BY window_start, window_end",
+        f"SELECT b AS window_start, e AS window_end, COUNT(*) AS n, SUM(v) AS total FROM (SELECT v, {window(20)} AS b, "
+        f"{window(20)} + INTERVAL (5 * p) SECOND AS e, make_timestamp(t * 1000) AS moment "
+        "FROM s, range(1, 5) AS steps(p)) WHERE moment < e GROUP BY ALL",
+    ),
+    _changelog(
+        "session",
+        f"SELECT window_start, window_end, k, COUNT(*) AS n FROM SESSION(s, GAP 3 SECONDS) {_S} GROUP BY window_start, window_end, k",
+        "SELECT make_timestamp(min(t) * 1000) AS window_start, make_timestamp(max(t) * 1000) + INTERVAL 3 SECOND AS window_end, k, "
+        "COUNT(*) AS n FROM (SELECT *, sum(CASE WHEN gap >= 3000 THEN 1 ELSE 0 END) OVER (PARTITION BY k ORDER BY t, d, v) AS part FROM "
+        "(SELECT *, t - lag(t, 1, t) OVER (PARTITION BY k ORDER BY t, d, v) AS gap FROM s)) GROUP BY k, part",
+    ),
+    _changelog(
+        "window_again",
+        f"SELECT window_start, window_end, MAX(n) AS most, COUNT(*) AS groups FROM ({_TUMBLED}) GROUP BY window_start, window_end",
+        f"SELECT window_start, window_end, MAX(n) AS most, COUNT(*) AS groups FROM ({_windowed(10)}) GROUP BY ALL",
+    ),
+    _changelog(
+        "window_of_windows",
+        "SELECT window_start, window_end, SUM(n) AS n, MAX(total) AS most FROM "
+        f"TUMBLE((SELECT k, n, total FROM ({_TUMBLED})), SIZE 30 SECONDS) GROUP BY window_start, window_end",
+        "SELECT time_bucket(INTERVAL 30 SECOND, window_start) AS window_start, time_bucket(INTERVAL 30 SECOND, window_start) + "
+        f"INTERVAL 30 SECOND AS window_end, SUM(n) AS n, MAX(total) AS most FROM ({_windowed(10)}) GROUP BY ALL",
+    ),
+    _changelog(
+        "window_top",
+        "SELECT window_start, window_end, k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
+        f"ORDER BY n DESC, k) AS rn FROM ({_TUMBLED})) WHERE rn <= 2",
+        "SELECT window_start, window_end, k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
+        f"ORDER BY n DESC, k) AS rn FROM ({_windowed(10)})) WHERE rn <= 2",
+        exactly_once=True,
+    ),
+    _changelog(
+        "window_first",
+        "SELECT window_start, window_end, k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, k "
+        f"ORDER BY t, d) AS rn FROM TUMBLE(s, SIZE 10 SECONDS) {_S}) WHERE rn = 1",
+        f"SELECT b AS window_start, b + INTERVAL 10 SECOND AS window_end, k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY b, k "
+        f"ORDER BY t, d) AS rn FROM (SELECT *, {window(10)} AS b FROM s)) WHERE rn = 1",
+    ),
+    _changelog(
+        "window_join",
+        f"SELECT a.window_start AS window_start, a.window_end AS window_end, a.k, a.n, b.m FROM ({_TUMBLED}) a JOIN "
+        f"(SELECT window_start, window_end, k, COUNT(*) AS m FROM TUMBLE(r, SIZE 10 SECONDS) {_S} GROUP BY window_start, window_end, k) b "
+        "ON a.window_start = b.window_start AND a.window_end = b.window_end AND a.k = b.k",
+        f"SELECT a.window_start, a.window_end, a.k, a.n, b.n AS m FROM ({_windowed(10)}) a JOIN ({_windowed(10, 'r')}) b "
+        "ON a.window_start = b.window_start AND a.k = b.k",
+    ),
+    _changelog(
+        "window_of_join",
+        "SELECT window_start, window_end, COUNT(*) AS n FROM TUMBLE((SELECT a.k, a.v FROM s a "
+        f"{_S} LEFT JOIN r b {_S} WITHIN 1 SECOND ON a.k = b.k WHERE a.{_REAL}), SIZE 10 SECONDS) GROUP BY window_start, window_end",
+        f"SELECT b AS window_start, b + INTERVAL 10 SECOND AS window_end, COUNT(*) AS n FROM (SELECT {window(10)} AS b FROM "
+        "(SELECT greatest(a.t, coalesce(b.t, a.t)) AS t FROM s a LEFT JOIN r b ON a.k = b.k AND abs(a.t - b.t) <= 1000)) GROUP BY ALL",
+    ),
+)
+
+GROUPS = {"changes": CHANGES, "joins": JOINS, "windows": WINDOWS}
