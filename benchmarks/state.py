@@ -61,7 +61,7 @@ class _Samples:
         return {
             f"{name}_{end}": before,
             f"{name}_end_{end}": after,
-            f"{name}_growth_percent": (after / before - 1) * 100 if before else 0.0,
+            f"{name}_growth_percent": (after - before) / max(before, 1.0) * 100,
         }
 
 

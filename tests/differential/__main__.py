@@ -22,12 +22,12 @@ from tests.differential.results import Bag, bag, difference
 from tests.harness.doors import RestDoor
 from tests.harness.flink import Flink, FlinkError, NotInstalledError, installed
 from tests.harness.kafka import KafkaClient
+from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
 from tests.harness.slt import StatementError
 
 AT_ONCE = 6
-SETTLED_S = 20.0
-WITHIN_S = 150.0
+SETTLED_S = 30.0
 
 
 @dataclass
@@ -202,7 +202,7 @@ def _compared(
                 yield Verdict(case.name, "failed", message)
             elif not text:
                 yield Verdict(case.name, "passed", f"{wanted.rows.total()} rows")
-            elif now - (looks[case.name][1] if found else began) > (SETTLED_S if found else WITHIN_S):
+            elif now - (looks[case.name][1] if found else began) > (SETTLED_S if found else PATIENCE_S):
                 yield Verdict(case.name, "documented" if case.documented else "different", text)
             else:
                 continue
