@@ -224,9 +224,10 @@ INTERVAL_JOINS = (
         "interval_chain",
         "SELECT x.n AS xn, y.n AS yn, z.n AS zn FROM s AS x JOIN r AS y WITHIN 2 SECONDS ON x.k = y.k "
         "JOIN r AS z WITHIN 2 SECONDS ON x.k = z.k WHERE x.k <> 'end'",
+        # The second join goes by the event time of the first one's rows, which is the later of theirs.
         "SELECT x.n AS xn, y.n AS yn, z.n AS zn FROM s AS x "
-        "JOIN r AS y ON x.k = y.k AND x.ts BETWEEN y.ts - INTERVAL '2' SECOND AND y.ts + INTERVAL '2' SECOND "
-        "JOIN r AS z ON x.k = z.k AND x.ts BETWEEN z.ts - INTERVAL '2' SECOND AND z.ts + INTERVAL '2' SECOND WHERE x.k <> 'end'",
+        "JOIN r AS y ON x.k = y.k AND ABS(x.t - y.t) <= 2000 "
+        "JOIN r AS z ON x.k = z.k AND ABS(GREATEST(x.t, y.t) - z.t) <= 2000 WHERE x.k <> 'end'",
     ),
 )
 
