@@ -43,6 +43,7 @@ from headrace.analyzer.logical import (
     SnapshotJoin,
     SourceColumns,
     Subquery,
+    Unnest,
     walk,
 )
 from headrace.analyzer.membership import Asked, Membership, joined, split
@@ -62,7 +63,7 @@ from headrace.sql.ast import Select, span_of
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
-SOURCES_MAX = 256
+SOURCES_MAX = 100
 SCALAR = "__value_"
 """How the alias of a subquery that is a value begins."""
 
@@ -174,7 +175,7 @@ class SelectBinder:
         self._binder = ExpressionBinder(replace(self._scope, outer=reachable), self._scalar)
         where = self._node.args.get("where")
         if where is None:
-            return resolved(sources, []), []
+            return self._limited(resolved(sources, [])), []
         plain, asked = split(where.this)
         whole = [where.this] if not asked else plain
         bound = [self._binder.condition(node, "WHERE") for node in whole]
@@ -193,7 +194,7 @@ class SelectBinder:
             )
         for member in asked:
             source = self._joined(source, member)
-        return source, outside
+        return self._limited(source), outside
 
     def _joined(self, source: LogicalNode, member: Membership) -> LogicalNode:
         """`source` where an IN or EXISTS is true."""
@@ -283,21 +284,19 @@ class SelectBinder:
                     hint="Give one another name with AS.",
                     span=span_of(clause),
                 )
-        self._limit(bound, span_of(clause))
         return bound
 
-    def _limit(self, bound: LogicalNode, span: Span | None) -> None:
-        """A WITH query stands in the plan as often as it is named, and may name others twice."""
-        if (
-            len(list(islice((node for node in walk(bound) if isinstance(node, Scan)), SOURCES_MAX + 1)))
-            > SOURCES_MAX
-        ):
+    def _limited(self, source: LogicalNode) -> LogicalNode:
+        """`source`, if it is not of too many. A WITH query stands in it as often as it is named, and may name others twice."""
+        found = (node for node in walk(source) if isinstance(node, Scan | Unnest))
+        if len(list(islice(found, SOURCES_MAX + 1))) > SOURCES_MAX:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"expected {SOURCES_MAX} sources at most in one query, found more",
+                f"expected {SOURCES_MAX} sources at most in a SELECT, found more",
                 hint="A WITH query is read once for each time that it is named. Store it as a relation, and read that.",
-                span=span,
+                span=span_of(self._node),
             )
+        return source
 
     def _subquery(self, node: exp.Expr) -> LogicalNode:
         return _bind_query(node, self._context, self._known, self._depth + 1)

@@ -104,12 +104,21 @@ class Traits:
         )
 
 
+_DERIVED = "_traits"
+"""Where a node, which never changes, remembers them."""
+
+
 def traits(node: LogicalNode) -> Traits:
-    """The traits of a node, from those of its inputs."""
-    for kind, derived in DERIVED.items():
-        if isinstance(node, kind):
-            return derived(node)
-    raise InternalError(f"no traits for {type(node).__name__}")
+    """The traits of a node, from those of its inputs. Derived once: a node asks for them several times, and so does each above it."""
+    known = vars(node).get(_DERIVED)
+    if isinstance(known, Traits):
+        return known
+    derive = next((derived for kind, derived in DERIVED.items() if isinstance(node, kind)), None)
+    if derive is None:
+        raise InternalError(f"no traits for {type(node).__name__}")
+    found = derive(node)
+    vars(node)[_DERIVED] = found
+    return found
 
 
 def _scan(node: Scan) -> Traits:

@@ -13,6 +13,9 @@ A query is `Select`: sqlglot's tree, with these rules of ours.
                     the arguments as written, aggregates included. `count(*)` has one exp.Star, `f(DISTINCT x, y)` one
                     exp.Distinct. `ARRAY[…]`, `MAP[…]`, `CURRENT_TIMESTAMP`, `SUBSTRING(x FROM 1 FOR 2)`,
                     `POSITION(x IN y)` and `FLOOR(t TO DAY)` become such calls too (a unit is exp.Var)
+    subqueries      exp.Subquery, in FROM, as a value, in exp.Exists (`this`) and exp.In (`query`); set operations are
+                    exp.Union, exp.Intersect and exp.Except
+    after a call    exp.Filter (its condition an exp.Where) and, around it or the call, exp.Window
     own syntax      exp.Cast and exp.TryCast (`type_of(node)` gives the target), exp.Case, exp.Extract, exp.Trim,
                     exp.Interval, JsonCall; `DATE '…'` and `TIMESTAMP '…'` are exp.Cast of a string
     negation        exp.Not around exp.Is, exp.In, exp.Between, exp.Like (never an argument of those)

@@ -52,6 +52,38 @@ def test_many_conditions_over_a_view_are_planned() -> None:
     assert compile_snapshot(logical).sql.count("> 1") == 1000
 
 
+DEEP = [
+    nested(
+        "SELECT carrier, COUNT(*) AS n FROM (",
+        "SELECT carrier, origin AS n FROM flights",
+        ") GROUP BY carrier",
+        30,
+    ),
+    "SELECT p0.maker FROM planes p0 " + " ".join(f"JOIN planes p{n} USING (maker)" for n in range(1, 99)),
+    "SELECT carrier FROM flights f "
+    + " ".join(f"JOIN planes p{n} ON p{n}.tailnum = f.tailnum" for n in range(99)),
+    "SELECT maker FROM planes p WHERE "
+    + " AND ".join(["EXISTS (SELECT 1 FROM planes q WHERE q.maker = p.maker)"] * 99),
+]
+
+
+@pytest.mark.parametrize("text", DEEP, ids=["groups of groups", "joins", "temporal joins", "EXISTS"])
+def test_a_query_that_is_as_deep_as_it_may_be_is_planned(text: str) -> None:
+    _from_below(SERVERS_STACK, lambda: _planned(text))
+
+
+WIDE = [
+    f"{DEEP[1]} JOIN planes p99 USING (maker) CROSS JOIN UNNEST(ARRAY['x']) AS u(x)",
+    f"{DEEP[3]} AND EXISTS (SELECT 1 FROM planes)",
+]
+
+
+@pytest.mark.parametrize("text", WIDE, ids=["joins", "EXISTS"])
+def test_one_source_more_is_too_many(text: str) -> None:
+    with pytest.raises(UserError, match="100 sources at most"):
+        _planned(text)
+
+
 def test_an_engines_text_may_be_too_long() -> None:
     with pytest.raises(UserError, match="characters of the engine's SQL") as caught:
         _planned(f"SELECT upper('{'x' * 4_000_001}') AS x FROM flights")
