@@ -241,6 +241,7 @@ private[spark] object Accumulator {
 
   def put(out: ByteBuffer, bytes: Array[Byte]): Unit = out.putInt(bytes.length).put(bytes)
 
+  /** What the driver takes for the data's fault. */
   def overflow(name: String, kind: String): ArithmeticException =
-    new ArithmeticException(s"[22003] expected $name within the range of $kind, found a value outside of it")
+    new ArithmeticException(s"$name does not fit into $kind")
 }

@@ -120,10 +120,7 @@ private[spark] final class AggregateProcessor(state: KeyState, ttlMs: Long, form
       if (form.timed) out.putLong(shownTime)
       calls.foreach(_.accumulator.write(out))
       state.store(out, time)
-    } else if (known) {
-      state.clear(time)
-      free()
-    }
+    } else if (known) state.clear(time) // What is beside it went with its last rows.
   }
 
   private def outputs(

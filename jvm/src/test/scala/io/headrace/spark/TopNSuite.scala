@@ -17,7 +17,7 @@ class TopNSuite extends munit.FunSuite {
   import spark.implicits._
   import TopNSuite._
 
-  override val munitTimeout: Duration = 3.minutes
+  override val munitTimeout: Duration = 5.minutes
 
   private def flags(values: Boolean*): JavaList[java.lang.Boolean] = Arrays.asList(values.map(Boolean.box): _*)
 
