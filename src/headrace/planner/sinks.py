@@ -213,7 +213,7 @@ def insert_sink(
     """The sink of INSERT INTO, and the query with its columns matched to the relation's.
 
     Columns match by name when every output name is a column of the relation, else by position. Nullable columns that are not
-    given become NULL. Raises UserError 42804 (count, type), 42P16 (a changelog into a stream), 3D008, 0A000.
+    given become NULL. Raises UserError 42804 (count, type), 42P16 (rows that are updated, into a stream), 3D008, 0A000.
     """
     _check_continuous(logical)
     check_known(properties, INSERT_PROPERTIES, prefixes=(PRODUCER_PREFIX,), what="sink property")
@@ -224,7 +224,8 @@ def insert_sink(
             hint="The sink must be a STREAM or a CHANGELOG.",
             span=logical.span,
         )
-    if logical.kind is RelationKind.CHANGELOG and relation.kind is RelationKind.STREAM:
+    # Rows that come once and stay, as a time window's groups do, are a stream's too.
+    if relation.kind is RelationKind.STREAM and not logical.traits.insert_only:
         raise wrong_kind("INSERT_INTO", logical, relation.kind)
     _check_capable(connector, relation.kind, logical.span)
     aligned = matched(logical, relation.schema)
@@ -267,11 +268,13 @@ def view_sink(logical: LogicalPlan, *, name: RelationName, properties: Propertie
 def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:
     """The error of a query whose kind is not its sink's; the text is the one that clients know."""
     made = logical.kind.name
-    instead = "INSERT INTO a CHANGELOG" if statement == "INSERT_INTO" else f"CREATE {made} … AS"
+    hint = f"This query makes a {made}: use CREATE {made} … AS."
+    if statement == "INSERT_INTO":
+        hint = "Its rows are updated and deleted, and a STREAM could not say so: INSERT INTO a CHANGELOG."
     return UserError(
         SqlState.INVALID_RELATION_DEFINITION,
         f"Invalid sink type detected for {statement} statement: Expected {made} but got {kind.name}.",
-        hint=f"This query makes a {made}: use {instead}.",
+        hint=hint,
         span=logical.span,
     )
 

@@ -314,6 +314,12 @@ SINKS = [
         "INSERT_INTO",
     ),
     (
+        "INSERT INTO arrivals SELECT carrier, COUNT(*) AS distance FROM TUMBLE(flights, SIZE 1 DAY) "
+        "GROUP BY window_start, window_end, carrier",
+        None,
+        None,
+    ),
+    (
         f"INSERT INTO arrivals SELECT carrier {F} WHERE distance > 1 QUERY WITH ('state.ttl.millis' = 5)",
         None,
         None,
