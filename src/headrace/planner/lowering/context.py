@@ -78,7 +78,7 @@ class Lowering:
     def name(self, what: str, of: str = "") -> str:
         """An id for a step, by what it does and where in the statement it comes from."""
         parts = [what, *self._path, *([of] if of else [])]
-        base = "_".join(re.sub(r"\W", "_", part, flags=re.ASCII) for part in parts)
+        base = "_".join(re.sub(r"\W", "_", part, flags=re.ASCII).strip("_") for part in parts)
         name, number = base, 1
         while name in self._names:
             number += 1

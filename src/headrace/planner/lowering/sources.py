@@ -157,8 +157,8 @@ def unnest(low: Lowering, operator: Operator, node: Unnest, needed: Needed) -> F
 def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Needed) -> Fragment:
     """Each row in its windows. A SESSION's bounds come with its groups alone."""
     names = {column.name for column in WINDOW_COLUMNS}
-    below = low.fragment(operator.inputs[0], frozenset(place for place in needed if place[1] not in names))
-    below = low.marked(below, needed)
+    own = frozenset(place for place in needed if place[1] not in names)
+    below = low.marked(low.fragment(operator.inputs[0], own), own)
     alias = node.sources[0].alias
     time = identifier(ROW_TIME)
     if node.kind is WindowKind.CUMULATE:

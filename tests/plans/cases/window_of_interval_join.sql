@@ -1,0 +1,1 @@
+CREATE CHANGELOG q AS SELECT window_start, window_end, COUNT(*) AS n FROM TUMBLE((SELECT f.carrier FROM flights f LEFT JOIN bookings b WITHIN 1 MINUTE ON f.tailnum = b.tailnum), SIZE 1 MINUTE) GROUP BY window_start, window_end;
