@@ -18,7 +18,8 @@ import org.apache.spark.sql.streaming.{StatefulProcessorHandle, TTLConfig, Value
 private[spark] final class KeyState(operator: String, version: Byte, rowFormat: Int, ttlMs: Long) extends Serializable {
   import KeyState._
 
-  private val headerBytes: Int = 1 + 4 + (if (ttlMs > 0) 16 else 0)
+  private val format = new StateFormat(operator, version, rowFormat)
+  private val headerBytes: Int = StateFormat.Bytes + (if (ttlMs > 0) 16 else 0)
   @transient private var values: ValueState[Array[Byte]] = _
   // Of the key that was loaded last.
   private var touchedMs: Long = 0
@@ -36,7 +37,7 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
     if (bytes == null) null
     else {
       val in = ByteBuffer.wrap(bytes)
-      requireOurs(in.get(), in.getInt())
+      format.check(in)
       if (ttlMs > 0) {
         touchedMs = in.getLong()
         timerMs = in.getLong()
@@ -48,7 +49,7 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
   /** A buffer for `size` bytes of new state, to be filled to its end and given to `store`. */
   def allocate(size: Int): ByteBuffer = {
     val out = ByteBuffer.allocate(headerBytes + size)
-    out.put(version).putInt(rowFormat).position(headerBytes)
+    format.put(out).position(headerBytes)
   }
 
   /** Replaces the state of the current key, which must have been loaded before, and marks it as touched. */
@@ -93,21 +94,9 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
     timerMs = touchedMs + ttlMs
     time.wakeAt(timerMs)
   }
-
-  private def requireOurs(found: Byte, foundFormat: Int): Unit = {
-    if (found != version)
-      throw new IllegalStateException(
-        s"expected $operator state of version $version, found version $found: the query must start from a new checkpoint"
-      )
-    if (foundFormat != rowFormat)
-      throw new IllegalStateException(
-        s"expected $operator state of the columns that the query has now, found state of other columns: " +
-          "the query must start from a new checkpoint"
-      )
-  }
 }
 
 private[spark] object KeyState {
   private val NoTimer = Long.MinValue
-  private val TouchedAt = 1 + 4
+  private val TouchedAt = StateFormat.Bytes
 }

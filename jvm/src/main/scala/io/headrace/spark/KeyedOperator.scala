@@ -48,7 +48,8 @@ private[spark] object KeyedOperator {
     if (ttlMs > 0) TimeMode.EventTime() else TimeMode.None()
   }
 
-  private object Timeless extends OperatorTime {
+  /** Of an operator that asks for no time. */
+  object Timeless extends OperatorTime {
     override def watermarkMs: Long = 0
     override def wakeAt(ms: Long): Unit = ()
     override def cancel(ms: Long): Unit = ()

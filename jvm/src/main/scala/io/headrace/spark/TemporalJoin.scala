@@ -20,9 +20,9 @@ object TemporalJoin {
     *
     * That is the right row with the greatest time not after the left row's; a version marked deleted ends the one before
     * it and matches nothing. A left row waits until the watermark has passed it, so that versions may come late within
-    * the watermark's delay, and comes out in the order of time among its key's rows. A left row that is itself late is
-    * joined with the versions that are still kept, and a late version serves such rows only: as in Flink, the join
-    * itself drops nothing.
+    * the watermark's delay, and comes out in the order of time among its key's rows. Of what the watermark has passed the
+    * last version of each key is kept: a left row that is itself late meets it when it is not after the row, and a late
+    * version replaces it when it is not before it. As in Flink, the join itself drops no row.
     *
     * The result has all left columns, with `leftTime` still the event time, and one struct `rightName` with the right
     * columns, NULL without a version. It can be the left side of the next join.
@@ -60,8 +60,8 @@ object TemporalJoin {
     val processor = new TemporalJoinProcessor(inner, stateTtlMs, rowFormat = (leftRow.json, rightRow.json).hashCode)
     val joined = leftRows(left, keys, leftTime, inner)
       .union(rightRows(right, versionKeys, rightTime, Option(rightDeleted)))
-      .groupBy(col("key"))
-      .as[Array[Byte], JoinInput](Encoders.BINARY, Encoders.product[JoinInput])
+      .groupBy(col("group"))
+      .as[Int, JoinInput](Encoders.scalaInt, Encoders.product[JoinInput])
       .transformWithState(processor, TimeMode.EventTime(), OutputMode.Append())(Encoders.product[JoinOutput])
       .toDF()
     joined.select(columns(col("left"), left.schema) :+ unpacked(col("right"), rightRow).as(rightName): _*)
@@ -70,13 +70,13 @@ object TemporalJoin {
   private def leftRows(left: DataFrame, keys: Seq[String], time: String, inner: Boolean): DataFrame = {
     val matchable = (keys :+ time).map(name => named(name).isNotNull).reduce(_ && _)
     val payload = packed(left.columns.map(named).toSeq)
-    // Rows that match nothing are spread over the partitions, and kept apart from all keys by the longer bytes.
-    val spread = packed(Seq(pmod(xxhash64(payload), lit(UnmatchableKeys))))
-    val key = packed(keys.map(keyColumn(left, _)))
+    val key = packedKey(left, keys)
     (if (inner) left.where(matchable) else left).select(
-      when(matchable, key).otherwise(concat(key, spread)).as("key"),
-      lit(false).as("right"),
+      // Rows that match nothing are spread over the groups.
+      KeyGroups.group(when(matchable, key).otherwise(payload)).as("group"),
+      lit(TemporalJoinProcessor.Row).as("kind"),
       coalesce(unix_micros(named(time)), lit(0L)).as("time"),
+      when(matchable, key).as("key"),
       payload.as("payload")
     )
   }
@@ -84,17 +84,17 @@ object TemporalJoin {
   private def rightRows(right: DataFrame, keys: Seq[String], time: String, deleted: Option[String]): DataFrame = {
     val payload = packed(right.columns.map(named).toSeq)
     val live = deleted.fold(payload)(flag => when(coalesce(named(flag), lit(false)), lit(null)).otherwise(payload))
+    val key = packedKey(right, keys)
     right
       .where((keys :+ time).map(name => named(name).isNotNull).reduce(_ && _))
       .select(
-        packed(keys.map(keyColumn(right, _))).as("key"),
-        lit(true).as("right"),
+        KeyGroups.group(key).as("group"),
+        lit(TemporalJoinProcessor.Version).as("kind"),
         unix_micros(named(time)).as("time"),
+        key.as("key"),
         live.as("payload")
       )
   }
-
-  private val UnmatchableKeys = 1024
 
   private def isInner(how: String): Boolean = how.toLowerCase(Locale.ROOT) match {
     case "inner" => true

@@ -1,6 +1,8 @@
 package io.headrace.spark
 
-import scala.collection.immutable.ArraySeq
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.Encoders
@@ -8,159 +10,120 @@ import org.apache.spark.sql.streaming._
 
 /** A row of either side on its way into the join.
   *
-  * @param right    whether it is a version, and not a row to be joined
+  * @param kind     one of those of [[TemporalJoinProcessor]]
   * @param time     epoch microseconds
+  * @param key      null for a left row that matches nothing
   * @param payload  the row as [[PackRow]] bytes; null for a version that says the key is gone
   */
-private[spark] final case class JoinInput(right: Boolean, time: Long, payload: Array[Byte])
+private[spark] final case class JoinInput(kind: Byte, time: Long, key: Array[Byte], payload: Array[Byte])
 
 /** A left row with the version that was valid at its time; `right` is null when none was. */
 private[spark] final case class JoinOutput(left: Array[Byte], right: Array[Byte])
 
-/** The event-time temporal join of one key. See [[TemporalJoin]] for what it means.
+/** The event-time temporal join of a group of keys. See [[TemporalJoin]] for what it means.
   *
-  * State of a key: an index, the versions by time, and the waiting left rows in chunks, one for each batch that brought
-  * some. The index says which chunks and versions are due, so that a timer reads those and no others; what is not due
-  * costs nothing, however much waits. A key needs one timer at a time, at its first moment of interest.
+  * Rows and versions wait together for the watermark, and are then gone through in the order of their time: a version
+  * becomes the one of its key, a row meets the one that its key has. So one version of each key is all that is kept.
   *
   * @param inner      whether left rows without a version are dropped
   * @param ttlMs      for how long (event time) a version is valid at most; 0: until the next one
   * @param rowFormat  stands for the columns of both sides; state of other columns is refused
   */
 private[spark] final class TemporalJoinProcessor(inner: Boolean, ttlMs: Long, rowFormat: Int)
-    extends StatefulProcessor[Array[Byte], JoinInput, JoinOutput] {
+    extends StatefulProcessor[Int, JoinInput, JoinOutput] {
   import TemporalJoinProcessor._
 
-  @transient private var indexes: ValueState[Array[Byte]] = _
-  @transient private var versions: MapState[Long, Array[Byte]] = _
-  @transient private var chunks: MapState[Int, Array[Byte]] = _
+  private val agenda = new Agenda(new StateFormat("temporal join", StateVersion, rowFormat))
+  @transient private var versions: MapState[Array[Byte], Array[Byte]] = _
 
   override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
-    indexes = getHandle.getValueState("index", Encoders.BINARY, TTLConfig.NONE)
-    versions = getHandle.getMapState("versions", Encoders.scalaLong, Encoders.BINARY, TTLConfig.NONE)
-    chunks = getHandle.getMapState("chunks", Encoders.scalaInt, Encoders.BINARY, TTLConfig.NONE)
+    agenda.open(getHandle)
+    versions = getHandle.getMapState("version", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
   }
 
-  override def handleInputRows(
-      key: Array[Byte],
-      rows: Iterator[JoinInput],
-      timers: TimerValues
-  ): Iterator[JoinOutput] = {
-    val waiting = ArrayBuffer.empty[BufferedRow]
-    val arrived = ArrayBuffer.empty[JoinInput]
-    rows.foreach(row => if (row.right) arrived += row else waiting += BufferedRow(row.time, row.payload))
-    var index = load()
-    if (arrived.nonEmpty) index = addVersions(index, arrived)
-    if (waiting.nonEmpty) index = addChunk(index, waiting)
-    // Without a row that is due this very batch, versions that no row can meet any more go at once.
-    val watermarkMs = timers.getCurrentWatermarkInMs()
-    if (arrived.nonEmpty && !index.chunks.exists(chunk => isDue(chunk.minTime, watermarkMs)))
-      index = prune(index, watermarkMs)
-    store(arm(index))
+  override def handleInputRows(group: Int, rows: Iterator[JoinInput], timers: TimerValues): Iterator[JoinOutput] = {
+    val loaded = agenda.load()
+    val added = rows.map(row => Due(row.time, row.kind, row.key, row.payload)).to(ArrayBuffer)
+    agenda.store(agenda.add(loaded, added), loaded, new EventTime(getHandle, timers))
     Iterator.empty
   }
 
-  override def handleExpiredTimer(
-      key: Array[Byte],
-      timers: TimerValues,
-      expired: ExpiredTimerInfo
-  ): Iterator[JoinOutput] = {
+  override def handleExpiredTimer(group: Int, timers: TimerValues, expired: ExpiredTimerInfo): Iterator[JoinOutput] = {
     val watermarkMs = timers.getCurrentWatermarkInMs()
-    val index = load()
-    val fired = index.copy(timersMs = index.timersMs.filter(_ != expired.getExpiryTimeInMs()))
-    val (rest, due) = takeDue(fired, watermarkMs)
-    val joined = join(rest, due)
-    store(arm(prune(rest, watermarkMs)))
+    val loaded = agenda.load()
+    val (rest, due) = agenda.takeDue(loaded.fired(expired.getExpiryTimeInMs(), watermarkMs), watermarkMs)
+    val (joined, looks) = advance(due, watermarkMs)
+    agenda.store(agenda.add(rest, looks), loaded, new EventTime(getHandle, timers))
     joined.iterator
   }
 
-  private def load(): KeyIndex = Option(indexes.get()).fold(KeyIndex.Empty)(KeyIndex.decode(_, rowFormat))
-
-  private def store(index: KeyIndex): Unit =
-    if (index.isEmpty) indexes.clear() else indexes.update(KeyIndex.encode(index, rowFormat))
-
-  /** Of two versions with the same time, the one that came last counts. */
-  private def addVersions(index: KeyIndex, arrived: collection.Seq[JoinInput]): KeyIndex = {
-    arrived.foreach(row => versions.updateValue(row.time, if (row.payload == null) Gone else row.payload))
-    index.copy(versions = ArraySeq.from((index.versions ++ arrived.map(_.time)).distinct.sorted))
-  }
-
-  private def addChunk(index: KeyIndex, rows: ArrayBuffer[BufferedRow]): KeyIndex = {
-    rows.sortInPlaceBy(_.time)
-    chunks.updateValue(index.nextChunk, Chunk.encode(rows))
-    index.copy(nextChunk = index.nextChunk + 1, chunks = index.chunks :+ ChunkRef(index.nextChunk, rows.head.time))
-  }
-
-  /** Takes the rows that the watermark has passed out of the state, in the order of their time. */
-  private def takeDue(index: KeyIndex, watermarkMs: Long): (KeyIndex, collection.Seq[BufferedRow]) = {
-    val (dueChunks, laterChunks) = index.chunks.partition(chunk => isDue(chunk.minTime, watermarkMs))
-    val due = ArrayBuffer.empty[BufferedRow]
-    val split = dueChunks.flatMap { chunk =>
-      val (ready, later) = Chunk.decode(chunks.getValue(chunk.id)).span(row => isDue(row.time, watermarkMs))
-      due ++= ready
-      if (later.isEmpty) {
-        chunks.removeKey(chunk.id)
-        None
-      } else {
-        chunks.updateValue(chunk.id, Chunk.encode(later.toSeq))
-        Some(ChunkRef(chunk.id, later.head.time))
+  /** Goes through what is due; returns the joined rows, and when versions end that have a time to live. */
+  private def advance(due: ArrayBuffer[Due], watermarkMs: Long): (ArrayBuffer[JoinOutput], ArrayBuffer[Due]) = {
+    val (joined, looks) = (ArrayBuffer.empty[JoinOutput], ArrayBuffer.empty[Due])
+    val held = mutable.HashMap.empty[PackedKey, Held]
+    def of(key: Array[Byte]): Held = held.getOrElseUpdate(new PackedKey(key), Held.decode(versions.getValue(key)))
+    due.foreach { item =>
+      item.kind match {
+        case Version => of(item.key).replace(item.time, item.payload)
+        case Look    => of(item.key)
+        case Row =>
+          val version = if (item.key == null) null else of(item.key).validAt(item.time, ttlMs)
+          if (!inner || version != null) joined += JoinOutput(item.payload, version)
       }
     }
-    if (dueChunks.size > 1) due.sortInPlaceBy(_.time)
-    (index.copy(chunks = laterChunks ++ split), due)
-  }
-
-  private def join(index: KeyIndex, due: collection.Seq[BufferedRow]): collection.Seq[JoinOutput] = {
-    // The rows come in order of time: each version is read once, for all rows that meet it.
-    var at = -1
-    var version: Array[Byte] = null
-    due.flatMap { row =>
-      val found = index.versionAt(row.time)
-      if (found != at) {
-        at = found
-        version = if (found < 0) null else Some(versions.getValue(index.versions(found))).filter(_.nonEmpty).orNull
+    held.foreachEntry { (key, version) =>
+      if (version.isOver(watermarkMs, ttlMs)) versions.removeKey(key.bytes)
+      else if (version.isChanged) {
+        versions.updateValue(key.bytes, version.encode)
+        if (ttlMs > 0) looks += Due(version.time + ttlMs * 1000, Look, key.bytes, null)
       }
-      val valid = if (at >= 0 && !isExpired(index.versions(at), row.time)) version else null
-      Option.when(!inner || valid != null)(JoinOutput(row.payload, valid))
     }
+    (joined, looks)
   }
-
-  /** Forgets the versions that no row after the watermark can meet. */
-  private def prune(index: KeyIndex, watermarkMs: Long): KeyIndex = {
-    val passed = lastMicros(watermarkMs)
-    val newest = index.versionAt(passed)
-    val first = if (newest >= 0 && isExpired(index.versions(newest), passed + 1)) newest + 1 else math.max(newest, 0)
-    if (first == 0) index
-    else {
-      index.versions.take(first).foreach(versions.removeKey)
-      index.copy(versions = index.versions.drop(first))
-    }
-  }
-
-  /** Sees to it that a timer is registered no later than the next moment at which something becomes due. */
-  private def arm(index: KeyIndex): KeyIndex = {
-    val rowMs = index.chunks.iterator.map(chunk => millis(chunk.minTime)).minOption
-    val expiryMs = if (ttlMs > 0) index.versions.lastOption.map(time => millis(time) + ttlMs) else None
-    (rowMs ++ expiryMs).minOption match {
-      case Some(ms) if index.timersMs.headOption.forall(_ > ms) =>
-        getHandle.registerTimer(ms)
-        index.copy(timersMs = ms +: index.timersMs)
-      case _ => index
-    }
-  }
-
-  private def isExpired(version: Long, atTime: Long): Boolean = ttlMs > 0 && millis(atTime) - millis(version) >= ttlMs
 }
 
 private[spark] object TemporalJoinProcessor {
 
-  /** What the state holds for a version that says the key is gone: a packed row is never empty. */
-  private val Gone: Array[Byte] = Array.emptyByteArray
+  /** Version 1 kept an index, versions and waiting rows for each key. */
+  private val StateVersion: Byte = 2
 
-  private def millis(micros: Long): Long = Math.floorDiv(micros, 1000L)
+  // In this order among equal times: a row meets the version of its own time.
+  final val Version: Byte = 0
+  final val Row: Byte = 1
+  final val Look: Byte = 2
 
-  /** The last microsecond that a watermark stands for. */
-  private def lastMicros(watermarkMs: Long): Long = watermarkMs * 1000 + 999
+  private val Never = Long.MinValue
 
-  private def isDue(time: Long, watermarkMs: Long): Boolean = millis(time) <= watermarkMs
+  /** The version of a key that the watermark has passed last; `payload` is null when it said that the key is gone. */
+  private final class Held(var time: Long, private var payload: Array[Byte]) {
+    var isChanged: Boolean = false
+
+    /** Of two versions with the same time, the one that came last counts; one that came too late counts for nothing. */
+    def replace(at: Long, version: Array[Byte]): Unit = if (at >= time) {
+      time = at
+      payload = version
+      isChanged = true
+    }
+
+    def validAt(at: Long, ttlMs: Long): Array[Byte] =
+      if (time == Never || at < time || isOver(Agenda.millis(at), ttlMs)) null else payload
+
+    def isOver(ms: Long, ttlMs: Long): Boolean = ttlMs > 0 && time != Never && ms - Agenda.millis(time) >= ttlMs
+
+    def encode: Array[Byte] = {
+      val out = ByteBuffer.allocate(8 + (if (payload == null) 0 else payload.length)).putLong(time)
+      if (payload != null) out.put(payload)
+      out.array()
+    }
+  }
+
+  private object Held {
+    def decode(bytes: Array[Byte]): Held =
+      if (bytes == null) new Held(Never, null)
+      else {
+        // A packed row is never empty.
+        val payload = java.util.Arrays.copyOfRange(bytes, 8, bytes.length)
+        new Held(ByteBuffer.wrap(bytes).getLong(), if (payload.isEmpty) null else payload)
+      }
+  }
 }
