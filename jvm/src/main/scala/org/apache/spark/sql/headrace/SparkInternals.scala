@@ -6,8 +6,8 @@ import java.util.concurrent.locks.ReentrantLock
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.{Column, DataFrame, SparkSession}
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.{functions, Column, DataFrame, Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, BindReferences, Expression}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic
@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.types.{DataType, MapType}
+import org.apache.spark.sql.types.{BooleanType, DataType, MapType, StructType}
 
 /** Every use of a class or member that Spark keeps to itself, in one place: the list to check at an upgrade.
   *
@@ -38,6 +38,20 @@ object SparkInternals {
 
   /** Whether values of `kind` cannot be compared, for a MAP in them. */
   def hasMap(kind: DataType): Boolean = kind.existsRecursively(_.isInstanceOf[MapType])
+
+  /** `text`, a BOOLEAN over the columns of `schema`, ready to be compiled: its columns are bound by their places. */
+  def condition(session: SparkSession, schema: StructType, text: String): Expression = {
+    val columns = StructType(schema.fields.map(_.copy(nullable = true)))
+    val rows = session.createDataFrame(session.sparkContext.emptyRDD[Row], columns)
+    val plan = rows.select(functions.expr(text)).asInstanceOf[classic.Dataset[Row]].queryExecution.optimizedPlan
+    plan match {
+      case Project(Seq(Alias(condition, _)), child) if condition.dataType == BooleanType =>
+        BindReferences.bindReference(condition, child.output)
+      case Project(Seq(condition: Attribute), child) if condition.dataType == BooleanType =>
+        BindReferences.bindReference[Expression](condition, child.output)
+      case _ => throw new IllegalArgumentException(s"expected a BOOLEAN over columns of both sides as a join's condition, found $text")
+    }
+  }
 
   /** The metadata key by which Spark knows an event-time column; its value is the delay in ms. */
   val DelayKey: String = EventTimeWatermark.delayKey

@@ -1,0 +1,148 @@
+package io.headrace.spark
+
+import java.util.{List => JavaList, Locale}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{Column, DataFrame, Encoders}
+import org.apache.spark.sql.catalyst.expressions.BoundReference
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.streaming.OutputMode
+import org.apache.spark.sql.types._
+
+import PackedRows._
+import PartitionWatermark.named
+
+/** Joins of two relations that are followed through their changes: the entry point for Python. */
+object ChangelogJoin {
+
+  /** The join of two relations, as changes of it.
+    *
+    * Both sides are multisets, given by their changes: a row is added, or one that is the same in all columns is taken
+    * away. Changes may come in any order and cut anyhow; the sum of what comes out is the join of the sums of what came in.
+    *
+    * The result has the columns of `left` without `leftOp` and without keys whose names begin with `__`, then, but for
+    * `semi` and `anti`, those of `right` likewise. Of two columns `__rowtime` one remains, with the later of both times.
+    * Last comes `__op`, 1 for a row that is added and -1 for one that is taken away; it is left out when nothing can be
+    * taken away because the join is inner and neither side has an `…Op`. In outer joins the columns of a missing row are
+    * NULL.
+    *
+    * @param leftKeys, rightKeys      equally many columns of equal types, maybe none; a NULL matches nothing
+    * @param leftOp, rightOp          a TINYINT column that is 1 or -1; null when rows are only added
+    * @param condition                BOOLEAN SQL over the columns of both sides that matching rows meet too; null: none
+    * @param how                      `inner`, `left`, `right`, `full`, `semi` or `anti`
+    * @param leftCloses, rightCloses  a TIMESTAMP column: the row leaves the state when the watermark reaches it, and if it
+    *                                 is to come out because it has met no row, it does so then and not before. A row that
+    *                                 comes after that is dropped. null: rows stay
+    * @param stateTtlMs               a key that was not touched while event time moved on by so much is forgotten; 0: never
+    *
+    * Throws IllegalArgumentException for columns that cannot be joined so.
+    */
+  def join(
+      left: DataFrame,
+      right: DataFrame,
+      leftKeys: JavaList[String],
+      rightKeys: JavaList[String],
+      leftOp: String,
+      rightOp: String,
+      condition: String,
+      how: String,
+      leftCloses: String,
+      rightCloses: String,
+      stateTtlMs: Long
+  ): DataFrame = {
+    val kind = JoinKind.parse(how)
+    require(stateTtlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $stateTtlMs")
+    requireDisjoint(left, right)
+    val leftSide = Side(left, leftKeys.asScala.toSeq, Option(leftOp), Option(leftCloses), right = false)
+    val rightSide = Side(right, rightKeys.asScala.toSeq, Option(rightOp), Option(rightCloses), right = true)
+    requireKeys(leftSide, rightSide)
+
+    val bound = Option(condition).map(SparkInternals.condition(left.sparkSession, joinable(left, right), _))
+    val read = bound.toSeq.flatMap(_.collect { case column: BoundReference => joinable(left, right)(column.ordinal).name }).toSet
+    val leftRow = leftSide.row(shown = true, read)
+    val rightRow = rightSide.row(shown = kind.pairs, read)
+    val compiled = bound.map { expression =>
+      val places = (leftRow.fieldNames ++ rightRow.fieldNames).zipWithIndex.reverse.toMap
+      val moved = expression.transform { case column: BoundReference =>
+        column.copy(ordinal = places(joinable(left, right)(column.ordinal).name), nullable = true)
+      }
+      new JoinCondition(moved, leftRow, rightRow)
+    }
+    val closes = (leftCloses != null, rightCloses != null)
+    val keyTypes = leftSide.keys.map(left.schema(_).dataType.json)
+    val format = (keyTypes, rowType(leftRow).json, rowType(rightRow).json, kind, condition, closes, stateTtlMs > 0).hashCode
+    val processor = new ChangelogJoinProcessor(kind, compiled.orNull, closes, stateTtlMs, format)
+    val joined = leftSide
+      .changes(leftRow, keepUnmatchable = kind.left == Alone.Unmatched)
+      .union(rightSide.changes(rightRow, keepUnmatchable = kind.right == Alone.Unmatched))
+      .groupBy(col("group"))
+      .as[Int, ChangelogInput](Encoders.scalaInt, Encoders.product[ChangelogInput])
+      .transformWithState(processor, processor.timeMode, OutputMode.Append())(Encoders.product[ChangelogOutput])
+      .toDF()
+    val insertsOnly = how.toLowerCase(Locale.ROOT) == "inner" && leftOp == null && rightOp == null
+    val shown = leftSide.shown(col("left"), leftRow) ++ (if (kind.pairs) rightSide.shown(col("right"), rightRow) else Nil)
+    joined.select(withOneRowtime(shown) ++ Option.when(!insertsOnly)(col("op").as(Normalize.Op)): _*)
+  }
+
+  private val Rowtime = "__rowtime"
+
+  private final case class Side(df: DataFrame, keys: Seq[String], op: Option[String], closes: Option[String], right: Boolean) {
+    private val hidden = keys.filter(_.startsWith("__")) ++ op
+
+    /** The columns that are carried: those that come out, and those that the condition reads. */
+    def row(shown: Boolean, read: Set[String]): StructType =
+      StructType(df.schema.fields.filter(field => read(field.name) || shown && !hidden.contains(field.name)))
+
+    def shown(packed: Column, row: StructType): Seq[(StructField, Column)] =
+      row.fields.toSeq.zip(columns(packed, row)).filter { case (field, _) => !hidden.contains(field.name) }
+
+    def changes(row: StructType, keepUnmatchable: Boolean): DataFrame = {
+      val matchable = keys.map(named(_).isNotNull).reduceOption(_ && _).getOrElse(lit(true))
+      val payload = if (row.isEmpty) lit(Array.emptyByteArray) else packed(row.fieldNames.map(named).toSeq)
+      val key = packedKey(df, keys)
+      (if (keepUnmatchable) df else df.where(matchable)).select(
+        // Rows that match nothing are spread over the groups.
+        KeyGroups.group(when(matchable, key).otherwise(payload)).as("group"),
+        lit(right).as("right"),
+        op.fold(lit(1))(named).cast(ByteType).as("op"),
+        closes.fold(lit(Long.MaxValue))(time => coalesce(unix_micros(named(time)), lit(Long.MaxValue))).as("closesMicros"),
+        when(matchable, key).as("key"),
+        payload.as("payload")
+      )
+    }
+  }
+
+  /** What a condition can name. */
+  private def joinable(left: DataFrame, right: DataFrame): StructType =
+    StructType(left.schema.fields ++ right.schema.fields.filterNot(field => left.columns.contains(field.name)))
+
+  private def withOneRowtime(shown: Seq[(StructField, Column)]): Seq[Column] =
+    shown.filter(_._1.name == Rowtime) match {
+      case Seq((field, left), (_, right)) =>
+        val later = greatest(left, right).as(Rowtime, field.metadata)
+        val first = shown.indexWhere(_._1.name == Rowtime)
+        shown.map(_._2).updated(first, later).patch(shown.lastIndexWhere(_._1.name == Rowtime), Nil, 1)
+      case _ => shown.map(_._2)
+    }
+
+  private def requireDisjoint(left: DataFrame, right: DataFrame): Unit = {
+    val both = left.columns.intersect(right.columns).filterNot(_ == Rowtime)
+    require(both.isEmpty, s"expected columns of different names on both sides of a join, found ${both.mkString(", ")} on both")
+  }
+
+  private def requireKeys(left: Side, right: Side): Unit = {
+    require(
+      left.keys.size == right.keys.size,
+      s"expected equally many keys on both sides of a join, found ${left.keys.size} and ${right.keys.size}"
+    )
+    left.keys.zip(right.keys).foreach { case (ours, theirs) =>
+      val (leftType, rightType) = (left.df.schema(ours).dataType, right.df.schema(theirs).dataType)
+      require(
+        leftType == rightType,
+        s"expected keys of one type, found $ours ${leftType.sql} and $theirs ${rightType.sql}: cast one of them"
+      )
+    }
+  }
+}

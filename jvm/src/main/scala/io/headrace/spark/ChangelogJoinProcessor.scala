@@ -1,0 +1,237 @@
+package io.headrace.spark
+
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.Encoders
+import org.apache.spark.sql.streaming._
+
+/** A change of either side on its way into the join.
+  *
+  * @param right         whether it is one of the right side
+  * @param op            1: the row is added; -1: it is taken away
+  * @param closesMicros  when the row leaves the state, in epoch microseconds; Long.MaxValue: never
+  * @param key           null for a row that matches nothing
+  */
+private[spark] final case class ChangelogInput(
+    right: Boolean,
+    op: Byte,
+    closesMicros: Long,
+    key: Array[Byte],
+    payload: Array[Byte]
+)
+
+/** A pair, or a row alone where the other side's is null, that is added, 1, or taken away, -1. */
+private[spark] final case class ChangelogOutput(op: Byte, left: Array[Byte], right: Array[Byte])
+
+/** The join of a group of keys. See [[ChangelogJoin]] for what it means and [[SignedJoin]] for how it is computed.
+  *
+  * @param condition  null for none
+  * @param closes     whether the left, and the right, rows have closing times
+  * @param ttlMs      a key that was not touched while the watermark moved on by so much is forgotten; 0: never
+  * @param rowFormat  stands for the columns of both sides and for how they are joined; other state is refused
+  */
+private[spark] final class ChangelogJoinProcessor(
+    kind: JoinKind,
+    condition: JoinCondition,
+    closes: (Boolean, Boolean),
+    ttlMs: Long,
+    rowFormat: Int
+) extends StatefulProcessor[Int, ChangelogInput, ChangelogOutput] {
+  import ChangelogJoinProcessor._
+
+  private val timed = ttlMs > 0 || closes._1 || closes._2
+  private val agenda = new Agenda(new StateFormat("join", StateVersion, rowFormat))
+  @transient private lazy val join = new SignedJoin(kind, condition, closes)
+  @transient private var keys: MapState[Array[Byte], Array[Byte]] = _
+  @transient private var chunks: MapState[Array[Byte], Array[Byte]] = _
+
+  def timeMode: TimeMode = if (timed) TimeMode.EventTime() else TimeMode.None()
+
+  override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
+    agenda.open(getHandle)
+    keys = getHandle.getMapState("key", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
+    chunks = getHandle.getMapState("rows", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
+  }
+
+  // Spark keeps the group current while it takes rows from the iterator: each key's rows are made when they are asked for.
+  override def handleInputRows(
+      group: Int,
+      rows: Iterator[ChangelogInput],
+      timers: TimerValues
+  ): Iterator[ChangelogOutput] = {
+    val time = if (timed) new EventTime(getHandle, timers) else KeyedOperator.Timeless
+    val loaded = agenda.load()
+    val alone = new Emitted
+    val changes = mutable.LinkedHashMap.empty[PackedKey, KeyChanges]
+    rows.foreach { row =>
+      if (row.key == null) join.unmatchable(!row.right, row.payload, row.op)(alone)
+      else {
+        val closesMs = ceilMillis(row.closesMicros)
+        // What closed before is late.
+        if (closesMs > loaded.closedMs) {
+          val ofKey = changes.getOrElseUpdate(new PackedKey(row.key), new KeyChanges)
+          (if (row.right) ofKey.right else ofKey.left) += new Change(row.payload, row.op, closesMs)
+        }
+      }
+    }
+    val wakes = ArrayBuffer.empty[Due]
+    alone.iterator ++
+      changes.iterator.flatMap { case (key, ofKey) => change(key.bytes, ofKey, loaded.closedMs, time, wakes).iterator } ++
+      afterwards(agenda.store(agenda.add(loaded, wakes), loaded, time))
+  }
+
+  override def handleExpiredTimer(
+      group: Int,
+      timers: TimerValues,
+      expired: ExpiredTimerInfo
+  ): Iterator[ChangelogOutput] = {
+    val time = new EventTime(getHandle, timers)
+    val loaded = agenda.load()
+    val (rest, due) = agenda.takeDue(loaded.fired(expired.getExpiryTimeInMs(), time.watermarkMs), time.watermarkMs)
+    val wakes = ArrayBuffer.empty[Due]
+    due.map(item => new PackedKey(item.key)).distinct.iterator.flatMap(key => wake(key.bytes, time, wakes).iterator) ++
+      afterwards(agenda.store(agenda.add(rest, wakes), loaded, time))
+  }
+
+  private def change(
+      key: Array[Byte],
+      changes: KeyChanges,
+      closedMs: Long,
+      time: OperatorTime,
+      wakes: ArrayBuffer[Due]
+  ): Emitted = {
+    val (rows, emitted) = (new KeyRows(key), new Emitted)
+    join.change(changes.left, changes.right, rows.left, rows.right, closedMs)(emitted)
+    if (timed) {
+      rows.touchedMs = time.watermarkMs
+      rows.wakeAt(changes.closing(join.showsClosing), wakes)
+    }
+    rows.store()
+    emitted
+  }
+
+  /** Lets rows of a key go whose time has come, or all of them. */
+  private def wake(key: Array[Byte], time: OperatorTime, wakes: ArrayBuffer[Due]): Emitted = {
+    val (rows, emitted) = (new KeyRows(key), new Emitted)
+    if (rows.wakeMs <= time.watermarkMs) {
+      rows.wakeMs = Long.MaxValue
+      // What was touched before any watermark was known counts from the first one on.
+      if (rows.touchedMs == 0) rows.touchedMs = time.watermarkMs
+      if (ttlMs > 0 && rows.touchedMs + ttlMs <= time.watermarkMs) rows.clear()
+      else {
+        join.close(rows.left, rows.right, time.watermarkMs)(emitted)
+        if (!rows.isEmpty) rows.wakeAt(rows.closing, wakes)
+      }
+      rows.store()
+    }
+    emitted
+  }
+
+  /** The state of one key: its rows on both sides, when it was last touched and when it is to be looked at. */
+  private final class KeyRows(key: Array[Byte]) {
+    val left = new JoinRows(join.leftLayout, new Chunks(key, 0))
+    val right = new JoinRows(join.rightLayout, new Chunks(key, 1))
+    var wakeMs: Long = Long.MaxValue
+    var touchedMs: Long = 0
+
+    private val stored = keys.getValue(key)
+    if (stored != null) {
+      val in = ByteBuffer.wrap(stored)
+      if (timed) {
+        wakeMs = in.getLong()
+        touchedMs = in.getLong()
+      }
+      left.take(in)
+      right.take(in)
+    }
+
+    def isEmpty: Boolean = left.isEmpty && right.isEmpty
+
+    def clear(): Unit = {
+      left.clear()
+      right.clear()
+    }
+
+    def closing: Long = {
+      val closing = Seq((left, closes._1), (right, closes._2)).collect {
+        case (rows, true) if !rows.isEmpty => rows.closing(join.showsClosing)
+      }
+      if (closing.isEmpty) Long.MaxValue else if (join.showsClosing) closing.min else closing.max
+    }
+
+    def wakeAt(closesMs: Long, wakes: ArrayBuffer[Due]): Unit = {
+      val atMs = if (ttlMs > 0) math.min(closesMs, touchedMs + ttlMs) else closesMs
+      if (atMs < wakeMs) {
+        wakeMs = atMs
+        wakes += Due(atMs * 1000, 0, key, null)
+      }
+    }
+
+    def store(): Unit =
+      if (isEmpty) {
+        clear()
+        if (stored != null) keys.removeKey(key)
+      } else {
+        val out = ByteBuffer.allocate((if (timed) 16 else 0) + left.headBytes + right.headBytes)
+        if (timed) out.putLong(wakeMs).putLong(touchedMs)
+        left.put(out)
+        right.put(out)
+        keys.updateValue(key, out.array())
+      }
+  }
+
+  private final class Chunks(key: Array[Byte], side: Byte) extends RowChunks {
+    override def read(number: Int): Array[Byte] = chunks.getValue(place(number))
+    override def write(number: Int, rows: Array[Byte]): Unit = chunks.updateValue(place(number), rows)
+    override def remove(number: Int): Unit = chunks.removeKey(place(number))
+
+    private def place(number: Int): Array[Byte] =
+      ByteBuffer.allocate(key.length + 5).put(key).put(side).putInt(number).array()
+  }
+}
+
+private[spark] object ChangelogJoinProcessor {
+  private val StateVersion: Byte = 1
+
+  private final class KeyChanges {
+    val left: ArrayBuffer[Change] = ArrayBuffer.empty
+    val right: ArrayBuffer[Change] = ArrayBuffer.empty
+
+    /** When the first, or the last, of the changed rows leaves the state. */
+    def closing(first: Boolean): Long = {
+      val times = (left.iterator ++ right.iterator).map(_.closesMs).filter(_ != Long.MaxValue)
+      (if (first) times.minOption else times.maxOption).getOrElse(Long.MaxValue)
+    }
+  }
+
+  /** What comes out, as often as it is there. */
+  private final class Emitted extends SignedJoin.Emit {
+    private val rows = ArrayBuffer.empty[ChangelogOutput]
+
+    override def apply(left: Array[Byte], right: Array[Byte], weight: Int): Unit = {
+      val row = ChangelogOutput(math.signum(weight).toByte, left, right)
+      var times = math.abs(weight)
+      while (times > 0) {
+        rows += row
+        times -= 1
+      }
+    }
+
+    def iterator: Iterator[ChangelogOutput] = rows.iterator
+  }
+
+  private def afterwards(work: => Unit): Iterator[ChangelogOutput] = new Iterator[ChangelogOutput] {
+    private lazy val done = work
+    override def hasNext: Boolean = {
+      done
+      false
+    }
+    override def next(): ChangelogOutput = throw new NoSuchElementException
+  }
+
+  private def ceilMillis(micros: Long): Long =
+    if (micros == Long.MaxValue) Long.MaxValue else -Math.floorDiv(-micros, 1000L)
+}
