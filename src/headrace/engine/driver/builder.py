@@ -222,13 +222,15 @@ def _changelog_aggregate(work: Build, step: physical.ChangelogAggregate) -> Data
 
 
 def _changelog_join(work: Build, step: physical.ChangelogJoin) -> DataFrame:
+    # Both sides may be signed, and the operator wants columns of different names.
+    left_sign, right_sign = f"{_SIGN}_left", f"{_SIGN}_right"
     joined = _operators(work).ChangelogJoin.join(
-        work.frames[step.left]._jdf,
-        work.frames[step.right]._jdf,
+        work.frames[step.left].withColumnRenamed(_SIGN, left_sign)._jdf,
+        work.frames[step.right].withColumnRenamed(_SIGN, right_sign)._jdf,
         _listed(work, step.left_keys),
         _listed(work, step.right_keys),
-        _SIGN if step.left_signed else None,
-        _SIGN if step.right_signed else None,
+        left_sign if step.left_signed else None,
+        right_sign if step.right_signed else None,
         step.condition,
         step.how,
         step.left_closes,
