@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from headrace.core.errors import UserError
 from headrace.planner.physical import PLAN_VERSION, SparkPlan
-from headrace.planner.upgrades import UPGRADES
+from headrace.planner.upgrades import UPGRADES, refuse_unreadable_state
 
 STORED = sorted(Path(__file__).parent.glob("version_*/*.json"))
 
@@ -32,6 +33,16 @@ def _as_far_as(then: Any, now: Any) -> Any:
     if isinstance(then, list):
         return [_as_far_as(old, new) for old, new in zip(then, now, strict=True)]
     return now
+
+
+def test_state_that_cannot_be_read_is_refused_by_name() -> None:
+    stored = {path.stem: json.loads(path.read_text()) for path in STORED}
+    with pytest.raises(UserError, match="temporal join"):
+        refuse_unreadable_state(stored["temporal_join_chain"])
+    refuse_unreadable_state(stored["tumble"])
+    refuse_unreadable_state(
+        json.loads(SparkPlan.from_json(json.dumps(stored["temporal_join_chain"])).to_json())
+    )
 
 
 def test_there_is_a_way_from_every_version() -> None:

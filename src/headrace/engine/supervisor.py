@@ -7,6 +7,7 @@ on having seen an event, so that a server which was killed goes on from its cata
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from headrace.engine.protocol import (
     StopQuery,
 )
 from headrace.planner.physical import SparkPlan
+from headrace.planner.upgrades import refuse_unreadable_state
 
 log = structlog.get_logger()
 
@@ -267,6 +269,9 @@ class Supervisor:
             record.lateness = Lateness()
 
     def _start_message(self, query: Query) -> StartQuery:
+        checkpoint = self._checkpoints.path(query.id)
+        if checkpoint.exists():
+            refuse_unreadable_state(json.loads(query.plan))
         try:
             plan = SparkPlan.from_json(query.plan)
         except ValidationError as error:
@@ -279,7 +284,7 @@ class Supervisor:
             query_id=query.id,
             generation=query.generation,
             plan=plan,
-            checkpoint=str(self._checkpoints.path(query.id)),
+            checkpoint=str(checkpoint),
             stores=stores_of(plan, self._catalog),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,

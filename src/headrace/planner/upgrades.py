@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -19,6 +22,22 @@ def _to_2(plan: dict[str, Any]) -> dict[str, Any]:
 
 UPGRADES: Mapping[int, Upgrade] = {1: _to_2}
 """By the version that a function takes; it gives the next one."""
+
+
+STATE_LEFT_BEHIND: Mapping[int, frozenset[str]] = {1: frozenset({"temporal_join"})}
+"""Plan version to the steps whose state this release cannot read: it is kept in another form now."""
+
+
+def refuse_unreadable_state(plan: dict[str, Any]) -> None:
+    """For a stored plan whose query has a checkpoint. Raises UserError 0A000 when an operator could not go on from its state."""
+    left = STATE_LEFT_BEHIND.get(plan.get("version", 0), frozenset())
+    found = sorted({step["step"].replace("_", " ") for step in plan["steps"] if step["step"] in left})
+    if found:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the checkpoint holds the state of a {' and a '.join(found)} as an earlier release kept it, which this one does not read",
+            hint="Nothing was touched: the earlier release can go on with it. Here, TERMINATE the query and create it again.",
+        )
 
 
 def upgraded(plan: dict[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ _DATA_CONDITIONS = {"DUPLICATED_MAP_KEY", "INVALID_FORMAT", "INCONSISTENT_BEHAVI
 _ARITHMETIC = re.compile(r"java\.lang\.ArithmeticException: ([^\n]*)")
 _PATTERN = re.compile(r"java\.util\.regex\.PatternSyntaxException: ([^\n]*)")
 """Compiled code meets these where Spark has no condition for them."""
+_OTHER_STATE = re.compile(r"(expected [^\n]*? state of [^\n]*?): the query must start from a new checkpoint")
 _ANALYSIS_STATES = {
     "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,
     "UNRESOLVED_FIELD": SqlState.UNDEFINED_COLUMN,
@@ -102,6 +103,12 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         return _full_disk(text, start)
     if isinstance(error, HeadraceError):
         return error
+    if state := _OTHER_STATE.search(text):
+        return UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the query cannot go on from its checkpoint: {state[1]}",
+            hint="TERMINATE it and create it again: it then begins at the starting positions of its sources.",
+        )
     for name in {
         step.connector
         for step in start.plan.steps
