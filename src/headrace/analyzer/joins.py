@@ -187,8 +187,8 @@ def _bounds(
     join: PendingJoin, conditions: Sequence[Expression], meeting: Sequence[Expression]
 ) -> Bounds | None:
     keyed = any(_sides(part, join) is not None for part in conditions)
+    said = [*conditions, *(part for part in meeting if part not in conditions)]
     if join.within_ms is None:
-        said = [*conditions, *(part for part in meeting if part not in conditions)]
         return bounds(said, join.left, join.right) if keyed else None
     if not keyed:
         raise _refused(
@@ -196,7 +196,7 @@ def _bounds(
             join.span,
             "Write ON a.x = b.x, with further conditions after AND.",
         )
-    return Bounds(-join.within_ms, join.within_ms, tuple(conditions))
+    return Bounds(-join.within_ms, join.within_ms, tuple(said))
 
 
 def _take(where: list[Expression], parts: Iterable[Expression]) -> None:

@@ -34,6 +34,10 @@ def source(sql: str) -> str:
             "Filter[b.seat > f.distance](INNER INTERVAL[f.tailnum = b.tailnum, -1000..1000](f, b))",
         ),
         (
+            "flights f JOIN bookings b WITHIN 1 SECOND ON f.tailnum = b.tailnum WHERE b.seat > f.distance AND f.delay > 0",
+            "Filter[(b.seat > f.distance) AND (f.delay > 0D)](INNER INTERVAL[f.tailnum = b.tailnum, -1000..1000](f, b))",
+        ),
+        (
             "bookings a RIGHT JOIN bookings b ON a.seat = b.seat AND b.booked BETWEEN a.booked - INTERVAL '5' MINUTE AND "
             "a.booked + INTERVAL '1' HOUR",
             "RIGHT INTERVAL[a.seat = b.seat, -300000..3600000](a, b)",
