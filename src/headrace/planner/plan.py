@@ -96,10 +96,11 @@ def _placed(root: LogicalNode, sink: Sink) -> Operator:
         case EntitySink() | ViewSink():
             return place(root, Mode.UPSERT)
         case ResultSink():
-            if isinstance(root, Project) and place(root.input, Mode.UPSERT, Mode.SIGNED).mode is Mode.UPSERT:
-                # A reader is told what a row does to a key that the query does not select.
+            if isinstance(root, Project):
                 below = place(root.input, Mode.UPSERT, Mode.SIGNED)
-                return Operator(root, below.mode, traits(root), (below,))
+                if below.mode is Mode.UPSERT:
+                    # A reader is told what a row does to a key, though the query may not select that.
+                    return Operator(root, below.mode, traits(root), (below,))
             return place(root, Mode.UPSERT, Mode.SIGNED)
 
 

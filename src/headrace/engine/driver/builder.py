@@ -204,7 +204,6 @@ def _changelog_aggregate(work: Build, step: physical.ChangelogAggregate) -> Data
             call.name,
             call.function,
             _listed(work, call.arguments),
-            None,
             call.distinct,
             spark_type(parse_type(call.type)),
         )

@@ -16,14 +16,12 @@ import PartitionWatermark.named
   *
   * @param name        the output column
   * @param arguments   columns; none for COUNT of rows. LISTAGG takes its delimiter from a second one
-  * @param filter      a BOOLEAN column: rows where it is not true do not count; null: all rows count
   * @param resultType  Spark's DDL, such as DECIMAL(38,2)
   */
 final case class AggregateCall(
     name: String,
     function: String,
     arguments: JavaList[String],
-    filter: String,
     distinct: Boolean,
     resultType: String
 )
@@ -115,7 +113,7 @@ private final class AggregateArguments(df: DataFrame, insertOnly: Boolean) {
 
   def plan(call: AggregateCall): PlannedCall = {
     val arguments = call.arguments.asScala.toSeq
-    val present = arguments.map(named(_).isNotNull) ++ Option(call.filter).map(filter => coalesce(named(filter), lit(false)))
+    val present = arguments.map(named(_).isNotNull)
     val counts = if (present.isEmpty) -1 else take(present.reduce(_ && _))
     PlannedCall(accumulator(call, arguments), counts)
   }
