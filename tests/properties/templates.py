@@ -9,6 +9,7 @@ watermark past every window and version, so nothing may be missing.
 from __future__ import annotations
 
 import json
+import os
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 LATENCY_MS = 5_000
 START_MS = 1_700_000_000_000
 END_KEY = "end"
-PARTITIONS = 2
+PARTITIONS = int(os.environ.get("HEADRACE_PARTITIONS", "2"))
 COLUMNS = {
     "s": {"k": "VARCHAR", "v": "BIGINT", "d": "DOUBLE", "t": "BIGINT"},
     "r": {"k": "VARCHAR", "v": "BIGINT", "d": "DOUBLE", "t": "BIGINT"},

@@ -1,6 +1,7 @@
 """Templates in groups under three schedules: however rows arrive and whatever dies, a query gives what the same SQL gives over tables.
 
-The seed is printed; `HEADRACE_SEED` runs with that one, `HEADRACE_TEMPLATES` (names, with commas) fewer queries.
+The seed is printed; `HEADRACE_SEED` runs with that one, `HEADRACE_TEMPLATES` (names, with commas) fewer queries,
+`HEADRACE_PARTITIONS` topics of other sizes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.properties.constructs import GROUPS
 from tests.properties.templates import (
     CHANGELOGS,
     COLUMNS,
+    PARTITIONS,
     TEMPLATES,
     Row,
     Template,
@@ -95,7 +97,7 @@ class Run:
             )
             self.door.execute(
                 f"CREATE {kind} {relation} ({declared}{key}) WITH ('topic' = '{self.topic(relation)}', "
-                f"'topic.partitions' = 2, 'topic.replicas' = 1, 'value.format' = JSON, 'timestamp' = 't'{deletions});"
+                f"'topic.partitions' = {PARTITIONS}, 'topic.replicas' = 1, 'value.format' = JSON, 'timestamp' = 't'{deletions});"
             )
 
     def start_queries(self) -> None:
