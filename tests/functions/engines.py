@@ -66,7 +66,7 @@ class Engines:
         )
         self._spark.createDataFrame(table).coalesce(1).selectExpr(
             "*", *HIDDEN.split(", ")
-        ).createOrReplaceTempView("rows_1")
+        ).createOrReplaceTempView("rows_v")
         self.views = ViewStore(folder / "views.duckdb")
         described = [physical.Column(name=name, type=kind) for name, kind in kinds.items()]
         self.views.create("id_of_v", described, [])
