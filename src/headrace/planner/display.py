@@ -21,6 +21,8 @@ def _template(function: Function) -> Spelling:
 def _column(reference: ColumnReference) -> str:
     if reference.column.startswith("__"):
         return f"{reference.column.removeprefix('__')}({printed(reference.source)})"
+    if reference.source.startswith("__"):
+        return printed(reference.column)  # of a source that the statement gives no name
     return f"{printed(reference.source)}.{printed(reference.column)}"
 
 

@@ -140,4 +140,4 @@ def warning(found: Sequence[State]) -> str | None:
     growing = [f"{state.word}{state.of}" for state in found if state.bound is None]
     if not growing:
         return None
-    return f"nothing bounds the state of: {'; '.join(growing)}. QUERY WITH ('state.ttl.millis' = …) would"
+    return f"nothing bounds the state of {'; '.join(growing)}: QUERY WITH ('state.ttl.millis' = …) bounds it"
