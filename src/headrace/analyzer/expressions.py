@@ -155,26 +155,30 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """A copy with `change` applied to every node, innermost first."""
 
-    def inner(child: Expression) -> Expression:
-        return transform(child, change)
+    return change(with_operands(expression, lambda child: transform(child, change)))
 
+
+def with_operands(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """A copy with `change` applied to the direct operands, and to nothing below them."""
     match expression:
         case Call():
-            expression = replace(expression, arguments=tuple(map(inner, expression.arguments)))
+            return replace(expression, arguments=tuple(map(change, expression.arguments)))
         case Over():
-            expression = replace(
+            return replace(
                 expression,
-                arguments=tuple(map(inner, expression.arguments)),
-                partition_by=tuple(map(inner, expression.partition_by)),
-                order_by=tuple(replace(key, expression=inner(key.expression)) for key in expression.order_by),
+                arguments=tuple(map(change, expression.arguments)),
+                partition_by=tuple(map(change, expression.partition_by)),
+                order_by=tuple(
+                    replace(key, expression=change(key.expression)) for key in expression.order_by
+                ),
             )
         case Cast() | FieldAccess():
-            expression = replace(expression, operand=inner(expression.operand))
+            return replace(expression, operand=change(expression.operand))
         case Case():
-            branches = tuple((inner(condition), inner(value)) for condition, value in expression.branches)
-            otherwise = inner(expression.otherwise) if expression.otherwise is not None else None
-            expression = replace(expression, branches=branches, otherwise=otherwise)
-    return change(expression)
+            branches = tuple((change(condition), change(value)) for condition, value in expression.branches)
+            otherwise = change(expression.otherwise) if expression.otherwise is not None else None
+            return replace(expression, branches=branches, otherwise=otherwise)
+    return expression
 
 
 def aggregates(expression: Expression) -> list[Call]:

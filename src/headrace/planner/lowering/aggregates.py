@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.analyzer.expressions import (
     ROW_TIME,
     WINDOW,
-    Call,
-    Case,
-    Cast,
     ColumnReference,
     Expression,
-    FieldAccess,
     Star,
     aggregates,
+    with_operands,
 )
 from headrace.analyzer.logical import WINDOW_END, WINDOW_START, WINDOW_TIME, Aggregate
 from headrace.analyzer.traits import place_of, traits, window_groups
 from headrace.planner import physical
-from headrace.planner.expression_sql import ExpressionSql
-from headrace.planner.lowering.context import DELETED, OP, Lowering, Wants, places
+from headrace.planner.lowering.context import ADDED, DELETED, OP, Lowering, Wants, places
 from headrace.planner.lowering.fragments import Fragment, Rows, exact, indented, select
-from headrace.planner.lowering.selects import UNSELECTED_KEY
+from headrace.planner.lowering.selects import UNSELECTED_KEY, select_list
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.rules import distinct_counts_as_sizes
 from headrace.planner.spark_sql import identifier
@@ -69,7 +64,7 @@ def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
         hidden, time = f"{window} AS {identifier(WINDOW)}", f"window_time({identifier(WINDOW)})"
     else:
         # The bounds are columns that came from elsewhere: the moment before the window's end is the group's event time.
-        fragment = _at_window_end(low, operator, node, fragment)
+        fragment = _at_window_end(low, node, fragment)
         window = fragment.hidden.time or ""
         hidden, time = f"{window} AS {identifier(WINDOW)}", identifier(WINDOW)
     keys.append(window)
@@ -86,25 +81,21 @@ def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
     text = select([*columns, *([hidden] if timed else [])], fragment.text, fragment.where(), grouped, having)
     if timed:
         names = [identifier(item.name) for item in node.items]
-        op = [f"CAST(1 AS TINYINT) AS {identifier(OP)}"] if wants.op else []
+        op = [ADDED] if wants.op else []
         text = select([*names, f"{time} AS {identifier(ROW_TIME)}", *op], f"(\n{indented(text)}\n)")
     elif wants.op:
-        text = select(["*", f"CAST(1 AS TINYINT) AS {identifier(OP)}"], f"(\n{indented(text)}\n)")
+        text = select(["*", ADDED], f"(\n{indented(text)}\n)")
     return Rows(text, Mode.INSERT, fragment.inputs, timed=timed)
 
 
-def _at_window_end(low: Lowering, operator: Operator, node: Aggregate, fragment: Fragment) -> Fragment:
+def _at_window_end(low: Lowering, node: Aggregate, fragment: Fragment) -> Fragment:
     needed = places(*node.group_by, *_expressions(node))
     end = traits(node.input).window
     if end is None:
         return fragment
     time = f"({fragment.column(*end)} - INTERVAL '0.000001' SECOND)"
     moved = replace(fragment, hidden=replace(fragment.hidden, time=time, marked=False))
-    if len(fragment.sources) == 1:
-        step = low.flat(low.name("closing", fragment.sources[0].alias), moved, needed)
-        return low.over_source(step, moved, Mode.INSERT)
-    step = low.structs(low.name("closing", fragment.sources[-1].alias), moved, needed)
-    return low.over_structs(step, moved, operator.inputs[0].mode)
+    return low.cut("closing", moved, needed)
 
 
 def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
@@ -112,7 +103,7 @@ def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
     fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
     sql = fragment.sql()
     ended = f"NOT coalesce({sql.bare(node.having)}, false)" if node.having is not None else None
-    columns = _items(node, sql, ended)
+    columns = select_list(node, sql, ended)
     if wants.time and fragment.hidden.time is not None:
         columns.append(f"max({fragment.hidden.time}) AS {identifier(ROW_TIME)}")
     if ended:
@@ -124,17 +115,6 @@ def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
     text = select(columns, fragment.text, fragment.where(), grouped)
     timed = wants.time and fragment.hidden.time is not None
     return Rows(text, Mode.UPSERT, fragment.inputs, timed=timed, deleted=ended is not None)
-
-
-def _items(node: Aggregate, sql: ExpressionSql, ended: str | None) -> list[str]:
-    key = {name for _, name in traits(node).key or ()}
-    columns = []
-    for item in node.items:
-        text = exact(item, sql)
-        if ended and not isinstance(item.expression, ColumnReference) and item.name not in key:
-            text = f"if({ended}, NULL, {text})"
-        columns.append(f"{text} AS {identifier(item.name)}")
-    return columns
 
 
 # --- ours
@@ -201,7 +181,7 @@ def _results(
     def named(expression: Expression) -> Expression:
         name = names.get(expression)
         if name is None:
-            return _within(expression, named)
+            return with_operands(expression, named)
         return ColumnReference(source="", column=name, type=expression.type, nullable=expression.nullable)
 
     sql = Fragment("", operator.mode, (), []).sql()
@@ -217,13 +197,13 @@ def _results(
         ended = f"{identifier(DELETED)}{unmatched}"
     elif having:
         where = [having]
-    columns = _items(over, sql, ended)
+    columns = select_list(over, sql, ended)
     if wants.time and timed:
         columns.append(identifier(ROW_TIME))
     if operator.mode is Mode.SIGNED:
         columns.append(identifier(OP))
     elif wants.op:
-        columns.append(f"CAST(1 AS TINYINT) AS {identifier(OP)}")
+        columns.append(ADDED)
     if ended:
         columns.append(f"{ended} AS {identifier(DELETED)}" if having else identifier(DELETED))
     if wants.unselected_key:
@@ -236,17 +216,3 @@ def _results(
         timed=wants.time and timed,
         deleted=ended is not None,
     )
-
-
-def _within(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """A copy with `change` applied to the direct operands, outermost first, unlike `expressions.transform`."""
-    match expression:
-        case Call():
-            return replace(expression, arguments=tuple(map(change, expression.arguments)))
-        case Cast() | FieldAccess():
-            return replace(expression, operand=change(expression.operand))
-        case Case():
-            branches = tuple((change(when), change(then)) for when, then in expression.branches)
-            otherwise = change(expression.otherwise) if expression.otherwise is not None else None
-            return replace(expression, branches=branches, otherwise=otherwise)
-    return expression

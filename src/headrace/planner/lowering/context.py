@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, ColumnReference, Expression, references
+from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, Expression, references
 from headrace.analyzer.logical import LogicalNode, Scan
 from headrace.analyzer.traits import Place
 from headrace.planner import physical
@@ -19,6 +19,8 @@ from headrace.planner.spark_sql import identifier
 DELETED = "__deleted"
 OP = "__op"
 SEQUENCE = "__sequence"
+ADDED = f"CAST(1 AS TINYINT) AS {identifier(OP)}"
+"""Of a row that only comes, on a signed edge."""
 
 Needed = frozenset[Place]
 """The columns of a fragment that something above it reads."""
@@ -172,11 +174,14 @@ class Lowering:
         """The fragment with an event time that is a column with a watermark: what Spark's own operators ask for."""
         if fragment.hidden.marked and not fragment.conditions and fragment.table is not None:
             return fragment
+        return self.cut("timed", fragment, needed)
+
+    def cut(self, what: str, fragment: Fragment, needed: Needed) -> Fragment:
+        """The fragment as a step of its own, which `what` names, with the columns that are needed."""
+        name = self.name(what, fragment.sources[-1].alias)
         if len(fragment.sources) == 1:
-            step = self.flat(self.name("timed", fragment.sources[0].alias), fragment, needed)
-            return self.over_source(step, fragment, fragment.mode)
-        step = self.structs(self.name("timed", fragment.sources[-1].alias), fragment, needed)
-        return self.over_structs(step, fragment, fragment.mode)
+            return self.over_source(self.flat(name, fragment, needed), fragment, fragment.mode)
+        return self.over_structs(self.structs(name, fragment, needed), fragment, fragment.mode)
 
     def carried_key(self, fragment: Fragment) -> list[str]:
         """The key of the source's record, for the sink's."""
@@ -188,10 +193,3 @@ class Lowering:
 def places(*expressions: Expression) -> Needed:
     """The columns that expressions read."""
     return frozenset((found.source, found.column) for part in expressions for found in references(part))
-
-
-def reference(place: Place, like: Expression) -> ColumnReference:
-    """A column with the type of another expression."""
-    return ColumnReference(
-        source=place[0], column=place[1], type=like.type, nullable=like.nullable, span=like.span
-    )

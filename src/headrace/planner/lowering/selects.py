@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, ColumnReference
-from headrace.analyzer.logical import Project, Union
+from headrace.analyzer.logical import Aggregate, Project, Union
 from headrace.analyzer.traits import traits
-from headrace.planner.lowering.context import DELETED, OP, Lowering, Wants, places
+from headrace.planner.expression_sql import ExpressionSql
+from headrace.planner.lowering.context import ADDED, DELETED, OP, Lowering, Wants, places
 from headrace.planner.lowering.fragments import Fragment, Rows, exact, select
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.spark_sql import identifier
@@ -16,8 +17,7 @@ UNSELECTED_KEY = "__unselected_key"
 
 
 def project(low: Lowering, operator: Operator, node: Project, wants: Wants) -> Rows:
-    """A select list. Where an upsert ends its key no expression is evaluated but the key's: what WHERE keeps away from an
-    expression, such as a zero, must not reach it there either."""
+    """A select list."""
     (below,) = operator.inputs
     needed = places(*(item.expression for item in node.items))
     if wants.unselected_key:
@@ -25,14 +25,8 @@ def project(low: Lowering, operator: Operator, node: Project, wants: Wants) -> R
     if wants.carried_key and low.carrying is not None:
         needed |= {(low.carrying.alias, KEY_BYTES)}
     fragment = low.fragment(below, needed)
-    key = {name for _, name in traits(node).key or ()}
-    ended, sql, columns = fragment.ended(), fragment.sql(), []
-    for item in node.items:
-        text = exact(item, sql)
-        if ended and not isinstance(item.expression, ColumnReference) and item.name not in key:
-            text = f"if({ended}, NULL, {text})"
-        columns.append(f"{text} AS {identifier(item.name)}")
-    columns += hidden_columns(low, fragment, wants)
+    ended = fragment.ended()
+    columns = select_list(node, fragment.sql(), ended) + hidden_columns(low, fragment, wants)
     if wants.unselected_key:
         kept = ", ".join(fragment.column(*place) for place in below.traits.key or ())
         columns.append(f"struct({kept}) AS {identifier(UNSELECTED_KEY)}")
@@ -47,6 +41,19 @@ def project(low: Lowering, operator: Operator, node: Project, wants: Wants) -> R
     )
 
 
+def select_list(node: Project | Aggregate, sql: ExpressionSql, ended: str | None) -> list[str]:
+    """The items. Where `ended` is true an upsert ends its key, and no expression is evaluated but the key's: what WHERE keeps away
+    from an expression, such as a zero, must not reach it there either."""
+    key = {name for _, name in traits(node).key or ()}
+    columns = []
+    for item in node.items:
+        text = exact(item, sql)
+        if ended and not isinstance(item.expression, ColumnReference) and item.name not in key:
+            text = f"if({ended}, NULL, {text})"
+        columns.append(f"{text} AS {identifier(item.name)}")
+    return columns
+
+
 def hidden_columns(low: Lowering, fragment: Fragment, wants: Wants) -> list[str]:
     """The hidden columns of a select list, in the order in which every branch of a UNION has them."""
     columns = low.carried_key(fragment) if wants.carried_key else []
@@ -55,7 +62,7 @@ def hidden_columns(low: Lowering, fragment: Fragment, wants: Wants) -> list[str]
     if fragment.mode is Mode.SIGNED:
         columns.append(f"{fragment.hidden.op} AS {identifier(OP)}")
     elif wants.op:
-        columns.append(f"CAST(1 AS TINYINT) AS {identifier(OP)}")
+        columns.append(ADDED)
     if (ended := fragment.ended()) is not None:
         columns.append(f"{ended} AS {identifier(DELETED)}")
     return columns
