@@ -92,6 +92,7 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 )
                 spark.sql(text).createOrReplaceTempView(step.id)
             case physical.Normalize():
+                assert {step.deleted, step.sequence} - {None} <= set(spark.table(step.input).columns)
                 kept = _but(spark, step.input, {step.deleted, step.sequence})
                 _view(spark, step.id, step.input, [*kept, SIGN])
             case physical.Materialize():

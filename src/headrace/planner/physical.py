@@ -133,14 +133,14 @@ class TemporalJoin(_Data):
 class Normalize(_Data):
     """Upserts to signed rows: keeps the last row of each key, and takes it away before the next one.
 
-    Rows of a key come in the order of `sequence`, which like `deleted` is no column of the output.
+    Rows of a key come in the order of `sequence`, which like `deleted` (None: no row ends its key) is no column of the output.
     """
 
     step: Literal["normalize"] = "normalize"
     id: str
     input: str
     keys: list[str]
-    deleted: str = "__deleted"
+    deleted: str | None = "__deleted"
     sequence: str | None = None
     state_ttl_ms: int = 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.analyzer.expressions import ROW_TIME
 from headrace.analyzer.traits import Place
 from headrace.planner import physical
@@ -23,19 +25,22 @@ def normalized(low: Lowering, operator: Operator, _node: Normalize, needed: Need
 
 
 def normalized_rows(low: Lowering, operator: Operator, node: Normalize, wants: Wants) -> Rows:
-    """Upserts that a SELECT gives."""
-    below = low.rows(operator.inputs[0], wants)
+    """Upserts that a SELECT gives. They have no sign yet, even where the consumer wants one of every row."""
+    below = low.rows(operator.inputs[0], replace(wants, op=False))
     step = low.transform(low.name("upserts"), below.text, below.inputs, marked=below.marked)
-    made = _normalize(low, step, operator.traits.key or (), "", sequence=False)
+    made = _normalize(low, step, operator.traits.key or (), "", sequence=False, deleted=below.deleted)
     return _over(made, node.schema.names, below, OP, Mode.SIGNED)
 
 
-def _normalize(low: Lowering, step: str, key: tuple[Place, ...], of: str, *, sequence: bool) -> str:
+def _normalize(
+    low: Lowering, step: str, key: tuple[Place, ...], of: str, *, sequence: bool, deleted: bool = True
+) -> str:
     return low.add(
         physical.Normalize(
             id=low.name("normalized", of),
             input=step,
             keys=[name for _, name in key],
+            deleted=DELETED if deleted else None,
             sequence=SEQUENCE if sequence else None,
             state_ttl_ms=low.state_ttl_ms,
         )
