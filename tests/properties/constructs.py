@@ -69,6 +69,11 @@ CHANGES = (
         "SELECT k, COUNT(*) AS n FROM (SELECT k FROM u UNION ALL SELECT k FROM x UNION ALL SELECT k FROM s) GROUP BY k",
     ),
     _changelog(
+        "u_union_keys",
+        f"SELECT id, COUNT(*) AS n FROM (SELECT id FROM u {_U} UNION ALL SELECT k AS id FROM c {_U}) WHERE id <> '{END_KEY}' GROUP BY id",
+        "SELECT id, COUNT(*) AS n FROM (SELECT id FROM u UNION ALL SELECT DISTINCT k AS id FROM c) GROUP BY id",
+    ),
+    _changelog(
         "u_last_of_each",
         f"SELECT k, id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC, id) AS rn FROM u {_U}) WHERE rn = 1",
         "SELECT k, id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC NULLS LAST, id) AS rn FROM u) WHERE rn = 1",
