@@ -83,6 +83,12 @@ def test_rows_are_purged_when_their_time_is_over(views: ViewStore) -> None:
     assert views.purge() == 0
 
 
+def test_what_a_join_gives_can_be_left_out_by_not_in(views: ViewStore) -> None:
+    views.apply(epoch(0), batch([{"k": key, "n": 1} for key in ("a", "b")]))
+    sql = 'SELECT DISTINCT l.k FROM "v-1" AS l FULL JOIN "v-1" AS r ON l.k = r.k WHERE l.k IS NOT NULL AND r.k NOT IN (SELECT k FROM "v-1")'
+    assert views.query(sql)[1] == []
+
+
 def test_an_epoch_is_applied_once(views: ViewStore) -> None:
     assert views.apply(epoch(5, keys=()), batch([{"k": "a", "n": 1}]))
     assert not views.apply(epoch(5, keys=()), batch([{"k": "a", "n": 1}]))
