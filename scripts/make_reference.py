@@ -1,4 +1,4 @@
-"""Writes the parts of docs/ that are generated from the code: the function catalogue and the settings.
+"""Writes the parts of docs/ that are generated from the code: the function catalogue, the properties and the settings.
 
 Run it after changing either; tests/unit/docs/test_docs.py fails until it was. A generated part stands between the lines
 `<!-- generated: <what> -->` and `<!-- end -->`; all else in those pages is written by hand and kept.
@@ -9,13 +9,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from headrace.analyzer.functions import OPERATORS_BY_NAME, SYNONYMS, WINDOW_FUNCTIONS
 from headrace.analyzer.functions.aggregates import AGGREGATES
 from headrace.analyzer.functions.scalars import COLLECTIONS, CONDITIONALS, JSON, MATHEMATICS, TEXTS
 from headrace.analyzer.functions.signature import Function, ParameterKind
 from headrace.analyzer.functions.temporals import TEMPORALS
+from headrace.analyzer.properties import DIALECT
+from headrace.connectors.registry import connector
+from headrace.core.properties import PropertySpec, Scope, of_scope
 from headrace.core.settings import Settings
 from headrace.core.types import (
     BIGINT,
@@ -99,8 +104,60 @@ def settings() -> str:
     return "\n".join(lines)
 
 
+def properties(scope: Scope) -> str:
+    """The dialect's own properties that may stand in one place, as a table."""
+    rows = (
+        f"| {_names(spec)} | {_cell(spec.default)} | {_cell(spec.doc)} |" for spec in of_scope(DIALECT, scope)
+    )
+    return "\n".join(["| property | default | |", "|---|---|---|", *rows])
+
+
+def sinks() -> str:
+    """The same for sinks, with marks for INSERT INTO and views."""
+    lines = ["| property | default | also | |", "|---|---|---|---|"]
+    for spec in of_scope(DIALECT, Scope.SINK | Scope.VIEW):
+        also = [word for word, scope in _OTHER_SINKS.items() if spec.scope & scope]
+        lines.append(f"| {_names(spec)} | {_cell(spec.default)} | {', '.join(also)} | {_cell(spec.doc)} |")
+    return "\n".join(lines)
+
+
+def store_type(name: str) -> str:
+    """What a store type adds, as a table."""
+    lines = ["| property | in | default | |", "|---|---|---|---|"]
+    for spec in connector(name).properties:
+        places = [word for word, scope in _PLACES.items() if spec.scope & scope]
+        lines.append(f"| {_names(spec)} | {', '.join(places)} | {_cell(spec.default)} | {_cell(spec.doc)} |")
+    return "\n".join(lines)
+
+
+_OTHER_SINKS = {"insert": Scope.INSERT, "view": Scope.VIEW}
+_PLACES = {
+    "stores": Scope.STORE,
+    "entities": Scope.ENTITY,
+    "relations": Scope.RELATION,
+    "sources": Scope.SOURCE,
+    "sinks": Scope.SINK,
+    **_OTHER_SINKS,
+}
+
+
+def _names(spec: PropertySpec[Any]) -> str:
+    names = [f"{spec.name}<setting>" if spec.open else spec.name, *spec.synonyms]
+    return ", ".join(f"`{name}`" for name in names)
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "reference/functions.md": {"functions": functions, "synonyms": synonyms},
+    "reference/properties.md": {
+        "stores": partial(properties, Scope.STORE),
+        "print": partial(properties, Scope.PRINT),
+        "record": partial(properties, Scope.RECORD),
+        "relations": partial(properties, Scope.RELATION),
+        "sinks": sinks,
+        "sources": partial(properties, Scope.SOURCE),
+        "queries": partial(properties, Scope.QUERY),
+        "kafka": partial(store_type, "kafka"),
+    },
     "operations.md": {"settings": settings},
 }
 

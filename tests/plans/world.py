@@ -25,7 +25,7 @@ DATABASE = "airline"
 MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 SESSION = SessionContext("00000000-0000-0000-0000-000000000000", "sysadmin", DATABASE, "public", "broker")
 STORE = Store("broker", "KAFKA", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092"})
-LEFTMOST = EntityDescription("flights", 3, 1, {})
+LEFTMOST = EntityDescription("flights", {"partitions": 3, "replicas": 1})
 VIEW_ID = "view_1"
 
 
@@ -154,7 +154,9 @@ def sink_of(text: str, *, existing: EntityDescription | None = None) -> tuple[Lo
             logical, relation=target, properties=statement.properties, store=STORE, connector=kafka
         )
     if statement.kind == "MATERIALIZED VIEW":
-        return logical, view_sink(logical, name=name, properties=statement.properties, view_id=VIEW_ID)
+        return logical, view_sink(
+            logical, name=name, properties=statement.properties, view_id=VIEW_ID, connector=kafka
+        )
     return logical, entity_sink(
         logical,
         kind=RelationKind[statement.kind],

@@ -49,9 +49,9 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.membership import Asked, Membership, joined, split
 from headrace.analyzer.ordering import ordered, output_column, position
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.properties import query_properties
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.set_operations import set_operation
+from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, renamed
 from headrace.analyzer.top_n import first_rows, without_unread_ranks
 from headrace.core.errors import Span, UserError
@@ -86,7 +86,7 @@ def unchecked(select: Select, context: BindingContext) -> LogicalPlan:
     return LogicalPlan(
         root=root,
         snapshot=is_snapshot(root),
-        properties=query_properties(select.query_properties),
+        properties=query_properties(select.query_properties.entries),
         partition_by=select.partition_by,
         span=select.span,
     )

@@ -1,288 +1,217 @@
-"""Source and query properties: reading, checking, and the relation's own as defaults."""
+"""The dialect's own properties, each declared once; what a store type adds is in its folder. Source: dialect sections 6 to 11.
+
+`scripts/make_reference.py` makes the tables of docs/reference/properties.md of these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from headrace.core.properties import (
+    BOOLEAN,
+    COUNT,
+    FLAG,
+    MILLISECONDS,
+    NAMES,
+    TEXT,
+    PropertySpec,
+    Scope,
+    Specs,
+    choice,
+    number,
+)
 
-from headrace.analyzer.catalog_view import suggestion
-from headrace.analyzer.logical import DeadLetters, EventTime, QueryProperties, SourceProperties
-from headrace.catalog.objects import Relation, Store
-from headrace.connectors.base import Connector
-from headrace.core.errors import Span, UserError
-from headrace.core.names import printed
-from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, Timestamp
-from headrace.sql.ast import Properties
+_DEFINED = Scope.RELATION | Scope.SINK
+_READ = Scope.RELATION | Scope.SOURCE
+_WRITTEN = Scope.RELATION | Scope.SINK | Scope.INSERT
+_FORMATS = choice("json", "primitive", "avro", "protobuf")
+RETENTION_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 
-POSITIONS = ("earliest", "latest", "timestamp")
-EXECUTION_MODES = ("micro_batch", "real_time")
-TIMESTAMP_FORMATS = ("sql", "iso8601")
-MILLISECONDS_MAX = 2**53
-CONSUMER_PREFIX = "kafka.consumer."
+# --- stores and entities
 
-SOURCE_PROPERTIES = {
-    "starting.position": "earliest, latest or timestamp (latest)",
-    "starting.position.timestamp": "milliseconds since 1970, for the position timestamp",
-    "timestamp": "the column that is the event time: BIGINT milliseconds, TIMESTAMP or TIMESTAMP_LTZ",
-    "timestamp.format": "sql or iso8601: how a textual timestamp is written (sql)",
-    "source.idle.timeout.millis": "after this long without records a partition no longer holds the watermark back (0: never)",
-    "source.allow.latency.millis": "how far behind the newest event time a record may be (0)",
-    "source.allow.future.millis": "how far ahead of the clock an event time may be, where it matters (86400000; 0: any may be)",
-    "source.deserialization.error.handling": "TERMINATE, IGNORE, IGNORE_AND_LOG or DEAD_LETTER (TERMINATE)",
-    "source.deserialization.error.log.topic": "the dead-letter topic (the source's topic and -dead-letters)",
-    "source.deserialization.error.log.store": "its store (the source's)",
-    "source.deserialization.error.log.topic.partitions": "of a dead-letter topic that is made (1)",
-    "source.deserialization.error.log.topic.replicas": "of a dead-letter topic that is made (the broker's default)",
-}
-"""The source properties and what each takes; `kafka.consumer.…` is the connector's."""
+TYPE = PropertySpec("type", TEXT, Scope.STORE, "the store type: `KAFKA`", default="needed")
+REGION = PropertySpec("access_region", TEXT, Scope.STORE, "accepted and ignored", synonyms=("access.region",))
+DESCRIPTION = PropertySpec("description", TEXT, Scope.STORE, "accepted and ignored")
+FROM_BEGINNING = PropertySpec(
+    "from_beginning", FLAG, Scope.PRINT, "may stand without a value", default="FALSE"
+)
+RECORD_KEY = PropertySpec("key", TEXT, Scope.RECORD, "the record key as text", default="none")
 
-QUERY_PROPERTIES = {
-    "state.ttl.millis": "how long state is kept after it was last touched (0: for ever)",
-    "query.name": "a name for the query",
-    "execution.mode": "micro_batch or real_time (real-time where it is possible)",
-}
+# --- relations, and what queries write
 
+STORE = PropertySpec(
+    "store",
+    TEXT,
+    _DEFINED | Scope.ENTITY | Scope.PRINT | Scope.RECORD,
+    "the store; for entities another way to say IN STORE",
+    default="the session's; in CREATE … AS then the leftmost source's",
+)
+ENTITY = PropertySpec("topic", TEXT, _DEFINED, "the entity", default="the relation's name")
+VALUE_FORMAT = PropertySpec(
+    "value.format", _FORMATS, _DEFINED, "`JSON`", default="needed; in CREATE … AS `JSON`"
+)
+KEY_FORMAT = PropertySpec(
+    "key.format",
+    _FORMATS,
+    _WRITTEN,
+    "`PRIMITIVE` or `JSON`; none: keys are not read. Of sinks see [keys](queries.md#sinks)",
+    default="none",
+)
+KEY_TYPE = PropertySpec(
+    "key.type",
+    TEXT,
+    Scope.RELATION,
+    "`'VARCHAR'`, SMALLINT, INTEGER, BIGINT, DOUBLE for PRIMITIVE; `'STRUCT<id INTEGER>'` for JSON. Needed with `key.format`, "
+    "unless the primary key or `key.columns` says it",
+    default="a changelog's primary key",
+)
+KEY_COLUMNS = PropertySpec(
+    "key.columns",
+    NAMES,
+    _WRITTEN,
+    "`'a, b'`: columns that the key is made of where records are written; streams only, instead of PARTITION BY and `key.type`",
+)
+TIMESTAMP = PropertySpec(
+    "timestamp",
+    TEXT,
+    _DEFINED | Scope.SOURCE,
+    "the column that is the event time: BIGINT milliseconds, TIMESTAMP or TIMESTAMP_LTZ",
+    default="the record's own time; of a source the relation's",
+)
+TIMESTAMP_FORMAT = PropertySpec(
+    "timestamp.format",
+    choice("sql", "iso8601"),
+    _DEFINED | Scope.SOURCE,
+    "how timestamps are written: `sql` (`2026-01-31 10:00:00.000`) or `iso8601` (`2026-01-31T10:00:00.000`). Both are read",
+    default="sql; in CREATE … AS the leftmost source's",
+)
+UPSERT_MODE = PropertySpec(
+    "enable.upsert.mode",
+    BOOLEAN,
+    _DEFINED,
+    "changelogs: a record without a value deletes its key. Needs `key.format`",
+    default="FALSE; TRUE for changelogs that a query writes",
+)
+GUARANTEE = PropertySpec(
+    "delivery.guarantee",
+    choice("at_least_once", "exactly_once", "none"),
+    _WRITTEN,
+    "`at_least_once`, `exactly_once`; `none` is at_least_once. Of a relation: for INSERT INTO it",
+    default="at_least_once",
+)
+TIMESTAMP_STRATEGY = PropertySpec(
+    "sink.timestamp.strategy",
+    choice("proc.time", "event.time"),
+    Scope.SINK | Scope.INSERT,
+    "`proc.time`; `event.time` is 0A000",
+    default="proc.time",
+)
+ALLOW_CYCLE = PropertySpec(
+    "allow.cycle",
+    BOOLEAN,
+    Scope.SINK | Scope.INSERT,
+    "TRUE lets the query read what it writes, see [INSERT INTO](statements.md#insert-into)",
+    default="FALSE",
+)
+RETENTION = PropertySpec(
+    "retention.millis",
+    number(1, RETENTION_MS_MAX, f"milliseconds, 1 to {RETENTION_MS_MAX}"),
+    Scope.VIEW,
+    "a row that was not written again for so long, by the server's clock, is deleted for good, some seconds later. It cannot be changed",
+    default="for ever",
+)
 
-def source_properties(
-    relation: Relation,
-    given: Properties,
-    connector: Connector | None,
-    store: Callable[[str], Store | None],
-) -> SourceProperties:
-    """What is in force for one source; `store` finds one by its name.
+# --- sources
 
-    Raises UserError 3D008 (unknown property, bad value), 3D021 (position timestamp without a timestamp), 42703 (no such
-    timestamp column), 42804 (its type) or 3D006 (no such store of dead letters), each at the property.
-    """
-    defaults = _Values(relation.properties, None)
-    values = _Values(dict(given.items()), given)
-    for key in given:
-        if key not in SOURCE_PROPERTIES and not key.startswith(CONSUMER_PREFIX):
-            raise _unknown(key, tuple(SOURCE_PROPERTIES), "source property", given.span(key))
-    result = _with_position(_with_position(SourceProperties(), defaults), values)
-    if result.starting_position == "timestamp" and result.starting_timestamp_ms is None:
-        raise UserError(
-            SqlState.MISSING_PARAMETER,
-            "'starting.position' = 'timestamp' needs 'starting.position.timestamp'",
-            hint="Give milliseconds since 1970-01-01 UTC.",
-            span=values.span("starting.position"),
-        )
-    options = (
-        {} if connector is None else passed_through(connector.source_options, given, relation.properties)
-    )
-    return replace(
-        result,
-        event_time=_event_time(relation, defaults, values),
-        on_error=_on_error(defaults, values),
-        dead_letters=_dead_letters(relation, defaults, values, store),
-        options=options,
-    )
-
-
-def passed_through(
-    read: Callable[[Mapping[str, str]], dict[str, str]], given: Properties, defaults: Mapping[str, str]
-) -> dict[str, str]:
-    """The client options that a connector reads from `defaults` and, over them, from what the statement gives.
-
-    Raises the connector's UserError with the place of the property that it refuses.
-    """
-    for key, value in _texts(given):
-        try:
-            read({key: value})
-        except UserError as error:
-            raise UserError(error.state, error.message, hint=error.hint, span=given.span(key)) from None
-    return read({**defaults, **dict(_texts(given))})
-
-
-def query_properties(given: Properties) -> QueryProperties:
-    """What follows QUERY WITH; raises UserError 3D008."""
-    values = _Values(dict(given.items()), given)
-    for key in given:
-        if key.startswith("resume.from."):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                f"the query property '{key}' is not supported yet",
-                hint="RESTART QUERY continues a query from its checkpoint.",
-                span=given.span(key),
-            )
-        if key not in QUERY_PROPERTIES:
-            raise _unknown(key, tuple(QUERY_PROPERTIES), "query property", given.span(key))
-    return QueryProperties(
-        state_ttl_ms=values.milliseconds("state.ttl.millis") or 0,
-        name=values.text("query.name"),
-        execution_mode=values.choice("execution.mode", EXECUTION_MODES),
-        execution_mode_span=values.span("execution.mode"),
-        state_ttl_span=values.span("state.ttl.millis"),
-    )
-
-
+POSITION = PropertySpec(
+    "starting.position",
+    choice("earliest", "latest", "timestamp"),
+    _READ | Scope.SINK,
+    "`earliest`, `latest`, `timestamp`: where a query begins that has no checkpoint yet. Of a sink: for those who read it",
+    default="latest",
+)
+POSITION_TIMESTAMP = PropertySpec(
+    "starting.position.timestamp",
+    MILLISECONDS,
+    _READ,
+    "needed with the position `timestamp`: milliseconds since 1970, of the records' own timestamps",
+)
+LATENCY = PropertySpec(
+    "source.allow.latency.millis",
+    MILLISECONDS,
+    _READ,
+    "how far the watermark stays behind the newest event time of a partition",
+    default="0",
+)
+IDLE_TIMEOUT = PropertySpec(
+    "source.idle.timeout.millis",
+    MILLISECONDS,
+    _READ,
+    "after this long seen empty, a partition no longer holds the watermark; see [time](queries.md#time)",
+    default="0: never",
+)
+AHEAD = PropertySpec(
+    "source.allow.future.millis",
+    MILLISECONDS,
+    _READ,
+    "in windows and joins: a record whose event time is further ahead of the clock is a bad record; 0: no bound. "
+    "See [time](queries.md#time)",
+    default="86400000: a day",
+)
 _ERRORS = "source.deserialization.error"
-_ON_ERROR = {
-    "TERMINATE": "terminate",
-    "IGNORE": "ignore",
-    "IGNORE_AND_LOG": "dead_letter",
-    "DEAD_LETTER": "dead_letter",
-}
-"""What may be said of records that cannot be read. The last two are one: DeltaStream's word for it, and the field's."""
+ON_ERROR = PropertySpec(
+    f"{_ERRORS}.handling",
+    choice("TERMINATE", "IGNORE", "IGNORE_AND_LOG", "DEAD_LETTER", fold=str.upper),
+    _READ,
+    "`TERMINATE`: a record that cannot be read ends the query; `IGNORE`: it is skipped. `DEAD_LETTER`, or DeltaStream's word "
+    "`IGNORE_AND_LOG`: it is skipped and kept, see [bad records](queries.md#sinks)",
+    default="TERMINATE",
+)
+LETTERS_ENTITY = PropertySpec(
+    f"{_ERRORS}.log.topic",
+    TEXT,
+    _READ,
+    "with `DEAD_LETTER`: the topic that keeps them; made if it is missing",
+    default="the source's topic and `-dead-letters`",
+)
+LETTERS_STORE = PropertySpec(
+    f"{_ERRORS}.log.store", TEXT, _READ, "its store; needs USAGE", default="the source's"
+)
+LETTERS_PARTITIONS = PropertySpec(
+    f"{_ERRORS}.log.topic.partitions", COUNT, _READ, "of a dead-letter topic that is made", default="1"
+)
+LETTERS_REPLICAS = PropertySpec(
+    f"{_ERRORS}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's"
+)
 
+# --- queries
 
-class _Values:
-    """Typed reading of property texts, with places in errors where the statement wrote them."""
+QUERY_NAME = PropertySpec(
+    "query.name",
+    TEXT,
+    Scope.QUERY | Scope.SINK | Scope.INSERT | Scope.VIEW,
+    "a name for the query, to be used wherever its id is; unique. What QUERY WITH says counts",
+    default="none",
+)
+EXECUTION_MODE = PropertySpec(
+    "execution.mode",
+    choice("micro_batch", "real_time"),
+    Scope.QUERY,
+    "`micro_batch` or `real_time`; the latter is refused (0A000, with the reasons) where it is not possible",
+    default="real-time where it is possible",
+)
+STATE_TTL = PropertySpec(
+    "state.ttl.millis",
+    MILLISECONDS,
+    Scope.QUERY,
+    "how long state is kept, in event time, after it was last touched",
+    default="0: for ever",
+)
+RESUME = PropertySpec(
+    "resume.from.",
+    TEXT,
+    Scope.QUERY,
+    "0A000: RESTART QUERY continues a query from its checkpoint",
+    open=True,
+)
 
-    def __init__(self, texts: Mapping[str, str | None], written: Properties | None) -> None:
-        self._texts = texts
-        self._written = written
-
-    def span(self, key: str) -> Span | None:
-        return self._written.span(key) if self._written is not None and key in self._texts else None
-
-    def has(self, key: str) -> bool:
-        return key in self._texts
-
-    def text(self, key: str) -> str | None:
-        value = self._texts.get(key)
-        if value is None and key in self._texts:
-            raise self._bad(key, "a value", "none")
-        return value
-
-    def choice(
-        self, key: str, choices: tuple[str, ...], fold: Callable[[str], str] = str.lower
-    ) -> str | None:
-        value = self.text(key)
-        if value is None:
-            return None
-        if fold(value) not in choices:
-            raise self._bad(key, " or ".join(choices), repr(value))
-        return fold(value)
-
-    def count(self, key: str) -> str | None:
-        value = self.text(key)
-        if value is not None and not (value.isascii() and value.isdigit() and 0 < int(value) <= 10_000):
-            raise self._bad(key, "a whole number from 1 to 10000", repr(value))
-        return value
-
-    def milliseconds(self, key: str) -> int | None:
-        value = self.text(key)
-        if value is None:
-            return None
-        if not value.isascii() or not value.isdigit() or int(value) > MILLISECONDS_MAX:
-            raise self._bad(key, f"milliseconds, 0 to {MILLISECONDS_MAX}", repr(value))
-        return int(value)
-
-    def _bad(self, key: str, expected: str, found: str) -> UserError:
-        return UserError(
-            SqlState.INVALID_PARAMETER, f"'{key}' must be {expected}, found {found}", span=self.span(key)
-        )
-
-
-_LOG: Mapping[str, Callable[[_Values, str], str | None]] = {
-    "topic": _Values.text,
-    "store": _Values.text,
-    "topic.partitions": _Values.count,
-    "topic.replicas": _Values.count,
-}
-"""What may be said of the dead-letter topic."""
-
-
-def _texts(given: Properties) -> list[tuple[str, str]]:
-    return [(key, value) for key, value in given.items() if value is not None]
-
-
-def _unknown(key: str, known: tuple[str, ...], what: str, span: Span | None) -> UserError:
-    return UserError(
-        SqlState.INVALID_PARAMETER,
-        f"unknown {what} '{key}'",
-        hint=suggestion(key, known, otherwise=f"There is {', '.join(known)}."),
-        span=span,
-    )
-
-
-def _with_position(base: SourceProperties, values: _Values) -> SourceProperties:
-    position = values.choice("starting.position", POSITIONS)
-    timestamp = values.milliseconds("starting.position.timestamp")
-    return replace(
-        base,
-        starting_position=position or base.starting_position,
-        starting_timestamp_ms=timestamp if timestamp is not None else base.starting_timestamp_ms,
-    )
-
-
-def _event_time(relation: Relation, defaults: _Values, values: _Values) -> EventTime:
-    column = values.text("timestamp") or relation.format.timestamp
-    if column is not None:
-        _check_event_time_column(relation, column, values.span("timestamp"))
-    written = values.choice("timestamp.format", TIMESTAMP_FORMATS)
-
-    def either(key: str, otherwise: int = 0) -> int:
-        found = (place.milliseconds(key) for place in (values, defaults))
-        return next((value for value in found if value is not None), otherwise)
-
-    return EventTime(
-        column,
-        written or relation.format.timestamp_format,
-        delay_ms=either("source.allow.latency.millis"),
-        idle_timeout_ms=either("source.idle.timeout.millis"),
-        ahead_ms=either("source.allow.future.millis", EventTime.ahead_ms),
-    )
-
-
-def _check_event_time_column(relation: Relation, name: str, span: Span | None) -> None:
-    column = relation.schema.column(name)
-    if column is None:
-        raise UserError(
-            SqlState.UNDEFINED_COLUMN,
-            f"the timestamp column {printed(name)} does not exist in {relation.name}",
-            hint=suggestion(
-                name, relation.schema.names, otherwise=f"There is {', '.join(relation.schema.names)}."
-            ),
-            span=span,
-        )
-    if column.type != BIGINT and not isinstance(column.type, Timestamp):
-        raise UserError(
-            SqlState.DATATYPE_MISMATCH,
-            f"the timestamp column {printed(name)} must be BIGINT, TIMESTAMP or TIMESTAMP_LTZ, found {column.type}",
-            span=span,
-        )
-
-
-def _on_error(defaults: _Values, values: _Values) -> str:
-    key = f"{_ERRORS}.handling"
-    found = (place.choice(key, tuple(_ON_ERROR), str.upper) for place in (values, defaults))
-    return _ON_ERROR[next((value for value in found if value is not None), "TERMINATE")]
-
-
-def _dead_letters(
-    relation: Relation, defaults: _Values, values: _Values, store: Callable[[str], Store | None]
-) -> DeadLetters | None:
-    if _on_error(defaults, values) != "dead_letter":
-        unused = next((key for part in _LOG if values.has(key := f"{_ERRORS}.log.{part}")), None)
-        if unused is not None:
-            raise UserError(
-                SqlState.INVALID_PARAMETER,
-                f"'{unused}' is for '{_ERRORS}.handling' = DEAD_LETTER only",
-                span=values.span(unused),
-            )
-        return None
-    said: dict[str, str] = {}
-    for part, read in _LOG.items():
-        for place in (defaults, values):
-            if (value := read(place, f"{_ERRORS}.log.{part}")) is not None:
-                said[part] = value
-    name = said.get("store", relation.store or "")
-    found = store(name)
-    span = values.span(f"{_ERRORS}.log.store")
-    if found is None:
-        raise UserError(
-            SqlState.STORE_NOT_FOUND,
-            f"the store {name!r} does not exist",
-            hint="LIST STORES shows those that do.",
-            span=span,
-        )
-    return DeadLetters(
-        store=found.name,
-        store_type=found.type.lower(),
-        entity=said.get("topic", f"{relation.entity}-dead-letters"),
-        layout={part: value for part, value in said.items() if part.startswith("topic.")},
-        span=span or values.span(f"{_ERRORS}.log.topic") or values.span(f"{_ERRORS}.handling"),
-    )
+DIALECT: Specs = tuple(value for value in globals().values() if isinstance(value, PropertySpec))
+"""All of them, in the order in which they are documented."""

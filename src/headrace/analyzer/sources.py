@@ -25,8 +25,8 @@ from headrace.analyzer.logical import (
     WindowKind,
     walk,
 )
-from headrace.analyzer.properties import source_properties
 from headrace.analyzer.scope import UNNAMED, Scope
+from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.objects import Relation, RelationKind, Store
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, printed
@@ -187,7 +187,7 @@ def _properties(
             f"stores of type {connector.type.upper()} cannot be read continuously (streaming_source)",
             span=span,
         )
-    return source_properties(relation, given, connector, context.catalog.store)
+    return source_properties(relation, given.entries, connector, context.catalog.store)
 
 
 def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:

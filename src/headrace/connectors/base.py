@@ -8,10 +8,13 @@ looked up by name at run time).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
 
+from headrace.core.properties import PropertyReader, PropertySpec, Specs
 from headrace.core.resultset import Cell
+
+Guarantee = Literal["at_least_once", "exactly_once"]
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,11 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class EntityDescription:
-    """An entity as its store describes it: Kafka's partitions, replicas and non-default configs."""
+    """An entity as its store describes it. `layout` are the numbers by which it is divided, called as in `Connector.layout`."""
 
     name: str
-    partitions: int
-    replicas: int
-    configs: Mapping[str, str]
+    layout: Mapping[str, int] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class PrintedRecord:
 
 class Connector(Protocol):
     """The control-plane half of a store type: `type` is the word of CREATE STORE in lower case, `label` what clients are shown.
+    `properties` are all that it adds to the dialect, of every scope; `layout` those that say how an entity is divided;
+    `dead_letter_properties` make one for records that cannot be read.
 
     Methods block (callers use a thread) except `print_entity`. All raise `UserError` or `ExternalError`, classified, with a hint.
     """
@@ -55,13 +59,12 @@ class Connector(Protocol):
     type: ClassVar[str]
     label: ClassVar[str]
     capabilities: ClassVar[Capabilities]
+    properties: ClassVar[Specs]
+    layout: ClassVar[Mapping[str, PropertySpec[int]]]
+    dead_letter_properties: ClassVar[Mapping[str, str]]
 
-    def store_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Validated, canonical properties of a store; raises UserError 3D008 / 3D021 naming the property."""
-        ...
-
-    def public_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties that may be shown: secrets masked."""
+    def store_properties(self, reader: PropertyReader) -> dict[str, str]:
+        """Takes those of a store: canonical texts; raises UserError 3D008 / 3D021 at the property."""
         ...
 
     def test(self, properties: Mapping[str, str]) -> None:
@@ -77,9 +80,9 @@ class Connector(Protocol):
         ...
 
     def create_entity(
-        self, properties: Mapping[str, str], entity: str, *, options: Mapping[str, str]
+        self, properties: Mapping[str, str], entity: str, reader: PropertyReader
     ) -> EntityDescription:
-        """Raises UserError 42710 when it exists, 3D008 for a bad option."""
+        """Takes what says how; raises UserError 42710 when it exists, 3D008 at a bad property."""
         ...
 
     def drop_entity(self, properties: Mapping[str, str], entity: str) -> None:
@@ -96,10 +99,10 @@ class Connector(Protocol):
         """Records as they come, from the beginning or from the moment of this call, until the iterator is closed."""
         ...
 
-    def source_options(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """`kafka.consumer.*` and the like from a relation's or query's WITH: allow-listed; raises UserError 3D008."""
+    def source_options(self, reader: PropertyReader) -> dict[str, str]:
+        """Takes what a source passes on to its client."""
         ...
 
-    def sink_options(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """`kafka.producer.*` and the like: allow-listed; raises UserError 3D008."""
+    def sink_options(self, reader: PropertyReader) -> dict[str, str]:
+        """Takes what a sink passes on to its client."""
         ...

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headrace.analyzer.properties import ALLOW_CYCLE
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-
-ALLOW_CYCLE = "allow.cycle"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None) -> None:
     raise UserError(
         SqlState.INVALID_RELATION_DEFINITION,
         f"the query would read what it writes{through}: {_drawn(way)}",
-        hint=f"{stop} into another relation. '{ALLOW_CYCLE}' = TRUE in WITH (…) of the sink allows it, where rows are sure to end.",
+        hint=f"{stop} into another relation. '{ALLOW_CYCLE.name}' = TRUE in WITH (…) of the sink allows it, where rows are sure to end.",
         span=span,
     )
 

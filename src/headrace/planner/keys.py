@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.logical import Filter, LogicalNode, Project, Scan, TemporalJoin, TimeWindow, Unnest
 from headrace.analyzer.plan import LogicalPlan
+from headrace.analyzer.properties import KEY_COLUMNS, KEY_FORMAT
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
+from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, DOUBLE, INTEGER, SMALLINT, DataType, Struct, Varchar
-from headrace.sql.ast import Properties
 
 PRIMITIVE_KEY_TYPES = (SMALLINT, INTEGER, BIGINT, DOUBLE)
 
@@ -51,10 +52,10 @@ def changelog_key(schema: Schema, source_format: str | None, wanted: str | None,
     return _of_columns(schema, columns, "primitive" if primitive else "json")
 
 
-def stream_key(logical: LogicalPlan, properties: Properties, wanted: str | None) -> Key:
+def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None) -> Key:
     """PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703."""
     schema = logical.schema
-    named = properties.get("key.columns")
+    named = reader.take(KEY_COLUMNS)
     if logical.partition_by and named is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -65,10 +66,10 @@ def stream_key(logical: LogicalPlan, properties: Properties, wanted: str | None)
         columns = tuple(name.name for name in logical.partition_by)
         span = logical.partition_by[0].span
     elif named is not None:
-        columns = tuple(part.strip().strip('"') for part in named.split(","))
-        span = properties.span("key.columns")
+        columns = named
+        span = reader.span(KEY_COLUMNS)
     else:
-        return _carried(logical, wanted, properties.span("key.format"))
+        return _carried(logical, wanted, reader.span(KEY_FORMAT))
     for name in columns:
         if schema.column(name) is None:
             raise UserError(

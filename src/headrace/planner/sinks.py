@@ -9,37 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from headrace.analyzer import properties as dialect
 from headrace.analyzer.logical import Aggregate, Limit, LogicalNode, Project
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.properties import passed_through
 from headrace.analyzer.traits import traits
 from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
-from headrace.connectors.base import Connector, EntityDescription
+from headrace.connectors.base import Connector, EntityDescription, Guarantee
 from headrace.core.errors import Span, UserError
 from headrace.core.names import RelationName, printed
+from headrace.core.properties import PropertyReader, Scope, Specs, value_of
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import is_primitive
 from headrace.planner import physical
 from headrace.planner.column_matching import left_out, matched, output_items
-from headrace.planner.cycles import ALLOW_CYCLE
 from headrace.planner.keys import Key, changelog_key, stream_key
 from headrace.planner.sink_properties import (
-    ENTITY_PREFIX,
-    INSERT_PROPERTIES,
     KEY_FORMATS,
-    PRODUCER_PREFIX,
-    SINK_PROPERTIES,
     VALUE_FORMATS,
-    VIEW_PROPERTIES,
-    Guarantee,
-    check_known,
-    choice,
     creation_options,
     guarantee,
     record_format,
-    retention,
-    texts,
+    sink_reader,
     timestamp_column,
 )
 from headrace.sql.ast import Properties
@@ -79,7 +70,6 @@ class ViewSink:
     relation: RelationName
     view: str
     schema: Schema
-    properties: Mapping[str, str] = field(default_factory=dict)
     retention_ms: int | None = None
 
     @property
@@ -125,7 +115,7 @@ def leftmost(logical: LogicalPlan) -> Relation:
 
 def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_store: str | None) -> str:
     """The property `store`, else the session's store, else the leftmost source's."""
-    name = properties.get("store") or session_store or leftmost(logical).store
+    name = value_of(properties.entries, dialect.STORE) or session_store or leftmost(logical).store
     if name is None:
         raise UserError(
             SqlState.STORE_NOT_FOUND,
@@ -138,7 +128,7 @@ def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_sto
 
 def sink_entity_name(name: RelationName, properties: Properties) -> str:
     """The property `topic`, else the relation's name in lower case."""
-    return properties.get("topic") or name.name.lower()
+    return value_of(properties.entries, dialect.ENTITY) or name.name.lower()
 
 
 # --- the sinks
@@ -161,20 +151,22 @@ def entity_sink(
     Raises UserError 42P16 (kind, key), 3D008 (property), 42703 (key column), 0A000 (format, store type).
     """
     _check_continuous(logical)
-    check_known(properties, SINK_PROPERTIES, prefixes=(PRODUCER_PREFIX, ENTITY_PREFIX), what="sink property")
+    reader = sink_reader(properties.entries, Scope.SINK, connector)
     statement = f"CREATE_{kind.name}_AS"
     if logical.kind is not kind:
         raise wrong_kind(statement, logical, kind)
     _check_capable(connector, kind, logical.span)
-    record_format(properties, "value.format", VALUE_FORMATS)
-    key = _key(logical, kind, properties)
-    timestamp = timestamp_column(logical.schema, properties)
+    record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
+    key = _key(logical, kind, reader)
     source = logical.scans[0].relation
     entity = sink_entity_name(name, properties)
+    of_statement: Specs = (dialect.STORE, dialect.ENTITY, dialect.QUERY_NAME, dialect.ALLOW_CYCLE)
+    for spec in (*of_statement, dialect.UPSERT_MODE):
+        reader.take(spec)
     kept = {
         item: value
         for item, value in properties.items()
-        if value is not None and item not in ("store", "topic", "query.name", ALLOW_CYCLE)
+        if value is not None and not any(spec.is_called(item) for spec in of_statement)
     }
     columns = logical.schema.columns
     primary = logical.schema.primary_key if kind is RelationKind.CHANGELOG else ()
@@ -182,7 +174,7 @@ def entity_sink(
         tuple(replace(column, nullable=column.nullable and column.name not in primary) for column in columns),
         primary,
     )
-    return EntitySink(
+    sink = EntitySink(
         relation=name,
         kind=kind,
         store=store.name,
@@ -194,17 +186,19 @@ def entity_sink(
             key_format=key.format,
             key_type=key.type,
             key_columns=key.columns,
-            timestamp=timestamp,
-            timestamp_format=choice(properties, "timestamp.format", ("sql", "iso8601"))
-            or source.format.timestamp_format,
+            timestamp=timestamp_column(logical.schema, reader),
+            timestamp_format=reader.take(dialect.TIMESTAMP_FORMAT) or source.format.timestamp_format,
             upsert=kind is RelationKind.CHANGELOG,
         ),
-        guarantee=guarantee(properties, None, connector),
-        options=passed_through(connector.sink_options, properties, {}),
+        guarantee=guarantee(reader, connector),
+        options=connector.sink_options(reader),
         properties=kept,
-        creation=creation_options(properties, existing, leftmost, entity),
+        creation=creation_options(reader, connector, entity, existing=existing, source=leftmost),
         carried_key=key.carried,
     )
+    reader.leave(Scope.SOURCE)
+    reader.finish()
+    return sink
 
 
 def insert_sink(
@@ -216,7 +210,7 @@ def insert_sink(
     given become NULL. Raises UserError 42804 (count, type), 42P16 (rows that are updated, into a stream), 3D008, 0A000.
     """
     _check_continuous(logical)
-    check_known(properties, INSERT_PROPERTIES, prefixes=(PRODUCER_PREFIX,), what="sink property")
+    reader = sink_reader(properties.entries, Scope.INSERT, connector, relation=relation)
     if relation.kind not in (RelationKind.STREAM, RelationKind.CHANGELOG):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -229,7 +223,9 @@ def insert_sink(
         raise wrong_kind("INSERT_INTO", logical, relation.kind)
     _check_capable(connector, relation.kind, logical.span)
     aligned = matched(logical, relation.schema)
-    key = _insert_key(logical, aligned, relation, properties)
+    key = _insert_key(logical, aligned, relation, reader)
+    reader.take(dialect.QUERY_NAME)
+    reader.take(dialect.ALLOW_CYCLE)
     sink = EntitySink(
         relation=relation.name,
         kind=relation.kind,
@@ -238,21 +234,30 @@ def insert_sink(
         entity=relation.entity or relation.name.name,
         schema=relation.schema,
         format=replace(relation.format, key_format=key.format, key_type=key.type, key_columns=key.columns),
-        guarantee=guarantee(properties, relation, connector),
-        options=passed_through(connector.sink_options, properties, relation.properties),
+        guarantee=guarantee(reader, connector),
+        options=connector.sink_options(reader),
         properties=relation.properties,
         carried_key=key.carried,
         left_out=left_out(logical, relation.schema),
     )
+    reader.finish()
     return aligned, sink
 
 
-def view_sink(logical: LogicalPlan, *, name: RelationName, properties: Properties, view_id: str) -> ViewSink:
-    """The sink of CREATE MATERIALIZED VIEW AS; raises UserError 42P16 (a column that is not primitive, no key), 3D008."""
+def view_sink(
+    logical: LogicalPlan,
+    *,
+    name: RelationName,
+    properties: Properties,
+    view_id: str,
+    connector: Connector | None = None,
+) -> ViewSink:
+    """The sink of CREATE MATERIALIZED VIEW AS; raises UserError 42P16 (a column that is not primitive, no key), 3D008.
+
+    The `connector` of the leftmost source says which properties of its clients are taken, and have nothing to do here.
+    """
     _check_continuous(logical)
-    check_known(
-        properties, VIEW_PROPERTIES, prefixes=(PRODUCER_PREFIX,), what="property of a materialized view"
-    )
+    reader = sink_reader(properties.entries, Scope.VIEW, connector, what="a materialized view")
     for item in output_items(logical.root):
         if not is_primitive(item.expression.type):
             raise UserError(
@@ -262,7 +267,12 @@ def view_sink(logical: LogicalPlan, *, name: RelationName, properties: Propertie
                 span=item.expression.span,
             )
     _check_key(logical, "CREATE_MATERIALIZED_VIEW_AS")
-    return ViewSink(name, view_id, logical.schema, texts(properties), retention(properties))
+    reader.take(dialect.QUERY_NAME)
+    sink = ViewSink(name, view_id, logical.schema, retention_ms=reader.take(dialect.RETENTION))
+    if connector is not None:
+        connector.sink_options(reader)
+    reader.finish()
+    return sink
 
 
 def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:
@@ -345,33 +355,40 @@ def _key_below(root: LogicalNode) -> list[str] | None:
     return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in key]
 
 
-def _key(logical: LogicalPlan, kind: RelationKind, properties: Properties) -> Key:
+def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader) -> Key:
     source = logical.scans[0].relation
-    wanted = record_format(properties, "key.format", KEY_FORMATS)
+    wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS)
     if kind is RelationKind.CHANGELOG:
         _check_key(logical, "CREATE_CHANGELOG_AS")
-        for name in ("key.columns",):
-            if name in properties:
-                raise UserError(
-                    SqlState.INVALID_PARAMETER,
-                    f"'{name}' cannot be set for a CHANGELOG: its record key is its primary key",
-                    span=properties.span(name),
-                )
+        _refuse_key_columns(reader)
         if logical.partition_by:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 "PARTITION BY is for streams: a CHANGELOG's record key is its primary key",
                 span=logical.partition_by[0].span,
             )
-        return changelog_key(logical.schema, source.format.key_format, wanted, properties.span("key.format"))
-    return stream_key(logical, properties, wanted)
+        return changelog_key(
+            logical.schema, source.format.key_format, wanted, reader.span(dialect.KEY_FORMAT)
+        )
+    return stream_key(logical, reader, wanted)
+
+
+def _refuse_key_columns(reader: PropertyReader) -> None:
+    if reader.take(dialect.KEY_COLUMNS) is not None:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{dialect.KEY_COLUMNS.name}' cannot be set for a CHANGELOG: its record key is its primary key",
+            span=reader.span(dialect.KEY_COLUMNS),
+        )
 
 
 def _insert_key(
-    logical: LogicalPlan, aligned: LogicalPlan, relation: Relation, properties: Properties
+    logical: LogicalPlan, aligned: LogicalPlan, relation: Relation, reader: PropertyReader
 ) -> Key:
     own = relation.format
+    wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS) or own.key_format
     if relation.kind is RelationKind.CHANGELOG:
+        _refuse_key_columns(reader)
         key_columns = relation.schema.primary_key
         if logical.kind is RelationKind.CHANGELOG and set(aligned.schema.primary_key) != set(key_columns):
             found = ", ".join(aligned.schema.primary_key) or "none"
@@ -381,12 +398,10 @@ def _insert_key(
                 span=logical.span,
             )
         return changelog_key(relation.schema, own.key_format, own.key_format, None)
-    if logical.partition_by or "key.columns" in properties:
-        return stream_key(
-            aligned, properties, record_format(properties, "key.format", KEY_FORMATS) or own.key_format
-        )
+    if logical.partition_by or reader.gives(dialect.KEY_COLUMNS):
+        return stream_key(aligned, reader, wanted)
     if own.key_format is not None and own.key_columns:
         return Key(own.key_format, own.key_type, own.key_columns)
     if own.key_format is not None:
-        return stream_key(aligned, properties, own.key_format)
+        return stream_key(aligned, reader, own.key_format)
     return Key()

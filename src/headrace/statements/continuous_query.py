@@ -11,18 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
+from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryKind, QueryState, Relation, RelationKind, Store
 from headrace.connectors.base import Connector, EntityDescription
 from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, RelationName, printed
+from headrace.core.properties import PropertyReader, Scope, of_scope, stored, value_of
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.planner import plan_query, state_warning
-from headrace.planner.cycles import ALLOW_CYCLE, Flow, Output, refuse_cycle
+from headrace.planner.cycles import Flow, Output, refuse_cycle
 from headrace.planner.physical import SparkPlan, WriteEntity
-from headrace.planner.sink_properties import ENTITY_PREFIX, choice
 from headrace.planner.sinks import (
     EntitySink,
     ViewSink,
@@ -59,7 +60,7 @@ class MissingEntity:
     def create(self) -> None:
         """Make it, unless somebody else has meanwhile. Raises UserError or ExternalError."""
         try:
-            self.connector.create_entity(self.store.properties, self.entity, options=self.options)
+            create_entity(self.connector, self.store, self.entity, self.options)
         except UserError as error:
             if error.state is not SqlState.DUPLICATE_ENTITY:
                 raise
@@ -155,7 +156,9 @@ def _prepare_view(
     statement: CreateRelationAs, logical: LogicalPlan, name: RelationName, run: Execution
 ) -> Prepared:
     identifier = str(uuid.uuid4())
-    sink = view_sink(logical, name=name, properties=statement.properties, view_id=identifier)
+    types = [scan.store_type for scan in logical.scans if scan.store_type]
+    kind = connector(types[0]) if types else None
+    sink = view_sink(logical, name=name, properties=statement.properties, view_id=identifier, connector=kind)
     moment = now()
     relation = Relation(
         name=name,
@@ -166,8 +169,8 @@ def _prepare_view(
         updated_at=moment,
         id=identifier,
     )
-    kind = QueryKind.CREATE_MATERIALIZED_VIEW_AS
-    return Prepared(kind, logical, plan_query(logical, sink), sink, name, None, None, relation)
+    made = QueryKind.CREATE_MATERIALIZED_VIEW_AS
+    return Prepared(made, logical, plan_query(logical, sink), sink, name, None, None, relation)
 
 
 def _prepare_entity(
@@ -246,8 +249,7 @@ def _missing_dead_letters(prepared: Prepared, run: Execution) -> tuple[MissingEn
                 span=letters.span,
             )
         if _described(kind, store, letters.entity) is None:
-            # What nobody has mended yet must not expire, whatever the age of its records.
-            options = {"topic.partitions": "1", f"{ENTITY_PREFIX}retention.ms": "-1", **letters.layout}
+            options = {**kind.dead_letter_properties, **letters.layout}
             missing[place] = MissingEntity(kind, store, letters.entity, options)
     return tuple(missing.values())
 
@@ -260,9 +262,7 @@ async def _carry_out(
         await asyncio.to_thread(missing.create)
     sink = prepared.sink
     if isinstance(sink, EntitySink) and sink.creation is not None and prepared.connector and prepared.store:
-        await asyncio.to_thread(
-            prepared.connector.create_entity, prepared.store.properties, sink.entity, options=sink.creation
-        )
+        await asyncio.to_thread(create_entity, prepared.connector, prepared.store, sink.entity, sink.creation)
     if isinstance(sink, ViewSink):
         await asyncio.to_thread(
             run.services.engine.views.create,
@@ -303,7 +303,7 @@ def _refuse_cycle(prepared: Prepared, statement: CreateRelationAs | InsertInto, 
 
 
 def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
-    return choice(statement.properties, ALLOW_CYCLE, ("true", "false")) == "true"
+    return value_of(statement.properties.entries, dialect.ALLOW_CYCLE) is True
 
 
 def _running(run: Execution, but: str = "") -> list[Flow]:
@@ -349,11 +349,12 @@ def _answer(prepared: Prepared, query: Query) -> ResultSet:
 def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution) -> Query:
     moment = now()
     # Both places are in use (dialect, 24.10): QUERY WITH, and the WITH of the relation.
-    name = prepared.logical.properties.name or statement.properties.get("query.name")
+    name = prepared.logical.properties.name or value_of(statement.properties.entries, dialect.QUERY_NAME)
     if name:
         Identifier(
             name,
-            statement.properties.span("query.name") or statement.select.query_properties.span("query.name"),
+            statement.properties.span(dialect.QUERY_NAME.name)
+            or statement.select.query_properties.span(dialect.QUERY_NAME.name),
         )
     namesake = run.catalog.query_by_name(name) if name else None
     if namesake is not None and namesake.actual_state is not QueryState.TERMINATED:
@@ -376,6 +377,12 @@ def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Ex
         created_at=moment,
         updated_at=moment,
     )
+
+
+def create_entity(kind: Connector, store: Store, entity: str, options: Mapping[str, str]) -> None:
+    """Make an entity with kept properties; raises what `Connector.create_entity` does."""
+    reader = PropertyReader(stored(options), of_scope(kind.properties, Scope.ENTITY), what="an entity")
+    kind.create_entity(store.properties, entity, reader)
 
 
 def _described(kind: Connector, store: Store, entity: str) -> EntityDescription | None:

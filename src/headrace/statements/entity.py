@@ -9,16 +9,17 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
+from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
 from headrace.connectors.base import Connector, EntityDescription, PrintedRecord
 from headrace.core.errors import Span, UserError
-from headrace.core.names import QualifiedName, printed
+from headrace.core.names import Identifier, QualifiedName, printed
+from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, BOOLEAN, VARCHAR
 from headrace.engine.results import ResultChannel
-from headrace.sql.ast import Properties
 from headrace.sql.statements.entity import (
     CreateEntity,
     DescribeEntity,
@@ -34,12 +35,12 @@ _PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("me
 
 @handles(CreateEntity, requires=None)
 async def create_entity(statement: CreateEntity, run: Execution) -> Outcome:
-    store, kind = run.store(statement.store)
-    run.authorize(Privilege.USAGE, store)
+    store, kind = _store(statement, run)
     entity = _entity(statement.name)
-    options = {key: value or "" for key, value in statement.properties.items() if key != "store"}
+    reader = _reader(statement, Scope.ENTITY, kind.properties)
     async with _about(statement.name, store, kind):
-        await asyncio.to_thread(kind.create_entity, store.properties, entity, options=options)
+        await asyncio.to_thread(kind.create_entity, store.properties, entity, reader)
+    reader.finish()
     return Outcome(
         ddl("entity", entity, "CREATE", f"entity {entity} was created in store {store.name}", [entity])
     )
@@ -103,12 +104,10 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
 @handles(InsertIntoEntity, requires=None)
 async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
     """One JSON record; `'key'` in WITH gives its key as text."""
-    store, kind = run.store(statement.store)
-    run.authorize(Privilege.USAGE, store)
+    store, kind = _store(statement, run)
     entity = _entity(statement.name)
     _check_json(statement)
-    _known(statement.properties, "key")
-    key = statement.properties.get("key")
+    key = _reader(statement, Scope.RECORD).take(dialect.RECORD_KEY)
     async with _about(statement.name, store, kind):
         await asyncio.to_thread(
             kind.insert,
@@ -159,12 +158,9 @@ def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
 @handles(PrintEntity, requires=None)
 async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     """A live result: key, value and metadata of each record, from now on or `from_beginning`."""
-    store, kind = run.store(statement.store)
-    run.authorize(Privilege.USAGE, store)
+    store, kind = _store(statement, run)
     entity = _entity(statement.name)
-    _known(statement.properties, "from_beginning")
-    flag = dict(statement.properties.items()).get("from_beginning", "FALSE")
-    from_beginning = flag is None or flag.upper() == "TRUE"
+    from_beginning = _reader(statement, Scope.PRINT).take(dialect.FROM_BEGINNING) is True
     async with _about(statement.name, store, kind):
         records = await kind.print_entity(store.properties, entity, from_beginning=from_beginning)
     capacity = run.services.settings.result_channel_rows_max
@@ -183,19 +179,35 @@ def _printed(record: PrintedRecord) -> list[str | None]:
 
 
 def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
-    return (found.name, store, found.partitions, found.replicas, None, None, json.dumps(dict(found.configs)))
+    return (
+        found.name,
+        store,
+        found.layout.get("partitions"),
+        found.layout.get("replicas"),
+        None,
+        None,
+        json.dumps(dict(found.configs)),
+    )
 
 
-def _known(properties: Properties, name: str) -> None:
-    """Raises UserError 3D008 for any property but `name`."""
-    for key in properties:
-        if key not in (name, "store"):
-            raise UserError(
-                SqlState.INVALID_PARAMETER,
-                f"unknown property {key!r}",
-                hint=f"The only one here is {name!r}.",
-                span=properties.span(key),
-            )
+def _store(
+    statement: CreateEntity | InsertIntoEntity | PrintEntity, run: Execution
+) -> tuple[Store, Connector]:
+    """The store that IN STORE names, or WITH, or the session's, which the role may use."""
+    named = value_of(statement.properties.entries, dialect.STORE)
+    other = Identifier(named, statement.properties.span(dialect.STORE.name)) if named else None
+    store, kind = run.store(statement.store or other)
+    run.authorize(Privilege.USAGE, store)
+    return store, kind
+
+
+def _reader(
+    statement: CreateEntity | InsertIntoEntity | PrintEntity, scope: Scope, own: Specs = ()
+) -> PropertyReader:
+    specs = of_scope((*dialect.DIALECT, *own), scope)
+    reader = PropertyReader(statement.properties.entries, specs, what="an entity")
+    reader.take(dialect.STORE)
+    return reader
 
 
 @asynccontextmanager

@@ -5,24 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
 
-from headrace.analyzer.properties import source_properties
+from headrace.analyzer import properties as dialect
+from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import QueryState, Relation, RelationKind, Store
 from headrace.connectors.base import Connector
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier
+from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
 from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.planner.sink_properties import (
-    PARTITION_PROPERTIES,
-    REPLICA_PROPERTIES,
-    check_layout,
-    guarantee,
-)
+from headrace.planner.sink_properties import checked_layout, guarantee
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
 from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
@@ -57,11 +53,21 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
         )
     store, kind = run.store(store_name(statement.properties))
     run.authorize(Privilege.USAGE, store)
-    relation = _defined(statement, run, store)
+    specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
+    reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
+    relation = _defined(statement, run, store, reader)
     # The defaults that its readers and writers will have are checked now, where the user can see it.
-    source_properties(relation, Properties(), kind, run.catalog.store)
-    guarantee(statement.properties, relation, kind)
-    _ensure_entity(statement.properties, kind, store, relation)
+    of_sources = [
+        entry
+        for entry in statement.properties.entries
+        if any(spec.is_called(entry.key) for spec in of_scope(specs, Scope.SOURCE))
+    ]
+    source_properties(relation, of_sources, kind, run.catalog.store)
+    reader.leave(Scope.SOURCE)
+    guarantee(reader, kind)
+    kind.sink_options(reader)
+    _ensure_entity(reader, kind, store, relation)
+    reader.finish()
     run.catalog.create_relation(relation)
     return relation_ddl(relation, "CREATE", f"was created{_folding_told(statement)}")
 
@@ -186,11 +192,11 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
 
 def store_name(properties: Properties) -> Identifier | None:
     """The store that a relation's properties name."""
-    name = properties.get("store")
-    return Identifier(name, properties.span("store")) if name else None
+    name = value_of(properties.entries, dialect.STORE)
+    return Identifier(name, properties.span(dialect.STORE.name)) if name else None
 
 
-def _defined(statement: CreateRelation, run: Execution, store: Store) -> Relation:
+def _defined(statement: CreateRelation, run: Execution, store: Store, reader: PropertyReader) -> Relation:
     if statement.kind == "TABLE":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -209,6 +215,8 @@ def _defined(statement: CreateRelation, run: Execution, store: Store) -> Relatio
             span=statement.span,
         )
     moment = now()
+    of_statement = (dialect.STORE, dialect.ENTITY)
+    reader.take(dialect.STORE)
     return Relation(
         name=name,
         kind=kind,
@@ -217,10 +225,12 @@ def _defined(statement: CreateRelation, run: Execution, store: Store) -> Relatio
         created_at=moment,
         updated_at=moment,
         store=store.name,
-        entity=statement.properties.get("topic") or name.name.lower(),
-        format=entity_format(statement.properties, schema, kind),
+        entity=reader.take(dialect.ENTITY) or name.name.lower(),
+        format=entity_format(reader, schema, kind),
         properties={
-            key: value or "" for key, value in statement.properties.items() if key not in ("store", "topic")
+            key: value or ""
+            for key, value in statement.properties.items()
+            if not any(spec.is_called(key) for spec in of_statement)
         },
         id=str(uuid.uuid4()),
     )
@@ -266,25 +276,23 @@ def _schema(statement: CreateRelation) -> Schema:
     return Schema(columns, primary_key)
 
 
-def _ensure_entity(properties: Properties, kind: Connector, store: Store, relation: Relation) -> None:
+def _ensure_entity(reader: PropertyReader, kind: Connector, store: Store, relation: Relation) -> None:
+    """Makes the entity of a relation, if it is missing and the statement says how it is to be divided."""
     entity = relation.entity or ""
-    options: Mapping[str, str] = {
-        key: value or ""
-        for key, value in properties.items()
-        if key in (*PARTITION_PROPERTIES, *REPLICA_PROPERTIES) or key.startswith(f"{kind.type}.topic.")
-    }
     try:
         found = kind.describe_entity(store.properties, entity)
     except UserError as error:
         if error.state is not SqlState.ENTITY_NOT_FOUND:
             raise
-        if not any(key in options for key in PARTITION_PROPERTIES):
+        if not any(reader.gives(spec) for spec in kind.layout.values()):
+            names = " and ".join(f"'{spec.name}'" for spec in kind.layout.values())
             raise UserError(
                 SqlState.ENTITY_NOT_FOUND,
                 f"the topic {entity!r} does not exist in the store {store.name}",
-                hint="Give 'topic.partitions' and 'topic.replicas' to have it made, or name an existing one with 'topic'.",
-                span=properties.span("topic"),
+                hint=f"Give {names} to have it made, or name an existing one with '{dialect.ENTITY.name}'.",
+                span=reader.span(dialect.ENTITY),
             ) from None
-        kind.create_entity(store.properties, entity, options=options)
+        kind.create_entity(store.properties, entity, reader)
         return
-    check_layout(properties, found, entity)
+    checked_layout(reader, kind, entity, found)
+    reader.leave(Scope.ENTITY)

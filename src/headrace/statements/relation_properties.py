@@ -1,105 +1,66 @@
-"""The WITH properties of CREATE STREAM and CREATE CHANGELOG: which there are, and what they mean.
-
-Source: dialect section 9.1. What a sink's WITH shares with them is in `planner.sink_properties`.
-"""
+"""What the WITH properties of CREATE STREAM and CREATE CHANGELOG say of the relation's records. Source: dialect section 9.1."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.analyzer import properties as dialect
 from headrace.catalog.objects import EntityFormat, RelationKind
 from headrace.core.errors import UserError
+from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, DataType, Struct, Timestamp, parse_type
 from headrace.planner.keys import is_primitive_key
-from headrace.planner.sink_properties import (
-    KEY_FORMATS,
-    PARTITION_PROPERTIES,
-    REPLICA_PROPERTIES,
-    VALUE_FORMATS,
-    bad_property,
-    check_known,
-    choice,
-    record_format,
-    timestamp_column,
-)
-from headrace.sql.ast import Properties
-
-RELATION_PROPERTIES = (
-    "topic",
-    "store",
-    "value.format",
-    "key.format",
-    "key.type",
-    "key.columns",
-    "timestamp",
-    "timestamp.format",
-    *PARTITION_PROPERTIES,
-    *REPLICA_PROPERTIES,
-    "enable.upsert.mode",
-    "delivery.guarantee",
-    "starting.position",
-    "starting.position.timestamp",
-    "source.allow.latency.millis",
-    "source.deserialization.error.handling",
-    "source.deserialization.error.log.topic",
-    "source.deserialization.error.log.store",
-    "source.deserialization.error.log.topic.partitions",
-    "source.deserialization.error.log.topic.replicas",
-    "source.idle.timeout.millis",
-    "source.allow.future.millis",
-)
-_PREFIXES = ("kafka.topic.", "kafka.producer.", "kafka.consumer.")
+from headrace.planner.sink_properties import KEY_FORMATS, VALUE_FORMATS, record_format, timestamp_column
 
 
-def entity_format(properties: Properties, schema: Schema, kind: RelationKind) -> EntityFormat:
-    """How the records of a declared relation are laid out.
+def entity_format(reader: PropertyReader, schema: Schema, kind: RelationKind) -> EntityFormat:
+    """Takes what says how the records of a declared relation are laid out.
 
-    Raises UserError 3D008 (unknown or bad property), 3D021 (one is missing), 42703, 42804 or 0A000.
+    Raises UserError 3D008 (a bad property), 3D021 (one is missing), 42703, 42804 or 0A000.
     """
-    check_known(properties, RELATION_PROPERTIES, prefixes=_PREFIXES, what=f"{kind.value} property")
-    if record_format(properties, "value.format", VALUE_FORMATS) is None:
+    if record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS) is None:
         raise UserError(
             SqlState.MISSING_PARAMETER,
             f"a {kind.value} over an entity needs the property 'value.format'",
             hint="Add 'value.format' = JSON to WITH (…).",
         )
-    upsert = choice(properties, "enable.upsert.mode", ("true", "false")) == "true"
+    upsert = reader.take(dialect.UPSERT_MODE) is True
+    named, written = reader.take(dialect.KEY_COLUMNS), reader.take(dialect.KEY_TYPE)
     layout = EntityFormat(
-        timestamp=_timestamp(properties, schema),
-        timestamp_format=choice(properties, "timestamp.format", ("sql", "iso8601")) or "sql",
+        timestamp=_timestamp(reader, schema),
+        timestamp_format=reader.take(dialect.TIMESTAMP_FORMAT) or "sql",
         upsert=upsert,
-        key_format=record_format(properties, "key.format", KEY_FORMATS),
+        key_format=record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS),
     )
     if layout.key_format is None:
         if upsert:
             raise _missing("key.format", "'enable.upsert.mode' deletes by the record's key")
         return layout
-    key_columns, key_type = _key(properties, schema, layout.key_format)
+    if named is not None and written is not None:
+        raise reader.bad(dialect.KEY_TYPE, "left out where 'key.columns' is given")
+    if named is not None:
+        return replace(
+            layout, key_columns=named, key_type=_type_of_columns(reader, schema, named, layout.key_format)
+        )
+    key_columns, key_type = _key(reader, schema, layout.key_format, written)
     return replace(layout, key_columns=key_columns, key_type=key_type)
 
 
-def _key(properties: Properties, schema: Schema, key_format: str) -> tuple[tuple[str, ...], DataType]:
-    named = properties.get("key.columns")
-    if named is not None and properties.get("key.type") is not None:
-        raise bad_property(properties, "key.type", "either 'key.type' or 'key.columns', not both")
-    if named is not None:
-        columns = tuple(part.strip().strip('"') for part in named.split(","))
-        key_type = _type_of_columns(properties, schema, columns, key_format)
-        return columns, key_type
-    text = properties.get("key.type")
-    if text is None:
+def _key(
+    reader: PropertyReader, schema: Schema, key_format: str, written: str | None
+) -> tuple[tuple[str, ...], DataType]:
+    """The key of the type that is `written`, else of the primary key."""
+    if written is None:
         if len(schema.primary_key) == 1 or (schema.primary_key and key_format == "json"):
-            return schema.primary_key, _type_of_columns(properties, schema, schema.primary_key, key_format)
+            return schema.primary_key, _type_of_columns(reader, schema, schema.primary_key, key_format)
         raise _missing("key.type", "'key.format' is set")
-    key_type = parse_type(text, span=properties.span("key.type"))
+    key_type = parse_type(written, span=reader.span(dialect.KEY_TYPE))
     if key_format == "primitive" and not is_primitive_key(key_type):
-        raise bad_property(
-            properties, "key.type", "SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR for a primitive key"
-        )
+        raise reader.bad(dialect.KEY_TYPE, "SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR for a primitive key")
     if key_format == "json" and not isinstance(key_type, Struct):
-        raise bad_property(properties, "key.type", "a STRUCT<name TYPE, …> for a JSON key")
+        raise reader.bad(dialect.KEY_TYPE, "a STRUCT<name TYPE, …> for a JSON key")
     fields = (
         tuple(name for name, _ in key_type.fields) if isinstance(key_type, Struct) else schema.primary_key
     )
@@ -107,7 +68,7 @@ def _key(properties: Properties, schema: Schema, key_format: str) -> tuple[tuple
 
 
 def _type_of_columns(
-    properties: Properties, schema: Schema, columns: tuple[str, ...], key_format: str
+    reader: PropertyReader, schema: Schema, columns: tuple[str, ...], key_format: str
 ) -> DataType:
     fields: list[tuple[str, DataType]] = []
     for name in columns:
@@ -117,24 +78,24 @@ def _type_of_columns(
                 SqlState.UNDEFINED_COLUMN,
                 f"'key.columns' names {name!r}, which is not a column",
                 hint=f"Columns: {', '.join(schema.names)}.",
-                span=properties.span("key.columns"),
+                span=reader.span(dialect.KEY_COLUMNS),
             )
         fields.append((name, column.type))
     if key_format == "json":
         return Struct(tuple(fields))
     if len(fields) != 1:
-        raise bad_property(properties, "key.columns", "exactly one column for a primitive key")
+        raise reader.bad(dialect.KEY_COLUMNS, "exactly one column for a primitive key")
     return fields[0][1]
 
 
-def _timestamp(properties: Properties, schema: Schema) -> str | None:
-    name = timestamp_column(schema, properties)
+def _timestamp(reader: PropertyReader, schema: Schema) -> str | None:
+    name = timestamp_column(schema, reader)
     column = schema.column(name) if name is not None else None
     if column is not None and column.type != BIGINT and not isinstance(column.type, Timestamp):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"the timestamp column must be BIGINT (milliseconds), TIMESTAMP or TIMESTAMP_LTZ; {name} is {column.type}",
-            span=properties.span("timestamp"),
+            span=reader.span(dialect.TIMESTAMP),
         )
     return name
 

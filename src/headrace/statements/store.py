@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
+from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
 from headrace.connectors.registry import connector
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.properties import PropertyReader, Scope, masked, of_scope, value_of
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -89,7 +91,7 @@ async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
     """One row of seven columns, which the public clients read by position (client-contract, 6.6); secrets masked."""
     store, kind = run.store(statement.name)
     run.authorize(Privilege.USAGE, store)
-    public = kind.public_properties(store.properties)
+    public = masked(store.properties, kind.properties)
     metadata = {
         "name": store.name,
         "type": store.type,
@@ -120,7 +122,7 @@ async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
 
 
 def _checked(statement: CreateStore, run: Execution) -> Store:
-    kind = statement.properties.get("type")
+    kind = value_of(statement.properties.entries, dialect.TYPE)
     if kind is None:
         raise UserError(
             SqlState.MISSING_PARAMETER,
@@ -128,14 +130,14 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
             hint="For example WITH ('type' = KAFKA, 'uris' = 'broker:9092', 'tls.disabled' = TRUE).",
             span=statement.span,
         )
-    found = connector(kind, span=statement.properties.span("type"))
-    given = {key: value or "" for key, value in statement.properties.items()}
-    try:
-        properties = found.store_properties(given)
-    except UserError as error:
-        named = (key for key in given if repr(key) in error.message or error.message.startswith(f"{key}:"))
-        # What is missing stands nowhere: then it is the type that asks for it.
-        span = statement.properties.span(next(named, "type"))
-        raise UserError(error.state, error.message, hint=error.hint, span=span) from None
+    span = statement.properties.span(dialect.TYPE.name)
+    found = connector(kind, span=span)
+    specs = of_scope((*found.properties, *dialect.DIALECT), Scope.STORE)
+    # What is missing stands nowhere: it is the type that asks for it.
+    reader = PropertyReader(statement.properties.entries, specs, what=f"a {found.label} store", lacking=span)
+    for spec in (dialect.TYPE, dialect.REGION, dialect.DESCRIPTION):
+        reader.take(spec)
+    properties = found.store_properties(reader)
+    reader.finish()
     moment = now()
     return Store(statement.name.name, found.label, run.role, moment, moment, properties)

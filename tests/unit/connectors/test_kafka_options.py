@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.connectors.kafka.options import (
-    CONSUMER_PROPERTIES,
-    allowed,
-    public_properties,
-    store_properties,
-    topic_layout,
-    topic_name,
-)
+from headrace.connectors.kafka import options
+from headrace.connectors.kafka.options import consumer_options, topic_name
 from headrace.core.errors import UserError
+from headrace.core.properties import PropertyReader, Scope, masked, of_scope, stored
 from headrace.core.sqlstate import SqlState
 
 
+def store_properties(given: dict[str, str]) -> dict[str, str]:
+    return options.store_properties(PropertyReader(stored(given), options.STORE, what="a Kafka store"))
+
+
 def test_properties_become_canonical_text() -> None:
-    found = store_properties({"type": "KAFKA", "uris": " b1:9092, [::1]:9093 ", "tls.disabled": "true"})
+    found = store_properties({"uris": " b1:9092, [::1]:9093 ", "tls.disabled": "true"})
     assert found == {
         "uris": "b1:9092,[::1]:9093",
         "kafka.sasl.hash_function": "NONE",
@@ -36,7 +35,7 @@ def test_the_other_spelling_of_authentication_means_the_same() -> None:
     }
     found = store_properties(given)
     assert (found["kafka.sasl.hash_function"], found["tls.disabled"]) == ("SHA512", "FALSE")
-    assert public_properties(found)["kafka.sasl.password"] == "****"
+    assert masked(found, options.STORE)["kafka.sasl.password"] == "****"
 
 
 @pytest.mark.parametrize(
@@ -69,10 +68,11 @@ def test_a_password_is_in_no_error() -> None:
 
 
 def test_client_properties_pass_only_from_the_list() -> None:
-    given = {"kafka.consumer.fetch.min.bytes": "1", "topic": "t"}
-    assert allowed(given, "kafka.consumer.", CONSUMER_PROPERTIES) == {"fetch.min.bytes": "1"}
+    specs = of_scope(options.PROPERTIES, Scope.SOURCE)
+    given = PropertyReader(stored({"kafka.consumer.fetch.min.bytes": "1"}), specs, what="a source")
+    assert consumer_options(given) == {"fetch.min.bytes": "1"}
     with pytest.raises(UserError):
-        allowed({"kafka.consumer.interceptor.classes": "x"}, "kafka.consumer.", CONSUMER_PROPERTIES)
+        PropertyReader(stored({"kafka.consumer.interceptor.classes": "x"}), specs, what="a source")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 250])
@@ -82,10 +82,10 @@ def test_an_illegal_topic_name_is_refused(name: str) -> None:
 
 
 def test_a_layout_reads_both_spellings() -> None:
-    assert topic_layout({"topic.partitions": "3", "kafka.topic.retention.ms": "5"}) == (
-        3,
-        None,
-        {"retention.ms": "5"},
-    )
+    specs = of_scope(options.PROPERTIES, Scope.ENTITY)
+    given = {"kafka.partitions": "3", "topic.replicas": "0", "kafka.topic.retention.ms": "5"}
+    reader = PropertyReader(stored(given), specs, what="an entity")
+    assert reader.take(options.PARTITIONS) == 3
+    assert reader.take_all(options.TOPIC_CONFIGS) == {"retention.ms": "5"}
     with pytest.raises(UserError):
-        topic_layout({"kafka.partitions": "0"})
+        reader.take(options.REPLICAS)

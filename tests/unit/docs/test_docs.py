@@ -12,23 +12,13 @@ from pathlib import Path
 import pytest
 
 from headrace.analyzer.functions import CATALOGUE, SYNONYMS
-from headrace.analyzer.properties import CONSUMER_PREFIX, QUERY_PROPERTIES, SOURCE_PROPERTIES
-from headrace.connectors.kafka.options import CONSUMER_PROPERTIES, PRODUCER_PROPERTIES, KafkaStoreOptions
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
-from headrace.planner.sinks import (
-    ENTITY_PREFIX,
-    INSERT_PROPERTIES,
-    PRODUCER_PREFIX,
-    SINK_PROPERTIES,
-    VIEW_PROPERTIES,
-)
 from headrace.server.metrics import Metrics
 from headrace.server.ports import QuerySample
 from headrace.sql import parse
 from headrace.sql.ast import Statement
-from headrace.statements.relation_properties import RELATION_PROPERTIES
 from scripts.make_reference import PAGES, renewed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,16 +70,6 @@ def _first_cells(section: str) -> list[list[str]]:
     """The names in backticks of the first cell of each row of a section's tables."""
     rows = re.findall(r"^\| (.*?) \|(?!-)", re.sub(r"^\|-.*$", "", section, flags=re.MULTILINE), re.MULTILINE)
     return [names for row in rows if (names := re.findall(r"`([^`]+)`", row))]
-
-
-def _properties(title: str) -> set[str]:
-    return {name for names in _first_cells(_section("reference/properties.md", title)) for name in names}
-
-
-def _marked(title: str, mark: str) -> set[str]:
-    section = _section("reference/properties.md", title)
-    rows = re.findall(r"^\| (`.*?) \|[^|]*\|([^|]*)\|", section, re.MULTILINE)
-    return {name for names, marks in rows if mark in marks for name in re.findall(r"`([^`]+)`", names)}
 
 
 # --- examples
@@ -168,45 +148,6 @@ def test_every_sqlstate_that_a_page_names_exists() -> None:
             r"\b(?:0A000|2BP01|3[DE]\d{3}|42P?\d{2,3}|22P?0\d+|57\d{3}|53\d{3}|XX\d{3})\b", path.read_text()
         )
         assert set(named) <= known, _name(path)
-
-
-# --- properties
-
-
-def test_the_properties_of_stores_are_those_of_the_code() -> None:
-    typed = {str(field.alias or name) for name, field in KafkaStoreOptions.model_fields.items()}
-    also = {"type", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password"}
-    ignored = {"access_region", "access.region", "description"}
-    assert _properties("Stores") == typed | also | ignored
-
-
-def test_the_properties_of_relations_are_those_of_the_code() -> None:
-    passed = {f"{prefix}<setting>" for prefix in (ENTITY_PREFIX, PRODUCER_PREFIX, CONSUMER_PREFIX)}
-    assert _properties("Relations") == {*RELATION_PROPERTIES, *passed}
-
-
-def test_the_properties_of_sinks_are_those_of_the_code() -> None:
-    produced = f"{PRODUCER_PREFIX}<setting>"
-    views = {produced, *VIEW_PROPERTIES}
-    assert _marked("Sinks", "insert") == {produced, *INSERT_PROPERTIES}
-    assert _marked("Sinks", "view") == views
-    assert _properties("Sinks") == {produced, f"{ENTITY_PREFIX}<setting>", *SINK_PROPERTIES} | views
-
-
-def test_the_properties_of_sources_and_queries_are_those_of_the_code() -> None:
-    assert _properties("Sources") == {*SOURCE_PROPERTIES, f"{CONSUMER_PREFIX}<setting>"}
-    assert _properties("Queries") == set(QUERY_PROPERTIES)
-
-
-def test_the_client_settings_are_those_of_the_code() -> None:
-    rows = re.findall(
-        r"^\|(.*?)\|(.*?)\|$", _section("reference/properties.md", "Kafka client settings"), re.MULTILINE
-    )
-    consumer, producer = (
-        {name for row in rows[2:] for name in re.findall(r"`([^`]+)`", row[i])} for i in (0, 1)
-    )
-    assert consumer == CONSUMER_PROPERTIES
-    assert producer == PRODUCER_PROPERTIES
 
 
 def test_every_data_type_of_the_table_is_one() -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
+from headrace.analyzer import properties as dialect
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.registry import connector
 from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
+from headrace.core.properties import PropertyReader, Scope, of_scope
 from headrace.core.schema import Column, Schema
 from headrace.planner import plan_query
 from headrace.planner.physical import SparkPlan
@@ -31,7 +33,7 @@ MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 STORE = Store(
     "broker", "Kafka", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092", "tls.disabled": "TRUE"}
 )
-LEFTMOST = EntityDescription("leftmost", 3, 1, {})
+LEFTMOST = EntityDescription("leftmost", {"partitions": 3, "replicas": 1})
 KAFKA = connector("kafka")
 _BLOCK = re.compile(r"^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -101,11 +103,13 @@ class Reader:
             Column(column.name.name, column.type, column.nullable) for column in statement.columns
         )
         schema = Schema(columns, key)
+        specs = of_scope((*dialect.DIALECT, *connector("kafka").properties), Scope.RELATION)
+        reader = PropertyReader(statement.properties.entries, specs, what="a relation")
         self._keep(
             self._name(statement.name.last.name),
             kind,
             schema,
-            entity_format(statement.properties, schema, kind),
+            entity_format(reader, schema, kind),
         )
 
     def _keep(

@@ -19,7 +19,7 @@ from tests.plans.world import bound, planned, sink_of
 
 def entity(text: str, **existing: int) -> EntitySink:
     """The sink of a statement; with `partitions` and `replicas` its entity exists."""
-    described = EntityDescription("s", existing["partitions"], existing["replicas"], {}) if existing else None
+    described = EntityDescription("s", existing) if existing else None
     sink = sink_of(text, existing=described)[1]
     assert isinstance(sink, EntitySink)
     return sink

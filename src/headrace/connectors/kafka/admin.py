@@ -19,11 +19,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
 )
 
 from headrace.connectors.base import Capabilities, EntityDescription, PrintedRecord
-from headrace.connectors.kafka import options as kafka_options
+from headrace.connectors.kafka import options
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect
 from headrace.connectors.kafka.failures import of_client
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.properties import PropertyReader, PropertySpec, Specs
 from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
 
@@ -44,18 +45,22 @@ class KafkaConnector:
         creates_entities=True,
         prints=True,
     )
+    properties: ClassVar[Specs] = options.PROPERTIES
+    layout: ClassVar[Mapping[str, PropertySpec[int]]] = options.LAYOUT
+    # What nobody has mended yet must not expire, whatever the age of its records.
+    dead_letter_properties: ClassVar[Mapping[str, str]] = {
+        options.PARTITIONS.name: "1",
+        f"{options.TOPIC_CONFIGS.name}retention.ms": "-1",
+    }
 
-    def store_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        return kafka_options.store_properties(properties)
+    def store_properties(self, reader: PropertyReader) -> dict[str, str]:
+        return options.store_properties(reader)
 
-    def public_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        return kafka_options.public_properties(properties)
+    def source_options(self, reader: PropertyReader) -> dict[str, str]:
+        return options.consumer_options(reader)
 
-    def source_options(self, properties: Mapping[str, str]) -> dict[str, str]:
-        return kafka_options.allowed(properties, "kafka.consumer.", kafka_options.CONSUMER_PROPERTIES)
-
-    def sink_options(self, properties: Mapping[str, str]) -> dict[str, str]:
-        return kafka_options.allowed(properties, "kafka.producer.", kafka_options.PRODUCER_PROPERTIES)
+    def sink_options(self, reader: PropertyReader) -> dict[str, str]:
+        return options.producer_options(reader)
 
     def test(self, properties: Mapping[str, str]) -> None:
         with _classified(properties):
@@ -80,17 +85,17 @@ class KafkaConnector:
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         changed = {name: str(entry.value) for name, entry in configs.items() if entry.source == own}
         replicas = len(next(iter(topic.partitions.values())).replicas) if topic.partitions else 0
-        return EntityDescription(entity, len(topic.partitions), replicas, changed)
+        layout = {"partitions": len(topic.partitions), "replicas": replicas}
+        return EntityDescription(entity, layout, changed)
 
     def create_entity(
-        self, properties: Mapping[str, str], entity: str, *, options: Mapping[str, str]
+        self, properties: Mapping[str, str], entity: str, reader: PropertyReader
     ) -> EntityDescription:
-        partitions, replicas, configs = kafka_options.topic_layout(options)
         topic = NewTopic(
-            kafka_options.topic_name(entity),
-            num_partitions=partitions or 1,
-            replication_factor=replicas if replicas else -1,
-            config=configs,
+            options.topic_name(entity),
+            num_partitions=reader.take(options.PARTITIONS) or 1,
+            replication_factor=reader.take(options.REPLICAS) or -1,
+            config=reader.take_all(options.TOPIC_CONFIGS),
         )
         with _classified(properties, entity):
             admin, _cluster = connect(properties)
@@ -161,7 +166,7 @@ def _assign(
     consumer: Consumer, properties: Mapping[str, str], description: EntityDescription, from_beginning: bool
 ) -> None:
     partitions = []
-    for number in range(description.partitions):
+    for number in range(description.layout["partitions"]):
         partition = TopicPartition(description.name, number)
         with _classified(properties, description.name):
             low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_S)

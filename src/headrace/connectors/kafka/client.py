@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.connectors.kafka.options import secret_values
+
 _LOGIN_MODULES = {
     "PLAIN": ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule"),
     "SHA256": ("SCRAM-SHA-256", "org.apache.kafka.common.security.scram.ScramLoginModule"),
@@ -59,9 +61,8 @@ def client_options(properties: Mapping[str, str]) -> dict[str, str | int]:
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of a store that no text may contain, in every form in which a client could print them."""
-    password = properties.get("kafka.sasl.password")
-    return (password, _quoted(password)[1:-1]) if password else ()
+    """Values to mask in logs and errors, in every form in which a client could print them."""
+    return tuple(form for value in secret_values(properties) for form in (value, _quoted(value)[1:-1]))
 
 
 def _mechanism(properties: Mapping[str, str]) -> str:

@@ -1,34 +1,125 @@
-"""The properties of a Kafka store, relation and entity, typed and checked.
+"""The properties that Kafka adds to the dialect: of stores, topics, and what is passed to its clients.
 
-Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: addresses are matched against one form, pass-through
-client properties against allow-lists, and JAAS text is never taken from a user (`client.py` rebuilds it from these fields).
+Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: addresses are matched against one form, properties of
+clients are those that are declared here and no others, and JAAS text is never taken from a user (`client.py` makes it of these).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-
+from headrace.connectors.tls import TLS, tls_properties
 from headrace.core.errors import UserError
+from headrace.core.properties import (
+    COUNT,
+    TEXT,
+    PropertyReader,
+    PropertySpec,
+    PropertyType,
+    Scope,
+    Specs,
+    choice,
+)
 from headrace.core.sqlstate import SqlState
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?):([0-9]{1,5})\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _MECHANISMS = {"PLAIN": "PLAIN", "SCRAM-SHA-256": "SHA256", "SCRAM-SHA-512": "SHA512"}
+_HASH_FUNCTIONS = ("NONE", "PLAIN", "SHA256", "SHA512")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-CONSUMER_PROPERTIES = frozenset(
-    {
+
+def _addresses(text: str) -> str:
+    addresses = [part.strip() for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise ValueError("expected at least one host:port")
+    for address in addresses:
+        match = _ADDRESS.match(address)
+        if not match or not 0 < int(match.group(3)) < 65536:
+            raise ValueError(f"expected host:port, found {address!r}")
+    return ",".join(addresses)
+
+
+def _mechanism(text: str) -> str:
+    return _MECHANISMS.get(text.upper(), text.upper())
+
+
+# --- stores
+
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _addresses),
+    Scope.STORE,
+    "`host:port` of the brokers, separated by commas; nothing else is taken",
+    default="needed",
+)
+HASH_FUNCTION = PropertySpec(
+    "kafka.sasl.hash_function",
+    choice(*_HASH_FUNCTIONS, fold=_mechanism),
+    Scope.STORE,
+    "`NONE`, `PLAIN`, `SHA256`, `SHA512` (also PLAIN, SCRAM-SHA-256, SCRAM-SHA-512)",
+    default="NONE",
+    synonyms=("sasl.mechanism",),
+)
+USERNAME = PropertySpec(
+    "kafka.sasl.username",
+    TEXT,
+    Scope.STORE,
+    "needed with a hash function, refused without",
+    synonyms=("sasl.username",),
+)
+PASSWORD = PropertySpec(
+    "kafka.sasl.password", TEXT, Scope.STORE, "likewise", secret=True, synonyms=("sasl.password",)
+)
+SECURITY_PROTOCOL = PropertySpec(
+    "security.protocol",
+    choice(*_PROTOCOLS, fold=str.upper),
+    Scope.STORE,
+    "another way to say `tls.disabled`: what ends in SSL is with TLS",
+)
+
+# --- topics
+
+_MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK
+PARTITIONS = PropertySpec(
+    "topic.partitions",
+    COUNT,
+    _MADE,
+    "of a topic that is made; must equal those of one that exists",
+    default="1; in CREATE … AS the leftmost source's",
+    synonyms=("kafka.partitions",),
+)
+REPLICAS = PropertySpec(
+    "topic.replicas",
+    COUNT,
+    _MADE,
+    "likewise",
+    default="the broker's; in CREATE … AS the leftmost source's",
+    synonyms=("kafka.replicas",),
+)
+LAYOUT = {"partitions": PARTITIONS, "replicas": REPLICAS}
+TOPIC_CONFIGS = PropertySpec(
+    "kafka.topic.",
+    TEXT,
+    _MADE,
+    "of a topic that is made: any topic setting, such as `kafka.topic.cleanup.policy`; the broker checks it",
+    default="the broker's",
+    open=True,
+)
+
+# --- clients
+
+_CONSUMER, _PRODUCER = "kafka.consumer.", "kafka.producer."
+
+
+def _passed_on(prefix: str, names: Iterable[str], scope: Scope) -> tuple[PropertySpec[str], ...]:
+    return tuple(PropertySpec(prefix + name, TEXT, scope, "passed on to Kafka's client") for name in names)
+
+
+CONSUMER = _passed_on(
+    _CONSUMER,
+    (
         "fetch.max.bytes",
         "fetch.max.wait.ms",
         "fetch.min.bytes",
@@ -36,111 +127,44 @@ CONSUMER_PROPERTIES = frozenset(
         "max.poll.records",
         "receive.buffer.bytes",
         "request.timeout.ms",
-    }
+    ),
+    Scope.RELATION | Scope.SOURCE,
 )
-PRODUCER_PROPERTIES = frozenset(
-    {
+PRODUCER = _passed_on(
+    _PRODUCER,
+    (
         "batch.size",
         "compression.type",
         "delivery.timeout.ms",
         "linger.ms",
         "max.request.size",
         "request.timeout.ms",
-    }
+    ),
+    Scope.RELATION | Scope.SINK | Scope.INSERT | Scope.VIEW,
 )
 
-
-class KafkaStoreOptions(BaseModel):
-    """A Kafka store's typed properties; aliases are the words of the dialect."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
-
-    uris: str = Field(description="Comma-separated host:port of the brokers.")
-    hash_function: Literal["NONE", "PLAIN", "SHA256", "SHA512"] = Field(
-        "NONE", alias="kafka.sasl.hash_function", description="SASL mechanism."
-    )
-    username: str | None = Field(None, alias="kafka.sasl.username", description="SASL user name.")
-    password: SecretStr | None = Field(None, alias="kafka.sasl.password", description="SASL password.")
-    tls_disabled: bool = Field(False, alias="tls.disabled", description="Connect without TLS.")
-    verify_server_hostname: bool = Field(
-        True,
-        alias="tls.verify_server_hostname",
-        description="Check the broker's name against its certificate.",
-    )
-    ca_cert: str | None = Field(
-        None, alias="tls.ca_cert_file", description="PEM text of the authority to trust."
-    )
-
-    @field_validator("uris")
-    @classmethod
-    def _addresses(cls, value: str) -> str:
-        addresses = [part.strip() for part in value.split(",") if part.strip()]
-        if not addresses:
-            raise ValueError("expected at least one host:port")
-        for address in addresses:
-            match = _ADDRESS.match(address)
-            if not match or not 0 < int(match.group(3)) < 65536:
-                raise ValueError(f"expected host:port, found {address!r}")
-        return ",".join(addresses)
-
-    @field_validator("hash_function", mode="before")
-    @classmethod
-    def _upper(cls, value: str) -> str:
-        return _MECHANISMS.get(value.upper(), value.upper())
-
-    @field_validator("ca_cert")
-    @classmethod
-    def _pem(cls, value: str | None) -> str | None:
-        if value is not None and not value.lstrip().startswith("-----BEGIN CERTIFICATE-----"):
-            raise ValueError("expected the PEM text of a certificate")
-        return value
-
-    @model_validator(mode="after")
-    def _credentials(self) -> KafkaStoreOptions:
-        if self.hash_function == "NONE":
-            if self.username or self.password:
-                raise ValueError(
-                    "kafka.sasl.username and kafka.sasl.password need 'kafka.sasl.hash_function'"
-                )
-        elif not self.username or not self.password:
-            raise ValueError(f"{self.hash_function} needs kafka.sasl.username and kafka.sasl.password")
-        return self
+STORE: Specs = (URIS, HASH_FUNCTION, USERNAME, PASSWORD, *TLS, SECURITY_PROTOCOL)
+PROPERTIES: Specs = (*STORE, *LAYOUT.values(), TOPIC_CONFIGS, *CONSUMER, *PRODUCER)
 
 
-def store_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Checked, canonical text properties; raises UserError 3D008 (bad) or 3D021 (missing) naming the property."""
-    given = {_SYNONYMS.get(key, key): value for key, value in properties.items() if key not in _IGNORED}
-    protocol = given.pop("security.protocol", None)
-    if protocol is not None:
-        given.setdefault("tls.disabled", "FALSE" if protocol.upper().endswith("SSL") else "TRUE")
-    try:
-        options = KafkaStoreOptions.model_validate(given)
-    except ValidationError as error:
-        raise _property_error(error) from None
-    dumped = options.model_dump(by_alias=True, exclude_none=True)
-    return {key: _text(value) for key, value in dumped.items()}
+def store_properties(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical text properties; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
+    texts = {URIS.name: reader.require(URIS), HASH_FUNCTION.name: reader.take(HASH_FUNCTION) or "NONE"}
+    credentials = {spec.name: reader.take(spec) for spec in (USERNAME, PASSWORD)}
+    texts |= {name: value for name, value in credentials.items() if value}
+    _check_credentials(texts, reader)
+    protocol = reader.take(SECURITY_PROTOCOL)
+    return texts | tls_properties(reader, disabled=protocol is not None and not protocol.endswith("SSL"))
 
 
-def public_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with secrets as `****`."""
-    return {key: "****" if key == "kafka.sasl.password" else value for key, value in properties.items()}
+def consumer_options(reader: PropertyReader) -> dict[str, str]:
+    """What a source passes to its consumer."""
+    return _options(reader, CONSUMER, _CONSUMER)
 
 
-def allowed(properties: Mapping[str, str], prefix: str, names: frozenset[str]) -> dict[str, str]:
-    """Pass-through client properties without their prefix; raises UserError 3D008 for one that is not allowed."""
-    found: dict[str, str] = {}
-    for key, value in properties.items():
-        if not key.startswith(prefix):
-            continue
-        name = key.removeprefix(prefix)
-        if name not in names:
-            raise UserError(
-                SqlState.INVALID_PARAMETER,
-                f"the property {key!r} cannot be set",
-                hint=f"These can: {', '.join(sorted(prefix + known for known in names))}.",
-            )
-        found[name] = value
-    return found
+def producer_options(reader: PropertyReader) -> dict[str, str]:
+    """What a sink passes to its producer."""
+    return _options(reader, PRODUCER, _PRODUCER)
 
 
 def topic_name(entity: str) -> str:
@@ -154,69 +178,29 @@ def topic_name(entity: str) -> str:
     return entity
 
 
-def topic_layout(options: Mapping[str, str]) -> tuple[int | None, int | None, dict[str, str]]:
-    """(partitions, replicas, topic configs) from an entity's properties; raises UserError 3D008 for any other."""
-    partitions = _count(options, ("kafka.partitions", "topic.partitions"))
-    replicas = _count(options, ("kafka.replicas", "topic.replicas"))
-    prefix = "kafka.topic."
-    for key in options:
-        if key not in _LAYOUT and not key.startswith(prefix):
-            raise UserError(
-                SqlState.INVALID_PARAMETER,
-                f"a Kafka entity has no property {key!r}",
-                hint=f"Known: {', '.join(_LAYOUT)}, {prefix}….",
-            )
-    configs = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
-    return partitions, replicas, configs
+def secret_values(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of a store's properties that are to be shown to nobody."""
+    return tuple(properties[spec.name] for spec in STORE if spec.secret and spec.name in properties)
 
 
-def _count(options: Mapping[str, str], names: tuple[str, ...]) -> int | None:
-    for name in names:
-        if name in options:
-            text = options[name]
-            if not text.isdigit() or not 0 < int(text) <= 10_000:
-                raise UserError(
-                    SqlState.INVALID_PARAMETER,
-                    f"{name} must be a whole number from 1 to 10000, found {text!r}",
-                )
-            return int(text)
-    return None
+def _options(reader: PropertyReader, specs: Iterable[PropertySpec[str]], prefix: str) -> dict[str, str]:
+    given = {spec.name.removeprefix(prefix): reader.take(spec) for spec in specs}
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def _text(value: object) -> str:
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    return str(value)
-
-
-def _property_error(error: ValidationError) -> UserError:
-    # A name that is not known first: it is often the one that is missing, misspelt.
-    first = min(
-        error.errors(include_input=False, include_url=False),
-        key=lambda item: item["type"] != "extra_forbidden",
-    )
-    name = ".".join(str(part) for part in first["loc"])
-    known = ", ".join(
-        sorted(str(field.alias or key) for key, field in KafkaStoreOptions.model_fields.items())
-    )
-    if first["type"] == "missing":
-        return UserError(
-            SqlState.MISSING_PARAMETER, f"a Kafka store needs the property {name!r}", hint=f"Known: {known}."
+def _check_credentials(texts: Mapping[str, str], reader: PropertyReader) -> None:
+    mechanism = texts[HASH_FUNCTION.name]
+    given = [spec for spec in (USERNAME, PASSWORD) if spec.name in texts]
+    if mechanism == "NONE" and given:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{USERNAME.name} and {PASSWORD.name} need '{HASH_FUNCTION.name}'",
+            hint="Say PLAIN, SHA256 or SHA512, or leave them out.",
+            span=reader.span(given[0]),
         )
-    if first["type"] == "extra_forbidden":
-        return UserError(
-            SqlState.INVALID_PARAMETER, f"a Kafka store has no property {name!r}", hint=f"Known: {known}."
+    if mechanism != "NONE" and len(given) < 2:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{mechanism} needs {USERNAME.name} and {PASSWORD.name}",
+            span=reader.span(HASH_FUNCTION),
         )
-    reason = str(first["msg"]).removeprefix("Value error, ")
-    return UserError(SqlState.INVALID_PARAMETER, f"{name}: {reason}" if name else reason)
-
-
-_LAYOUT = ("kafka.partitions", "kafka.replicas", "topic.partitions", "topic.replicas")
-_SYNONYMS = {
-    "sasl.mechanism": "kafka.sasl.hash_function",
-    "sasl.username": "kafka.sasl.username",
-    "sasl.password": "kafka.sasl.password",
-}
-_IGNORED = frozenset({"type", "access_region", "access.region", "description"})

@@ -1,0 +1,278 @@
+"""The properties of WITH (…): each is said once, as a `PropertySpec`, and one reader takes them all.
+
+Whoever knows what a property means declares it: the dialect's own are in `analyzer.properties`, a store type's in its folder. From the
+declarations follow what is read and refused, what is masked, and the tables of the documentation.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from typing import Any, Generic, Protocol, TypeVar
+
+from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.sqlstate import SqlState
+
+T = TypeVar("T")
+
+MASKED = "****"
+MILLISECONDS_MAX = 2**53
+COUNT_MAX = 10_000
+
+
+class Scope(Flag):
+    """Where a property may stand; many may in several places."""
+
+    STORE = auto()
+    """CREATE STORE."""
+    ENTITY = auto()
+    """CREATE ENTITY."""
+    RELATION = auto()
+    """CREATE STREAM and CREATE CHANGELOG over an entity."""
+    SOURCE = auto()
+    """A relation in FROM."""
+    SINK = auto()
+    """CREATE STREAM … AS and CREATE CHANGELOG … AS."""
+    INSERT = auto()
+    """INSERT INTO."""
+    VIEW = auto()
+    """CREATE MATERIALIZED VIEW … AS."""
+    QUERY = auto()
+    """QUERY WITH."""
+    PRINT = auto()
+    """PRINT ENTITY."""
+    RECORD = auto()
+    """INSERT INTO ENTITY."""
+
+
+@dataclass(frozen=True)
+class PropertyType(Generic[T]):
+    """How the text of a property is read.
+
+    `read` raises ValueError for a text that is none of the type. Its error is then that the property "must be `expected`", or,
+    where that is empty, the ValueError's own words. `alone` is what a property says that stands without a value.
+    """
+
+    expected: str
+    read: Callable[[str], T]
+    alone: str | None = None
+
+
+def choice(*words: str, fold: Callable[[str], str] = str.lower) -> PropertyType[str]:
+    """One of some words, in any case."""
+
+    def read(text: str) -> str:
+        if fold(text) not in words:
+            raise ValueError(text)
+        return fold(text)
+
+    return PropertyType(" or ".join(words), read)
+
+
+def number(least: int, most: int, expected: str) -> PropertyType[int]:
+    """A whole number in decimal digits."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise ValueError(text)
+        return int(text)
+
+    return PropertyType(expected, read)
+
+
+TEXT = PropertyType("a text", str)
+BOOLEAN = PropertyType("true or false", lambda text: choice("true", "false").read(text) == "true")
+FLAG = PropertyType("true or false", BOOLEAN.read, alone="true")
+MILLISECONDS = number(0, MILLISECONDS_MAX, f"milliseconds, 0 to {MILLISECONDS_MAX}")
+NAMES = PropertyType("names", lambda text: tuple(part.strip().strip('"') for part in text.split(",")))
+COUNT = number(1, COUNT_MAX, f"a whole number from 1 to {COUNT_MAX}")
+
+
+@dataclass(frozen=True)
+class PropertySpec(Generic[T]):
+    """One property: its name, how it is read, where it may stand, a phrase for the documentation, and one for what holds without it.
+
+    A `secret` is masked wherever it is shown, in errors too. `synonyms` are other names of it, for which the documentation has no row
+    of its own. The name of an `open` one ends with a dot and begins the names of several: they are taken together, by what follows it.
+    """
+
+    name: str
+    type: PropertyType[T]
+    scope: Scope
+    doc: str
+    default: str = ""
+    secret: bool = False
+    synonyms: tuple[str, ...] = ()
+    open: bool = False
+
+    def is_called(self, name: str) -> bool:
+        """Whether a property of that name is this one, or one of these."""
+        return name.startswith(self.name) if self.open else name in (self.name, *self.synonyms)
+
+
+Specs = tuple[PropertySpec[Any], ...]
+
+
+def of_scope(specs: Iterable[PropertySpec[Any]], scope: Scope) -> Specs:
+    """Those that may stand in one of the places of `scope`."""
+    return tuple(spec for spec in specs if spec.scope & scope)
+
+
+class Entry(Protocol):
+    """A property as it was written; see `sql.ast.Property`."""
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+
+    @property
+    def value(self) -> str | None:
+        """None when the name stands alone."""
+
+    @property
+    def span(self) -> Span | None:
+        """Where it stands, if it stands in a statement."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A property that was kept, and stands in no statement."""
+
+    key: str
+    value: str | None = field(repr=False)
+    span: Span | None = None
+
+
+def stored(texts: Mapping[str, str]) -> tuple[Stored, ...]:
+    """Kept properties, for a reader."""
+    return tuple(Stored(key, value) for key, value in texts.items())
+
+
+class PropertyReader:
+    """Takes the properties of one WITH (…), each once.
+
+    `specs` are those that may stand there, and `what` is what has them, for errors: "a source". What is not given is looked for in
+    `defaults`, of which no more is read. `lacking` is where an error points to that says that a property is missing.
+
+    Raises UserError 3D008 for the first that is none of `specs`, at its own place.
+    """
+
+    def __init__(
+        self,
+        given: Iterable[Entry],
+        specs: Specs,
+        *,
+        what: str,
+        defaults: Mapping[str, str] | None = None,
+        lacking: Span | None = None,
+    ) -> None:
+        self._given = {entry.key: entry for entry in given}
+        self._specs = specs
+        self._what = what
+        self._defaults = defaults or {}
+        self._lacking = lacking
+        for entry in self._given.values():
+            if not any(spec.is_called(entry.key) for spec in specs):
+                raise UserError(
+                    SqlState.INVALID_PARAMETER,
+                    f"{what} has no property '{entry.key}'",
+                    hint=self._known(entry.key),
+                    span=entry.span,
+                )
+        self._left = set(self._given)
+
+    def take(self, spec: PropertySpec[T]) -> T | None:
+        """The value of a property, None when it is not given; raises UserError 3D008 where it stands."""
+        name = self._name(spec)
+        entry = self._given.get(name) or self._default(name)
+        self._left.discard(name)
+        return None if entry is None else self._read(spec, entry)
+
+    def require(self, spec: PropertySpec[T], *, hint: str | None = None) -> T:
+        """As `take`; raises UserError 3D021 when it is not given."""
+        value = self.take(spec)
+        if value is None:
+            raise UserError(
+                SqlState.MISSING_PARAMETER,
+                f"{self._what} needs the property '{spec.name}'",
+                hint=hint or f"It is {spec.doc}.",
+                span=self._lacking,
+            )
+        return value
+
+    def take_all(self, spec: PropertySpec[T]) -> dict[str, T]:
+        """The values of an open property, by what follows its name."""
+        found = {
+            entry.key: entry
+            for entry in (*stored(self._defaults), *self._given.values())
+            if spec.is_called(entry.key)
+        }
+        self._left -= found.keys()
+        return {key.removeprefix(spec.name): self._read(spec, entry) for key, entry in found.items()}
+
+    def leave(self, scope: Scope) -> None:
+        """Let be what others will read: whatever may also stand in `scope`."""
+        specs = of_scope(self._specs, scope)
+        self._left -= {name for name in self._left if any(spec.is_called(name) for spec in specs)}
+
+    def finish(self) -> None:
+        """To be called when all was taken. Raises InternalError for a property that may be given and that nobody reads."""
+        if self._left:
+            raise InternalError(f"nobody reads what {self._what} is given: {', '.join(sorted(self._left))}")
+
+    def gives(self, spec: PropertySpec[Any]) -> bool:
+        """Whether the statement itself gives the property."""
+        return any(spec.is_called(name) for name in self._given)
+
+    def span(self, spec: PropertySpec[Any]) -> Span | None:
+        """Where the statement gives the property."""
+        return next((entry.span for entry in self._given.values() if spec.is_called(entry.key)), None)
+
+    def bad(self, spec: PropertySpec[Any], expected: str) -> UserError:
+        """3D008 for a value that is wrong in its context."""
+        entry = self._given.get(self._name(spec)) or self._default(self._name(spec))
+        return self._refusal(spec, entry or Stored(spec.name, None), f"must be {expected}")
+
+    def _name(self, spec: PropertySpec[Any]) -> str:
+        names = (spec.name, *spec.synonyms)
+        given = (name for place in (self._given, self._defaults) for name in names if name in place)
+        return next(given, spec.name)
+
+    def _default(self, name: str) -> Entry | None:
+        return Stored(name, self._defaults[name]) if name in self._defaults else None
+
+    def _read(self, spec: PropertySpec[T], entry: Entry) -> T:
+        text = spec.type.alone if entry.value is None else entry.value
+        if text is None:
+            raise self._refusal(spec, entry, "must be a value")
+        try:
+            return spec.type.read(text)
+        except ValueError as error:
+            if spec.type.expected or spec.secret:
+                expected = spec.type.expected or "something else"
+                raise self._refusal(spec, entry, f"must be {expected}") from None
+            raise UserError(SqlState.INVALID_PARAMETER, f"'{entry.key}': {error}", span=entry.span) from None
+
+    def _refusal(self, spec: PropertySpec[Any], entry: Entry, rule: str) -> UserError:
+        found = "none" if entry.value is None else MASKED if spec.secret else repr(entry.value)
+        return UserError(SqlState.INVALID_PARAMETER, f"'{entry.key}' {rule}, found {found}", span=entry.span)
+
+    def _known(self, name: str) -> str:
+        names = [f"{spec.name}…" if spec.open else spec.name for spec in self._specs]
+        others = [other for spec in self._specs for other in spec.synonyms]
+        near = difflib.get_close_matches(name, [*names, *others], n=2, cutoff=0.6)
+        return f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(names)}."
+
+
+def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:
+    """The value of one property, whatever else is given; raises UserError 3D008 where it stands."""
+    entries = [entry for entry in given if spec.is_called(entry.key)]
+    return PropertyReader(entries, (spec,), what="a statement").take(spec)
+
+
+def masked(properties: Mapping[str, str], specs: Specs) -> dict[str, str]:
+    """Kept properties as they may be shown."""
+    secret = {spec.name for spec in specs if spec.secret}
+    return {key: MASKED if key in secret else value for key, value in properties.items()}
