@@ -5,12 +5,13 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.headrace.SparkInternals
 
-/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, leaving all others alone, and
-  * adds the functions that read records.
+/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, leaving all others alone,
+  * groups the rows of a HOP by slices, and adds the functions that read records.
   */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
+    extensions.injectColumnar(_ => SlicedWindows)
     RecordFunctions.all.foreach(extensions.injectFunction)
   }
 }
