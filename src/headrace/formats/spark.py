@@ -57,7 +57,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     )
     # Of the batch, not of the moment: a batch that runs again reads the same.
     ahead = (
-        f"unix_millis(__rowtime) > unix_millis(current_timestamp()) + {spec.ahead_ms}"
+        f"unix_millis(__rowtime) > headrace_of_batch(unix_millis(current_timestamp()) + {spec.ahead_ms})"
         if spec.ahead_ms
         else "FALSE"
     )

@@ -135,6 +135,25 @@ private[spark] final case class CountingEventTime(child: Expression, counts: Row
   override protected def withNewChildInternal(newChild: Expression): CountingEventTime = copy(child = newChild)
 }
 
+/** `headrace_of_batch(number)`: a BIGINT that is one and the same for all rows of a batch, unchanged.
+  *
+  * Spark writes constants into the code that it generates. One that is another in each batch, as the batch's time is, has the
+  * whole stage compiled anew each time, and never run long enough to be fast. This one is handed to the code from outside.
+  */
+private[spark] final case class OfBatch(child: Expression) extends UnaryExpression {
+  override def dataType: DataType = LongType
+  override def nullable: Boolean = false
+  // Else the optimizer would put the number in its place.
+  override lazy val foldable: Boolean = false
+  override def prettyName: String = "headrace_of_batch"
+  override def eval(input: InternalRow): Any = child.eval(input)
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val number = ctx.addReferenceObj("ofBatch", child.eval())
+    ev.copy(code = code"long ${ev.value} = $number;", isNull = FalseLiteral)
+  }
+  override protected def withNewChildInternal(newChild: Expression): OfBatch = copy(child = newChild)
+}
+
 private[spark] object AdmitRecord {
   private val Nothing: ArrayData = new GenericArrayData(Array.empty[Any])
 }
@@ -163,7 +182,8 @@ private[spark] object RecordFunctions {
     },
     function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 7 =>
       AdmitRecord(arguments, instead.toString, RowCounts.registered())
-    }
+    },
+    function("headrace_of_batch") { case Seq(number) => OfBatch(number) }
   )
 
   private object Constant {
