@@ -1,7 +1,8 @@
 package io.headrace.spark
 
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.headrace.SparkInternals
 
@@ -12,6 +13,7 @@ final class HeadraceExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
     extensions.injectColumnar(_ => SlicedWindows)
+    extensions.injectPlanNormalizationRule(_ => PlannedOnce)
     RecordFunctions.all.foreach(extensions.injectFunction)
   }
 }
@@ -30,4 +32,14 @@ private[spark] object PartitionWatermarkStrategy extends SparkStrategy {
       new PartitionWatermarkExec(node.nodeId, node.eventTime, node.delay, planLater(node.child), query, counts) :: Nil
     case _ => Nil
   }
+}
+
+/** Keeps Spark from planning a batch again to describe it.
+  *
+  * With each batch Spark hands out a text of its plan, twice, for a page that we do not have; and it makes that text by planning
+  * the batch from its beginning. What describes a batch that already runs is planned as no rows.
+  */
+private[spark] object PlannedOnce extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (SparkInternals.isRunning(plan)) LocalRelation(plan.output) else plan
 }

@@ -1,13 +1,52 @@
 package io.headrace.spark
 
+import java.util.concurrent.atomic.AtomicInteger
+
 import org.apache.spark.metrics.source.CodegenMetrics
+import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.streaming.{DataStreamWriter, OutputMode}
 
 import SparkTesting._
 
 /** What a batch does not do, though Spark would. */
 class BatchCostSuite extends munit.FunSuite {
   import spark.implicits._
+
+  /** Counts the plans with an aggregate that the optimizer is given. */
+  private final class Plannings extends Rule[LogicalPlan] {
+    val count = new AtomicInteger
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      if (plan.exists(_.isInstanceOf[Aggregate])) count.incrementAndGet()
+      plan
+    }
+  }
+
+  private def plannings(write: DataStreamWriter[Row] => DataStreamWriter[Row]): Int = {
+    val rule = new Plannings
+    val stream = MemoryStream[Int](spark)
+    val before = spark.experimental.extraOptimizations
+    spark.experimental.extraOptimizations = Seq(rule)
+    try {
+      val counted = stream.toDF().groupBy("value").count().writeStream.outputMode(OutputMode.Update())
+      val query = write(counted).option("checkpointLocation", newCheckpoint().toString).start()
+      try {
+        stream.addData(1)
+        query.processAllAvailable()
+      } finally query.stop()
+      rule.count.get
+    } finally spark.experimental.extraOptimizations = before
+  }
+
+  test("a batch for a sink of Spark's own is planned once") {
+    assertEquals(plannings(_.format("noop")), 1)
+  }
+
+  test("a batch for foreachBatch is planned once") {
+    assertEquals(plannings(_.foreachBatch((batch: DataFrame, _: Long) => { val _ = batch.collect() })), 1)
+  }
 
   test("the time of a batch is in no generated code, and is right in each") {
     val stream = MemoryStream[Long](spark)

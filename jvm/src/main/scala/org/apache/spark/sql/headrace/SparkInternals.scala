@@ -13,11 +13,13 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit, SparkDataStream, SupportsAdmissionControl}
+import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
 import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.execution.streaming.sources.{WriteToMicroBatchDataSource, WriteToMicroBatchDataSourceV1}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{BooleanType, DataType, MapType, StructType}
 
@@ -61,6 +63,20 @@ object SparkInternals {
     classic.SparkSession.getActiveSession
       .flatMap(session => Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)))
       .map(UUID.fromString)
+
+  /** Whether `plan` is that of a whole batch which this thread runs, so that it is planned already. */
+  def isRunning(plan: LogicalPlan): Boolean = {
+    val batch = plan match {
+      case write: WriteToMicroBatchDataSource   => write.batchId.map(write.queryId -> _)
+      case write: WriteToMicroBatchDataSourceV1 => write.batchId.map(write.queryId -> _)
+      case _                                    => None
+    }
+    def running = classic.SparkSession.getActiveSession
+      .flatMap(session => Option(session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)))
+      .map(id => SQLExecution.getQueryExecution(id.toLong))
+      .collect { case execution: IncrementalExecution => execution.queryId.toString -> execution.currentBatchId }
+    batch.isDefined && batch == running
+  }
 
   /** The running query with this id, when it runs in micro-batches. */
   def execution(session: SparkSession, queryId: UUID): Option[MicroBatchExecution] =
