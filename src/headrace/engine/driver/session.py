@@ -102,6 +102,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     _quiet(session)
+    jvm(session).io.headrace.spark.HadoopSettings.forgetOrigins(session._jsc.hadoopConfiguration())
     _start_callback_server(session)
     return session
 

@@ -1,7 +1,11 @@
 package io.headrace.spark
 
+import java.io.{ByteArrayOutputStream, DataOutputStream}
 import java.util.concurrent.atomic.AtomicInteger
 
+import scala.concurrent.duration._
+
+import org.apache.hadoop.conf.Configuration
 import org.apache.spark.metrics.source.CodegenMetrics
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
@@ -14,6 +18,27 @@ import SparkTesting._
 /** What a batch does not do, though Spark would. */
 class BatchCostSuite extends munit.FunSuite {
   import spark.implicits._
+
+  // Not how long it may take, but that it ends on a machine that does other things too.
+  override val munitTimeout: Duration = 2.minutes
+
+  test("Hadoop's settings stay as they are without their origins, and take little room") {
+    def written(settings: Configuration): Int = {
+      val bytes = new ByteArrayOutputStream
+      settings.write(new DataOutputStream(bytes))
+      bytes.size
+    }
+    val whole = new Configuration()
+    whole.set("fs.file.impl", "one")
+    val light = new Configuration(whole)
+    HadoopSettings.forgetOrigins(light)
+    light.set("fs.other.impl", "two")
+    whole.set("fs.other.impl", "two")
+    val copy = new Configuration(light)
+    whole.forEach(setting => assertEquals(copy.get(setting.getKey), whole.get(setting.getKey)))
+    assertEquals(copy.size(), whole.size())
+    assert(written(copy) < written(whole) * 2 / 3, s"${written(copy)} of ${written(whole)} bytes")
+  }
 
   /** Counts the plans with an aggregate that the optimizer is given. */
   private final class Plannings extends Rule[LogicalPlan] {
