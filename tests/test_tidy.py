@@ -121,6 +121,30 @@ def test_every_package_says_what_belongs_in_it() -> None:
     )
 
 
+# Besides its own folder and its line in the registry: the embedded broker, and who offers it.
+KNOWS_KAFKA = (
+    "connectors/kafka/",
+    "connectors/registry.py",
+    "runtime/",
+    "server/process.py",
+    "server/__main__.py",
+    "cli/__main__.py",
+    "cli/commands.py",
+)
+
+
+def test_no_store_type_is_named_outside_its_folder() -> None:
+    faults = []
+    for path in _python("src/headrace/"):
+        name = _name(path).removeprefix("src/headrace/")
+        if name.startswith(KNOWS_KAFKA):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if "kafka" in line.lower():
+                faults.append(f"{name}:{number}: {line.strip()}")
+    _report(faults, "What is true of one store type belongs in its descriptor (connectors/base.py):")
+
+
 def test_the_lists_of_exceptions_hold_nothing_that_is_gone() -> None:
     named = [*FILES_ALLOWED_LONGER, *(key.partition("::")[0] for key in FUNCTIONS_ALLOWED_LONGER)]
     _report([name for name in named if not (ROOT / name).is_file()], "Take these exceptions out:")

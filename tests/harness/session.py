@@ -50,7 +50,7 @@ async def open_session(folder: Path) -> AsyncIterator[Session]:
     """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused."""
     catalog = Catalog.open(folder)
     for store in ("k", "unused"):
-        catalog.create_store(Store(store, "Kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
+        catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
     catalog.create_database("shop", "sysadmin")
     catalog.create_database("lab", "sysadmin")
     catalog.create_schema("lab", "tests", "sysadmin")
@@ -69,7 +69,7 @@ async def open_session(folder: Path) -> AsyncIterator[Session]:
                 created_at=NOW,
                 updated_at=NOW,
                 store="k" if stored else None,
-                entity=f"{name.database}_{name.name}" if stored else None,
+                entity=(f"{name.database}_{name.name}",) if stored else None,
                 id=str(uuid.uuid4()),
             )
         )

@@ -24,8 +24,8 @@ from headrace.sql.statements.relation import CreateRelationAs
 DATABASE = "airline"
 MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 SESSION = SessionContext("00000000-0000-0000-0000-000000000000", "sysadmin", DATABASE, "public", "broker")
-STORE = Store("broker", "KAFKA", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092"})
-LEFTMOST = EntityDescription("flights", {"partitions": 3, "replicas": 1})
+STORE = Store("broker", "kafka", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092"})
+LEFTMOST = EntityDescription(("flights",), {"partitions": 3, "replicas": 1})
 VIEW_ID = "view_1"
 
 
@@ -51,7 +51,7 @@ def relation(
         created_at=MOMENT,
         updated_at=MOMENT,
         store=None if view else "broker",
-        entity=None if view else name,
+        entity=None if view else (name,),
         format=layout or EntityFormat(),
         properties={key.replace("_", "."): value for key, value in properties.items()},
         id=f"id_of_{name}" if view else "",

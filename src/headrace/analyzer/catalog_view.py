@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.catalog.objects import Relation, Store
-from headrace.connectors.base import Connector
+from headrace.connectors.base import StoreDescriptor
 from headrace.core.context import SessionContext
 from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, RelationName
@@ -33,11 +33,11 @@ class RelationLookup(Protocol):
 
 @dataclass(frozen=True)
 class BindingContext:
-    """What names mean: the catalog, the session's database and schema, and how to reach a store type's connector."""
+    """What names mean: the catalog, the session's database and schema, and what store types can do."""
 
     catalog: RelationLookup
     session: SessionContext
-    connectors: Callable[[str], Connector] | None = None
+    connectors: Callable[[str], StoreDescriptor] | None = None
 
 
 def suggestion(name: str, known: Sequence[str], *, otherwise: str | None = None) -> str | None:

@@ -13,6 +13,7 @@ from enum import Enum
 from headrace.analyzer.expressions import Expression, SortKey
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
+from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, DataType, Timestamp
 
@@ -63,11 +64,11 @@ class EventTime:
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Where a source's records go that cannot be read. `layout` are options of `Connector.create_entity`, for one that is missing."""
+    """Where a source's records go that cannot be read. `layout` is of one that is missing."""
 
     store: str
     store_type: str
-    entity: str
+    entity: EntityPath
     layout: Mapping[str, str] = field(default_factory=dict)
     span: Span | None = field(default=None, compare=False)
 
@@ -155,7 +156,7 @@ def _nodes(value: object) -> tuple[LogicalNode, ...]:
 
 @dataclass(frozen=True)
 class Scan(LogicalNode):
-    """A relation of the catalog under an alias; `store_type` is its store's, in lower case (empty: a materialized view)."""
+    """A relation of the catalog under an alias; `store_type` is its store's (empty: a materialized view)."""
 
     relation: Relation
     alias: str

@@ -27,7 +27,7 @@ RETENTION_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 
 # --- stores and entities
 
-TYPE = PropertySpec("type", TEXT, Scope.STORE, "the store type: `KAFKA`", default="needed")
+TYPE = PropertySpec("type", TEXT, Scope.STORE, "the store type, one of those below", default="needed")
 REGION = PropertySpec("access_region", TEXT, Scope.STORE, "accepted and ignored", synonyms=("access.region",))
 DESCRIPTION = PropertySpec("description", TEXT, Scope.STORE, "accepted and ignored")
 FROM_BEGINNING = PropertySpec(
@@ -44,7 +44,6 @@ STORE = PropertySpec(
     "the store; for entities another way to say IN STORE",
     default="the session's; in CREATE … AS then the leftmost source's",
 )
-ENTITY = PropertySpec("topic", TEXT, _DEFINED, "the entity", default="the relation's name")
 VALUE_FORMAT = PropertySpec(
     "value.format", _FORMATS, _DEFINED, "`JSON`", default="needed; in CREATE … AS `JSON`"
 )

@@ -8,9 +8,9 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.logical import DeadLetters, EventTime, QueryProperties, SourceProperties
 from headrace.catalog.objects import Relation, Store
-from headrace.connectors.base import Connector
+from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
-from headrace.core.names import printed
+from headrace.core.names import path_text, printed
 from headrace.core.properties import Entry, PropertyReader, Scope, Specs, of_scope
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Timestamp
@@ -31,7 +31,7 @@ _LAYOUT = {
 def source_properties(
     relation: Relation,
     given: Iterable[Entry],
-    connector: Connector | None,
+    connector: StoreDescriptor | None,
     store: Callable[[str], Store | None],
 ) -> SourceProperties:
     """What is in force for one source; `store` finds one by its name.
@@ -59,7 +59,7 @@ def source_properties(
         event_time=_event_time(relation, reader),
         on_error=on_error,
         dead_letters=_dead_letters(relation, reader, store, kept=on_error == "dead_letter"),
-        options=connector.source_options(reader) if connector is not None else {},
+        options=connector.source.options(reader) if connector is not None and connector.source else {},
     )
     reader.finish()
     return found
@@ -131,7 +131,7 @@ def _dead_letters(
             f"'{unused.name}' is for '{dialect.ON_ERROR.name}' = DEAD_LETTER only",
             span=reader.span(unused),
         )
-    entity = reader.take(dialect.LETTERS_ENTITY) or f"{relation.entity}-dead-letters"
+    named_entity = reader.take(dialect.LETTERS_ENTITY)
     layout = {name: reader.take(spec) for name, spec in _LAYOUT.items()}
     name = reader.take(dialect.LETTERS_STORE) or relation.store or ""
     if not kept:
@@ -147,8 +147,8 @@ def _dead_letters(
         )
     return DeadLetters(
         store=found.name,
-        store_type=found.type.lower(),
-        entity=entity,
+        store_type=found.type,
+        entity=(named_entity or f"{path_text(relation.entity or ())}-dead-letters",),
         layout={name: str(count) for name, count in layout.items() if count is not None},
         span=span or reader.span(dialect.LETTERS_ENTITY) or reader.span(dialect.ON_ERROR),
     )

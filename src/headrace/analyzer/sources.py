@@ -28,6 +28,7 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.scope import UNNAMED, Scope
 from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.objects import Relation, RelationKind, Store
+from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, printed
 from headrace.core.schema import Column
@@ -152,12 +153,26 @@ def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContex
     )
     store = context.catalog.store(relation.store) if relation.store is not None else None
     properties = _properties(relation, store, given, context, span)
-    return Scan(relation, alias, properties, store.type.lower() if store is not None else "", span)
+    return Scan(relation, alias, properties, store.type if store is not None else "", span)
 
 
 def _table_span(node: exp.Table) -> Span | None:
     spans = [span for span in map(span_of, node.parts) if span is not None]
     return Span(spans[0].start, spans[-1].end, spans[0].line, spans[0].column) if spans else None
+
+
+def _check_readable(relation: Relation, connector: StoreDescriptor, span: Span | None) -> None:
+    rows = connector.row_source
+    if connector.source is None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED, f"queries cannot read stores of type {connector.label}", span=span
+        )
+    if rows is not None and relation.kind is RelationKind.CHANGELOG and not rows.upserts:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"stores of type {connector.label} are read as streams, not as a changelog",
+            span=span,
+        )
 
 
 def _properties(
@@ -181,12 +196,8 @@ def _properties(
     connector = (
         context.connectors(store.type) if store is not None and context.connectors is not None else None
     )
-    if connector is not None and not connector.capabilities.streaming_source:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"stores of type {connector.type.upper()} cannot be read continuously (streaming_source)",
-            span=span,
-        )
+    if connector is not None:
+        _check_readable(relation, connector, span)
     return source_properties(relation, given.entries, connector, context.catalog.store)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.core.names import RelationName
+from headrace.core.names import EntityPath, RelationName
 from headrace.core.schema import Schema
 from headrace.core.types import DataType
 
@@ -80,7 +80,7 @@ class SchemaObject:
 
 @dataclass(frozen=True)
 class Store:
-    """A connection to a system of the user.
+    """A connection to a system of the user; `type` names its store type.
 
     `properties` are the typed options as text, secrets included: `repr` leaves them out, and only `statements` and the
     supervisor's start message read them.
@@ -123,7 +123,7 @@ class Relation:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     store: str | None = None
-    entity: str | None = None
+    entity: EntityPath | None = None
     format: EntityFormat = field(default_factory=EntityFormat)
     properties: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None

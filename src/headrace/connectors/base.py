@@ -1,42 +1,37 @@
-"""The protocol of a store type, small on purpose: its size is the size of every later integration.
+"""What a store type is: a `StoreDescriptor` with the facets that it has. What it cannot do is a facet that it lacks.
 
-A store type is a folder `connectors/<type>/` with `options.py` (typed options), `admin.py` (the control-plane half, class
-`<Type>Connector`) and `spark.py` (the driver half: functions `source` and `sink`; the only part that may import pyspark,
-looked up by name at run time).
+Data goes one of two ways. As *records*, bytes that a format reads and writes: `RecordSource`, `RecordSink`. As *rows*,
+columns that the store itself types (a database's tables): `RowSource`. The functions that do it on Spark are in the folder's `spark`
+module: see `connectors.streaming`. ADR 15 says why it is so.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
+from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, PropertySpec, Specs
 from headrace.core.resultset import Cell
+from headrace.core.schema import Column
 
 Guarantee = Literal["at_least_once", "exactly_once"]
 
 
 @dataclass(frozen=True)
-class Capabilities:
-    """What a store type can do; the planner refuses the rest and names the missing flag."""
-
-    streaming_source: bool = False
-    append_sink: bool = False
-    upsert_sink: bool = False
-    exactly_once_sink: bool = False
-    real_time: bool = False
-    creates_entities: bool = False
-    prints: bool = False
-
-
-@dataclass(frozen=True)
 class EntityDescription:
-    """An entity as its store describes it. `layout` are the numbers by which it is divided, called as in `Connector.layout`."""
+    """An entity as its store describes it.
 
-    name: str
+    `layout` are the numbers by which it is divided, called as in `StoreDescriptor.layout`. `columns` and `key` are what the store
+    itself knows of its rows; it knows nothing of records.
+    """
+
+    path: EntityPath
     layout: Mapping[str, int] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[Column, ...] = ()
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,61 +43,116 @@ class PrintedRecord:
     metadata: str
 
 
-class Connector(Protocol):
-    """The control-plane half of a store type: `type` is the word of CREATE STORE in lower case, `label` what clients are shown.
-    `properties` are all that it adds to the dialect, of every scope; `layout` those that say how an entity is divided;
-    `dead_letter_properties` make one for records that cannot be read.
+TakeOptions = Callable[[PropertyReader], dict[str, str]]
+"""Takes what a relation or a query passes on to the store's client, and gives it as `request.options` has it."""
 
-    Methods block (callers use a thread) except `print_entity`. All raise `UserError` or `ExternalError`, classified, with a hint.
+
+def no_options(_reader: PropertyReader) -> dict[str, str]:
+    """Nothing is passed on."""
+    return {}
+
+
+@dataclass(frozen=True)
+class RecordSource:
+    """Entities can be read as records, by `spark.source`."""
+
+    options: TakeOptions = no_options
+    real_time: bool = False
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Entities can be read as rows, by `spark.rows`; with `upserts` as a changelog too, by its primary key."""
+
+    options: TakeOptions = no_options
+    upserts: bool = False
+    real_time: bool = False
+
+
+@dataclass(frozen=True)
+class RecordSink:
+    """Entities can be written as records, by `spark.sink`, and then `spark.dead_letters` takes what cannot be read elsewhere.
+
+    With `upserts` as a changelog too. `dead_letters` are the properties with which an entity for such records is made.
     """
 
-    type: ClassVar[str]
-    label: ClassVar[str]
-    capabilities: ClassVar[Capabilities]
-    properties: ClassVar[Specs]
-    layout: ClassVar[Mapping[str, PropertySpec[int]]]
-    dead_letter_properties: ClassVar[Mapping[str, str]]
+    options: TakeOptions = no_options
+    upserts: bool = False
+    exactly_once: bool = False
+    real_time: bool = False
+    dead_letters: Mapping[str, str] = field(default_factory=dict)
 
-    def store_properties(self, reader: PropertyReader) -> dict[str, str]:
-        """Takes those of a store: canonical texts; raises UserError 3D008 / 3D021 at the property."""
+
+# The facets below act, in the control plane. `store` are the checked properties of a store. Their methods block (callers use a
+# thread), but for `print_entity`; all raise `UserError` or `ExternalError`, classified, with a hint.
+
+
+class EntityAdmin(Protocol):
+    """Entities can be listed, described, made and dropped."""
+
+    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
+        """What a user may see directly below a path, () being the top: names, and whether each is an entity itself."""
         ...
 
-    def test(self, properties: Mapping[str, str]) -> None:
-        """Called before a store is created; raises ExternalError 57015 when it does not answer."""
-        ...
-
-    def list_entities(self, properties: Mapping[str, str]) -> list[str]:
-        """Names of the entities that a user may see."""
-        ...
-
-    def describe_entity(self, properties: Mapping[str, str], entity: str) -> EntityDescription:
+    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
         """Raises UserError 3D007 when there is none."""
         ...
 
     def create_entity(
-        self, properties: Mapping[str, str], entity: str, reader: PropertyReader
+        self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
     ) -> EntityDescription:
-        """Takes what says how; raises UserError 42710 when it exists, 3D008 at a bad property."""
+        """With what `options` give of the type's properties of scope ENTITY. Raises UserError 42710 when it exists, 3D008."""
         ...
 
-    def drop_entity(self, properties: Mapping[str, str], entity: str) -> None:
+    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
         """Raises UserError 3D007 when there is none."""
         ...
 
-    def insert(self, properties: Mapping[str, str], entity: str, *, key: bytes | None, value: bytes) -> None:
+
+class Inserter(Protocol):
+    """Single records can be written."""
+
+    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
         """Append one record and wait until the store has it."""
         ...
 
+
+class Printer(Protocol):
+    """What is in an entity can be shown as it comes."""
+
     async def print_entity(
-        self, properties: Mapping[str, str], entity: str, *, from_beginning: bool
+        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
     ) -> AsyncIterator[PrintedRecord]:
-        """Records as they come, from the beginning or from the moment of this call, until the iterator is closed."""
+        """Records, from the beginning or from the moment of this call, until the iterator is closed."""
         ...
 
-    def source_options(self, reader: PropertyReader) -> dict[str, str]:
-        """Takes what a source passes on to its client."""
-        ...
 
-    def sink_options(self, reader: PropertyReader) -> dict[str, str]:
-        """Takes what a sink passes on to its client."""
-        ...
+@dataclass(frozen=True)
+class StoreDescriptor:
+    """A store type.
+
+    `type` is the word of CREATE STORE in lower case, the name of its folder, and what catalog and plans keep; `label` is for showing.
+    `properties` are all that it adds to the dialect, of every scope. `read` takes those of a store, checks them together and gives
+    them as canonical text, which is all that the other functions get. `test` raises ExternalError 57015 when the store does not
+    answer. `path` takes what says which entity a relation is over, given the relation's name in lower case. `layout` are the
+    properties that say how an entity is divided: for one that a query makes they are as its leftmost source has them, or must be given.
+    """
+
+    type: str
+    label: str
+    properties: Specs
+    read: Callable[[PropertyReader], dict[str, str]]
+    test: Callable[[Mapping[str, str]], None]
+    path: Callable[[PropertyReader, str], EntityPath]
+    layout: Mapping[str, PropertySpec[int]] = field(default_factory=dict)
+    record_source: RecordSource | None = None
+    row_source: RowSource | None = None
+    record_sink: RecordSink | None = None
+    entities: EntityAdmin | None = None
+    inserter: Inserter | None = None
+    printer: Printer | None = None
+
+    @property
+    def source(self) -> RecordSource | RowSource | None:
+        """How queries read it, if they can."""
+        return self.record_source or self.row_source

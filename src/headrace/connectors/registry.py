@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import importlib
 
-from headrace.connectors.base import Connector
+from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
-CONNECTORS: dict[str, str] = {"kafka": "headrace.connectors.kafka.admin:KafkaConnector"}
-_loaded: dict[str, Connector] = {}
+STORE_TYPES: dict[str, str] = {"kafka": "headrace.connectors.kafka.admin:KAFKA"}
+"""By the name of its folder: where its descriptor is."""
+_loaded: dict[str, StoreDescriptor] = {}
 
 
-def connector(store_type: str, *, span: Span | None = None) -> Connector:
-    """The connector of a store type, any case; loaded on first use, because client libraries are heavy.
+def type_names() -> str:
+    """As CREATE STORE names them, for hints."""
+    return ", ".join(sorted(name.upper() for name in STORE_TYPES))
+
+
+def connector(store_type: str, *, span: Span | None = None) -> StoreDescriptor:
+    """A store type by its name, in any case; loaded on first use, because client libraries are heavy.
 
     Raises UserError 3D008 for an unknown type.
     """
     name = store_type.lower()
-    if name not in CONNECTORS:
+    if name not in STORE_TYPES:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"unknown store type {store_type!r}",
-            hint=f"Use one of {', '.join(sorted(known.upper() for known in CONNECTORS))}.",
+            hint=f"Use one of {type_names()}.",
             span=span,
         )
     if name not in _loaded:
-        module, _, attribute = CONNECTORS[name].partition(":")
-        _loaded[name] = getattr(importlib.import_module(module), attribute)()
+        module, _, attribute = STORE_TYPES[name].partition(":")
+        _loaded[name] = getattr(importlib.import_module(module), attribute)
     return _loaded[name]

@@ -10,7 +10,9 @@
     probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
                                                                    seconds long, and raises ExternalError, with its address, if not
     classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
-    secrets(properties) -> tuple[str, ...]                         what no text may contain
+    secrets(properties) -> tuple[str, ...]                         values to mask in logs and errors
+    CLASSES, NOISY_LOGGERS                                          Java classes that are loaded while a driver warms up, and loggers of
+                                                                   which only errors are kept
 
 `engine.driver` finds the module by the connector's name. All raise classified HeadraceErrors.
 """

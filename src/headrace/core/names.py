@@ -17,6 +17,15 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
+EntityPath = tuple[str, ...]
+"""Where an entity is in its store, outermost part first: ("topic",), ("schema", "table")."""
+
+
+def path_text(path: EntityPath) -> str:
+    """A path for showing, its parts as they are."""
+    return ".".join(path)
+
+
 def quote(name: str) -> str:
     """`name` as a double-quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
@@ -80,6 +89,11 @@ class QualifiedName:
     """
 
     parts: tuple[Identifier, ...]
+
+    @property
+    def path(self) -> EntityPath:
+        """As the path of an entity."""
+        return tuple(part.name for part in self.parts)
 
     @property
     def last(self) -> Identifier:

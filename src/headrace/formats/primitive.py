@@ -1,4 +1,4 @@
-"""Primitive record keys, laid out as Kafka's own serializers do: big-endian numbers, UTF-8 text. As Spark SQL text.
+"""Primitive record keys, laid out as the serializers of the common clients do: big-endian numbers, UTF-8 text. As Spark SQL text.
 
 Those serializers have no bytes for NULL, and a record without a key is refused by a compacted topic and put into any partition
 of others. So NULL has bytes here that nothing else has: no number is one byte long, and no UTF-8 text holds this one.

@@ -75,7 +75,7 @@ def _way_back(new: Flow, others: Sequence[Flow]) -> list[_Hop] | None:
 def _place(relation: Relation) -> tuple[str, ...]:
     if relation.store is None:
         return relation.name.path
-    return relation.store, relation.entity or ""
+    return relation.store, *(relation.entity or ())
 
 
 def _drawn(way: Sequence[_Hop]) -> str:

@@ -28,7 +28,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.traits import Place
-from headrace.core.names import printed, quote
+from headrace.core.names import path_text, printed, quote
 from headrace.planner import physical
 from headrace.planner.display import SHOWN
 from headrace.planner.modes import Materialize, Normalize, Operator
@@ -84,7 +84,7 @@ def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) 
     match sink:
         case EntitySink():
             made = "" if sink.creation is None else _creation(sink.creation)
-            yield f"Sink: {sink.kind.value} {sink.relation}, entity {sink.entity} of store {printed(sink.store)}{made}"
+            yield f"Sink: {sink.kind.value} {sink.relation}, entity {path_text(sink.entity)} of store {printed(sink.store)}{made}"
             yield f"  value {sink.format.value_format.upper()}, key {_key(sink)}"
         case ViewSink():
             rows = (
@@ -141,7 +141,7 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
         if properties.starting_timestamp_ms is not None and position == "timestamp":
             position = f"timestamp {properties.starting_timestamp_ms}"
         yield (
-            f"  {relation.kind.value} {relation.name}{alias}, entity {relation.entity} "
+            f"  {relation.kind.value} {relation.name}{alias}, entity {path_text(relation.entity or ())} "
             f"of store {printed(relation.store or '')}, from {position}"
         )
         event_time = properties.event_time
@@ -150,7 +150,7 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
         letters = properties.dead_letters
         if letters is not None:
             yield (
-                f"    records that cannot be read go to {letters.entity} of store {printed(letters.store)} "
+                f"    records that cannot be read go to {path_text(letters.entity)} of store {printed(letters.store)} "
                 "(an interactive query skips them)"
             )
         elif properties.on_error == "ignore":

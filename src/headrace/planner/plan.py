@@ -32,6 +32,7 @@ from headrace.analyzer.traits import traits, window_groups
 from headrace.catalog.objects import RelationKind
 from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, UserError
+from headrace.core.names import path_text
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
@@ -130,10 +131,12 @@ def choose_mode(
     elif sink.guarantee == "exactly_once":
         reasons.append("exactly-once delivery commits in batches")
     else:
-        unable = sorted(
-            name for name in connectors | {sink.connector} if not connector(name).capabilities.real_time
-        )
-        reasons += [f"stores of type {name} cannot (real_time)" for name in unable]
+        sources = [connector(name) for name in connectors]
+        writes = connector(sink.connector)
+        unable = {kind.label for kind in sources if kind.source is None or not kind.source.real_time}
+        if writes.record_sink is None or not writes.record_sink.real_time:
+            unable.add(writes.label)
+        reasons += [f"stores of type {label} cannot" for label in sorted(unable)]
     if reasons and wanted.execution_mode == "real_time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -249,7 +252,7 @@ class _Planner:
                         input="records",
                         store=sink.store,
                         connector=sink.connector,
-                        entity=sink.entity,
+                        entity=path_text(sink.entity),
                         guarantee=sink.guarantee,
                         options=dict(sink.options),
                     )

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
-from headrace.catalog.objects import Relation
-from headrace.connectors.base import Connector, EntityDescription, Guarantee
-from headrace.core.errors import UserError
-from headrace.core.names import printed
+from headrace.catalog.objects import Relation, RelationKind
+from headrace.connectors.base import EntityDescription, Guarantee, RecordSink, StoreDescriptor
+from headrace.core.errors import Span, UserError
+from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, of_scope
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
@@ -21,7 +21,7 @@ KEY_FORMATS = ("json", "primitive")
 def sink_reader(
     given: Iterable[Entry],
     scope: Scope,
-    connector: Connector | None,
+    connector: StoreDescriptor | None,
     *,
     what: str = "a sink",
     relation: Relation | None = None,
@@ -41,10 +41,21 @@ def sink_reader(
     return PropertyReader(given, specs, what=what, defaults=defaults)
 
 
+def record_sink(connector: StoreDescriptor, kind: RelationKind, span: Span | None) -> RecordSink:
+    """How a store type is written; raises UserError 0A000 when it cannot be, or not as such a relation."""
+    sink = connector.record_sink
+    if sink is None or (kind is RelationKind.CHANGELOG and not sink.upserts):
+        what = "be written by queries" if sink is None else f"hold a {kind.name}"
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED, f"stores of type {connector.label} cannot {what}", span=span
+        )
+    return sink
+
+
 def creation_options(
     reader: PropertyReader,
-    connector: Connector,
-    entity: str,
+    connector: StoreDescriptor,
+    entity: EntityPath,
     *,
     existing: EntityDescription | None,
     source: EntityDescription | None,
@@ -63,13 +74,15 @@ def creation_options(
     if existing is not None:
         return None
     for name, spec in connector.layout.items():
-        if name not in layout and source is not None:
-            layout[name] = source.layout[name] if name in source.layout else reader.require(spec)
+        if name in layout or source is None:
+            continue
+        other = f"The leftmost source is of another store type and has no {name} to take over."
+        layout[name] = source.layout.get(name) or reader.require(spec, hint=other)
     return settings | {connector.layout[name].name: str(number) for name, number in layout.items()}
 
 
 def checked_layout(
-    reader: PropertyReader, connector: Connector, entity: str, existing: EntityDescription | None
+    reader: PropertyReader, connector: StoreDescriptor, entity: EntityPath, existing: EntityDescription | None
 ) -> dict[str, int]:
     """What is said of an entity's layout; raises UserError 3D008 if one that exists has another."""
     said: dict[str, int] = {}
@@ -82,7 +95,7 @@ def checked_layout(
         if number != actual:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"the entity {entity!r} exists with {actual} {name}, not {number}",
+                f"the entity {path_text(entity)!r} exists with {actual} {name}, not {number}",
                 hint=f"Leave '{spec.name}' out, or say {actual}.",
                 span=reader.span(spec),
             )
@@ -102,7 +115,7 @@ def record_format(reader: PropertyReader, spec: PropertySpec[str], formats: tupl
     return value
 
 
-def guarantee(reader: PropertyReader, connector: Connector) -> Guarantee:
+def guarantee(reader: PropertyReader, connector: StoreDescriptor) -> Guarantee:
     """The delivery guarantee, at least once if nothing is said. Raises UserError 0A000 or 3D008."""
     if reader.take(dialect.TIMESTAMP_STRATEGY) == "event.time":
         raise UserError(
@@ -113,10 +126,11 @@ def guarantee(reader: PropertyReader, connector: Connector) -> Guarantee:
         )
     if reader.take(dialect.GUARANTEE) != "exactly_once":
         return "at_least_once"
-    if not connector.capabilities.exactly_once_sink:
+    sink = connector.record_sink
+    if sink is None or not sink.exactly_once:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"stores of type {connector.type.upper()} cannot be written exactly once (exactly_once_sink)",
+            f"stores of type {connector.label} cannot be written exactly once",
             span=reader.span(dialect.GUARANTEE),
         )
     return "exactly_once"

@@ -14,9 +14,9 @@ from headrace.analyzer.logical import Aggregate, Limit, LogicalNode, Project
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.traits import traits
 from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
-from headrace.connectors.base import Connector, EntityDescription, Guarantee
-from headrace.core.errors import Span, UserError
-from headrace.core.names import RelationName, printed
+from headrace.connectors.base import EntityDescription, Guarantee, StoreDescriptor
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, RelationName, printed
 from headrace.core.properties import PropertyReader, Scope, Specs, value_of
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
@@ -30,6 +30,7 @@ from headrace.planner.sink_properties import (
     creation_options,
     guarantee,
     record_format,
+    record_sink,
     sink_reader,
     timestamp_column,
 )
@@ -40,7 +41,7 @@ from headrace.sql.ast import Properties
 class EntitySink:
     """An entity, written as a stream or a changelog.
 
-    `creation` are the options of `Connector.create_entity` when the entity must be made first. `properties` are what the new
+    `creation` are the properties of an entity that must be made first. `properties` are what the new
     relation keeps. With `carried_key` the record key is the source's own. `left_out` are the columns that the query does not
     give, which are NULL.
     """
@@ -49,7 +50,7 @@ class EntitySink:
     kind: RelationKind
     store: str
     connector: str
-    entity: str
+    entity: EntityPath
     schema: Schema
     format: EntityFormat
     guarantee: Guarantee = "at_least_once"
@@ -126,9 +127,9 @@ def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_sto
     return name
 
 
-def sink_entity_name(name: RelationName, properties: Properties) -> str:
-    """The property `topic`, else the relation's name in lower case."""
-    return value_of(properties.entries, dialect.ENTITY) or name.name.lower()
+def sink_path(name: RelationName, properties: Properties, connector: StoreDescriptor) -> EntityPath:
+    """The entity that the properties name, else one of the relation's name."""
+    return connector.path(sink_reader(properties.entries, Scope.SINK, connector), name.name.lower())
 
 
 # --- the sinks
@@ -141,7 +142,7 @@ def entity_sink(
     name: RelationName,
     properties: Properties,
     store: Store,
-    connector: Connector,
+    connector: StoreDescriptor,
     existing: EntityDescription | None,
     leftmost: EntityDescription | None,
 ) -> EntitySink:
@@ -155,12 +156,12 @@ def entity_sink(
     statement = f"CREATE_{kind.name}_AS"
     if logical.kind is not kind:
         raise wrong_kind(statement, logical, kind)
-    _check_capable(connector, kind, logical.span)
+    facet = record_sink(connector, kind, logical.span)
     record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
     key = _key(logical, kind, reader)
     source = logical.scans[0].relation
-    entity = sink_entity_name(name, properties)
-    of_statement: Specs = (dialect.STORE, dialect.ENTITY, dialect.QUERY_NAME, dialect.ALLOW_CYCLE)
+    entity = connector.path(reader, name.name.lower())
+    of_statement: Specs = (dialect.STORE, dialect.QUERY_NAME, dialect.ALLOW_CYCLE)
     for spec in (*of_statement, dialect.UPSERT_MODE):
         reader.take(spec)
     kept = {
@@ -178,7 +179,7 @@ def entity_sink(
         relation=name,
         kind=kind,
         store=store.name,
-        connector=store.type.lower(),
+        connector=store.type,
         entity=entity,
         schema=schema,
         format=EntityFormat(
@@ -191,7 +192,7 @@ def entity_sink(
             upsert=kind is RelationKind.CHANGELOG,
         ),
         guarantee=guarantee(reader, connector),
-        options=connector.sink_options(reader),
+        options=facet.options(reader),
         properties=kept,
         creation=creation_options(reader, connector, entity, existing=existing, source=leftmost),
         carried_key=key.carried,
@@ -202,7 +203,12 @@ def entity_sink(
 
 
 def insert_sink(
-    logical: LogicalPlan, *, relation: Relation, properties: Properties, store: Store, connector: Connector
+    logical: LogicalPlan,
+    *,
+    relation: Relation,
+    properties: Properties,
+    store: Store,
+    connector: StoreDescriptor,
 ) -> tuple[LogicalPlan, EntitySink]:
     """The sink of INSERT INTO, and the query with its columns matched to the relation's.
 
@@ -221,7 +227,7 @@ def insert_sink(
     # Rows that come once and stay, as a time window's groups do, are a stream's too.
     if relation.kind is RelationKind.STREAM and not logical.traits.insert_only:
         raise wrong_kind("INSERT_INTO", logical, relation.kind)
-    _check_capable(connector, relation.kind, logical.span)
+    facet = record_sink(connector, relation.kind, logical.span)
     aligned = matched(logical, relation.schema)
     key = _insert_key(logical, aligned, relation, reader)
     reader.take(dialect.QUERY_NAME)
@@ -230,12 +236,12 @@ def insert_sink(
         relation=relation.name,
         kind=relation.kind,
         store=store.name,
-        connector=store.type.lower(),
-        entity=relation.entity or relation.name.name,
+        connector=store.type,
+        entity=relation.entity or (),
         schema=relation.schema,
         format=replace(relation.format, key_format=key.format, key_type=key.type, key_columns=key.columns),
         guarantee=guarantee(reader, connector),
-        options=connector.sink_options(reader),
+        options=facet.options(reader),
         properties=relation.properties,
         carried_key=key.carried,
         left_out=left_out(logical, relation.schema),
@@ -250,7 +256,7 @@ def view_sink(
     name: RelationName,
     properties: Properties,
     view_id: str,
-    connector: Connector | None = None,
+    connector: StoreDescriptor | None = None,
 ) -> ViewSink:
     """The sink of CREATE MATERIALIZED VIEW AS; raises UserError 42P16 (a column that is not primitive, no key), 3D008.
 
@@ -269,8 +275,8 @@ def view_sink(
     _check_key(logical, "CREATE_MATERIALIZED_VIEW_AS")
     reader.take(dialect.QUERY_NAME)
     sink = ViewSink(name, view_id, logical.schema, retention_ms=reader.take(dialect.RETENTION))
-    if connector is not None:
-        connector.sink_options(reader)
+    if connector is not None and connector.record_sink is not None:
+        connector.record_sink.options(reader)
     reader.finish()
     return sink
 
@@ -308,16 +314,6 @@ def _check_continuous(logical: LogicalPlan) -> None:
             SqlState.FEATURE_NOT_SUPPORTED,
             "LIMIT is for interactive SELECT and for materialized views; a continuous query has no end",
             span=logical.span,
-        )
-
-
-def _check_capable(connector: Connector, kind: RelationKind, span: Span | None) -> None:
-    flag = "upsert_sink" if kind is RelationKind.CHANGELOG else "append_sink"
-    if not getattr(connector.capabilities, flag):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"stores of type {connector.type.upper()} cannot hold a {kind.name} ({flag})",
-            span=span,
         )
 
 

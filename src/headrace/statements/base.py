@@ -12,10 +12,10 @@ from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import Privilege, authorize
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Principal, Relation, Store
-from headrace.connectors.base import Connector
+from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.registry import connector
 from headrace.core.context import SessionContext
-from headrace.core.errors import InternalError, UserError
+from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, QualifiedName, RelationName
 from headrace.core.resultset import ResultSet, result
 from headrace.core.settings import Settings
@@ -136,8 +136,8 @@ class Execution:
             )
         return relation
 
-    def store(self, name: Identifier | None) -> tuple[Store, Connector]:
-        """The named store or the session's, with its connector; raises 3D006."""
+    def store(self, name: Identifier | None) -> tuple[Store, StoreDescriptor]:
+        """The named store or the session's, with its type; raises 3D006."""
         chosen = name.name if name else self.context.store
         if chosen is None:
             raise UserError(
@@ -173,6 +173,20 @@ class Execution:
     def with_context(self, **changes: Any) -> SessionContext:
         """A changed copy of the context."""
         return replace(self.context, **changes)
+
+
+F = TypeVar("F")
+
+
+def facet(found: F | None, kind: StoreDescriptor, what: str, span: Span | None) -> F:
+    """What a store type has; raises UserError 0A000 that says what cannot be done without it."""
+    if found is None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{what} is not possible in stores of type {kind.label}",
+            span=span,
+        )
+    return found
 
 
 S = TypeVar("S", bound=Statement)

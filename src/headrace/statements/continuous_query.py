@@ -14,23 +14,24 @@ from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryKind, QueryState, Relation, RelationKind, Store
-from headrace.connectors.base import Connector, EntityDescription
+from headrace.connectors.base import EntityDescription, StoreDescriptor
 from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
-from headrace.core.names import Identifier, RelationName, printed
+from headrace.core.names import EntityPath, Identifier, RelationName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored, value_of
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.planner import plan_query, state_warning
 from headrace.planner.cycles import Flow, Output, refuse_cycle
 from headrace.planner.physical import SparkPlan, WriteEntity
+from headrace.planner.sink_properties import record_sink
 from headrace.planner.sinks import (
     EntitySink,
     ViewSink,
     entity_sink,
     insert_sink,
     leftmost,
-    sink_entity_name,
+    sink_path,
     sink_store_name,
     view_sink,
 )
@@ -38,7 +39,7 @@ from headrace.sql import parse
 from headrace.sql.ast import Select
 from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
-from headrace.statements.base import Execution, Outcome, ddl, handles, now, relation_ddl
+from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
 
 _KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANGELOG}
 _QUERY_KINDS = {
@@ -52,9 +53,9 @@ _QUERY_KINDS = {
 class MissingEntity:
     """An entity that is to be made with `options`."""
 
-    connector: Connector
+    connector: StoreDescriptor
     store: Store
-    entity: str
+    entity: EntityPath
     options: Mapping[str, str]
 
     def create(self) -> None:
@@ -70,7 +71,7 @@ class MissingEntity:
 class Prepared:
     """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO.
 
-    `dead_letters` are the topics of records that cannot be read which are not there yet.
+    `dead_letters` are the entities of records that cannot be read which are not there yet.
     """
 
     kind: QueryKind
@@ -79,7 +80,7 @@ class Prepared:
     sink: EntitySink | ViewSink
     sink_name: RelationName
     store: Store | None
-    connector: Connector | None
+    connector: StoreDescriptor | None
     relation: Relation | None
     dead_letters: tuple[MissingEntity, ...] = ()
 
@@ -179,7 +180,7 @@ def _prepare_entity(
     store_name = sink_store_name(logical, statement.properties, session_store=run.context.store)
     store, kind = run.store(Identifier(store_name, statement.properties.span("store")))
     run.authorize(Privilege.USAGE, store)
-    entity = sink_entity_name(name, statement.properties)
+    entity = sink_path(name, statement.properties, kind)
     source = leftmost(logical)
     source_store, source_kind = run.store(Identifier(source.store or ""))
     existing = _described(kind, store, entity)
@@ -191,7 +192,7 @@ def _prepare_entity(
         store=store,
         connector=kind,
         existing=existing,
-        leftmost=_described(source_kind, source_store, source.entity or ""),
+        leftmost=_described(source_kind, source_store, source.entity or ()),
     )
     moment = now()
     relation = Relation(
@@ -233,7 +234,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
 
 def _missing_dead_letters(prepared: Prepared, run: Execution) -> tuple[MissingEntity, ...]:
     """Raises UserError 42501 for a store that may not be used, and 3D008 for the query's own sink."""
-    missing: dict[tuple[str, str], MissingEntity] = {}
+    missing: dict[tuple[str, EntityPath], MissingEntity] = {}
     sink = prepared.sink
     for scan in prepared.logical.scans:
         letters = scan.properties.dead_letters
@@ -244,12 +245,14 @@ def _missing_dead_letters(prepared: Prepared, run: Execution) -> tuple[MissingEn
         if isinstance(sink, EntitySink) and place == (sink.store, sink.entity):
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"the topic {letters.entity!r} is what the query writes: its readers would find records there that cannot be read",
+                f"the entity {path_text(letters.entity)!r} is what the query writes: "
+                "its readers would find records there that cannot be read",
                 hint="Name another one with 'source.deserialization.error.log.topic'.",
                 span=letters.span,
             )
         if _described(kind, store, letters.entity) is None:
-            options = {**kind.dead_letter_properties, **letters.layout}
+            sink_facet = record_sink(kind, RelationKind.STREAM, letters.span)
+            options = {**sink_facet.dead_letters, **letters.layout}
             missing[place] = MissingEntity(kind, store, letters.entity, options)
     return tuple(missing.values())
 
@@ -327,7 +330,7 @@ def _outputs(sink: Relation, plan: SparkPlan) -> tuple[Output, ...]:
     beside = (step for step in plan.steps if isinstance(step, WriteEntity) and step.id in plan.outputs[1:])
     return (
         Output.of(sink),
-        *(Output(f"the topic {step.entity}", (step.store, step.entity)) for step in beside),
+        *(Output(f"the entity {step.entity}", (step.store, step.entity)) for step in beside),
     )
 
 
@@ -379,15 +382,17 @@ def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Ex
     )
 
 
-def create_entity(kind: Connector, store: Store, entity: str, options: Mapping[str, str]) -> None:
-    """Make an entity with kept properties; raises what `Connector.create_entity` does."""
+def create_entity(
+    kind: StoreDescriptor, store: Store, entity: EntityPath, options: Mapping[str, str]
+) -> None:
+    """Make an entity with kept properties; raises what `EntityAdmin.create_entity` does."""
     reader = PropertyReader(stored(options), of_scope(kind.properties, Scope.ENTITY), what="an entity")
-    kind.create_entity(store.properties, entity, reader)
+    facet(kind.entities, kind, "CREATE ENTITY", None).create_entity(store.properties, entity, reader)
 
 
-def _described(kind: Connector, store: Store, entity: str) -> EntityDescription | None:
+def _described(kind: StoreDescriptor, store: Store, entity: EntityPath) -> EntityDescription | None:
     try:
-        return kind.describe_entity(store.properties, entity)
+        return kind.entities.describe_entity(store.properties, entity) if kind.entities else None
     except UserError as error:
         if error.state is SqlState.ENTITY_NOT_FOUND:
             return None

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
-from headrace.connectors.base import Connector, EntityDescription, PrintedRecord
+from headrace.connectors.base import EntityAdmin, EntityDescription, PrintedRecord, StoreDescriptor
 from headrace.core.errors import Span, UserError
-from headrace.core.names import Identifier, QualifiedName, printed
+from headrace.core.names import EntityPath, Identifier, QualifiedName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, result
 from headrace.core.sqlstate import SqlState
@@ -28,7 +28,7 @@ from headrace.sql.statements.entity import (
     ListEntities,
     PrintEntity,
 )
-from headrace.statements.base import Execution, Outcome, ddl, handles
+from headrace.statements.base import Execution, Outcome, ddl, facet, handles
 
 _PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("metadata"))
 
@@ -36,14 +36,13 @@ _PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("me
 @handles(CreateEntity, requires=None)
 async def create_entity(statement: CreateEntity, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
-    entity = _entity(statement.name)
+    admin = facet(kind.entities, kind, "CREATE ENTITY", statement.span)
+    path = statement.name.path
     reader = _reader(statement, Scope.ENTITY, kind.properties)
-    async with _about(statement.name, store, kind):
-        await asyncio.to_thread(kind.create_entity, store.properties, entity, reader)
+    async with _about(statement.name, store, admin):
+        await asyncio.to_thread(admin.create_entity, store.properties, path, reader)
     reader.finish()
-    return Outcome(
-        ddl("entity", entity, "CREATE", f"entity {entity} was created in store {store.name}", [entity])
-    )
+    return Outcome(_ddl(path, "CREATE", f"was created in store {store.name}"))
 
 
 @handles(DropEntity, requires=None)
@@ -51,22 +50,19 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
     """Deletes the records too. Refused with 2BP01 while a running query uses a relation on the entity."""
     store, kind = run.store(statement.store)
     run.authorize(Privilege.USAGE, store)
-    entity = _entity(statement.name)
+    admin = facet(kind.entities, kind, "DROP ENTITY", statement.span)
+    path = statement.name.path
     for relation in run.catalog.relations():
-        if (relation.store, relation.entity) == (store.name, entity) and run.catalog.queries_of(
-            relation.name
-        ):
+        if (relation.store, relation.entity) == (store.name, path) and run.catalog.queries_of(relation.name):
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,
-                f"the entity {entity!r} is referenced by the relation {relation.name}, which a running query uses",
+                f"the entity {path_text(path)!r} is referenced by the relation {relation.name}, which a running query uses",
                 hint="TERMINATE QUERY that query first.",
                 span=statement.name.span,
             )
-    async with _about(statement.name, store, kind):
-        await asyncio.to_thread(kind.drop_entity, store.properties, entity)
-    return Outcome(
-        ddl("entity", entity, "DROP", f"entity {entity} was dropped from store {store.name}", [entity])
-    )
+    async with _about(statement.name, store, admin):
+        await asyncio.to_thread(admin.drop_entity, store.properties, path)
+    return Outcome(_ddl(path, "DROP", f"was dropped from store {store.name}"))
 
 
 @handles(ListEntities, requires=None)
@@ -79,16 +75,19 @@ async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
         )
     store, kind = run.store(statement.store)
     run.authorize(Privilege.USAGE, store)
-    names = [] if statement.path else await asyncio.to_thread(kind.list_entities, store.properties)
-    return Outcome(ResultSet(columns, tuple((printed(name), "true") for name in names)))
+    admin = facet(kind.entities, kind, "LIST ENTITIES", statement.span)
+    within = statement.path.path if statement.path else ()
+    found = await asyncio.to_thread(admin.list_entities, store.properties, within)
+    return Outcome(ResultSet(columns, tuple((printed(name), str(leaf).lower()) for name, leaf in found)))
 
 
 @handles(DescribeEntity, requires=None)
 async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
     store, kind = run.store(statement.store)
     run.authorize(Privilege.USAGE, store)
-    async with _about(statement.name, store, kind):
-        found = await asyncio.to_thread(kind.describe_entity, store.properties, _entity(statement.name))
+    admin = facet(kind.entities, kind, "DESCRIBE ENTITY", statement.span)
+    async with _about(statement.name, store, admin):
+        found = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
     columns = [
         ("Name", VARCHAR),
         ("Store", VARCHAR),
@@ -105,18 +104,20 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
 async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
     """One JSON record; `'key'` in WITH gives its key as text."""
     store, kind = _store(statement, run)
-    entity = _entity(statement.name)
+    inserter = facet(kind.inserter, kind, "INSERT INTO ENTITY", statement.span)
+    path = statement.name.path
     _check_json(statement)
     key = _reader(statement, Scope.RECORD).take(dialect.RECORD_KEY)
-    async with _about(statement.name, store, kind):
+    async with _about(statement.name, store, kind.entities):
         await asyncio.to_thread(
-            kind.insert,
+            inserter.insert,
             store.properties,
-            entity,
+            path,
             key=key.encode() if key else None,
             value=statement.value.encode(),
         )
-    return Outcome(ddl("entity", entity, "INSERT", f"one record was written to {entity}", [entity]))
+    name = path_text(path)
+    return Outcome(ddl("entity", name, "INSERT", f"one record was written to {name}", path))
 
 
 def _check_json(statement: InsertIntoEntity) -> None:
@@ -159,10 +160,11 @@ def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
 async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     """A live result: key, value and metadata of each record, from now on or `from_beginning`."""
     store, kind = _store(statement, run)
-    entity = _entity(statement.name)
+    printer = facet(kind.printer, kind, "PRINT ENTITY", statement.span)
+    path = statement.name.path
     from_beginning = _reader(statement, Scope.PRINT).take(dialect.FROM_BEGINNING) is True
-    async with _about(statement.name, store, kind):
-        records = await kind.print_entity(store.properties, entity, from_beginning=from_beginning)
+    async with _about(statement.name, store, kind.entities):
+        records = await printer.print_entity(store.properties, path, from_beginning=from_beginning)
     capacity = run.services.settings.result_channel_rows_max
     channel = ResultChannel(str(uuid.uuid4()), _PRINTED_COLUMNS, capacity)
     channel.feed(_records(channel, records))
@@ -178,9 +180,13 @@ def _printed(record: PrintedRecord) -> list[str | None]:
     return [record.key, record.value, record.metadata]
 
 
+def _ddl(path: EntityPath, command: str, done: str) -> ResultSet:
+    return ddl("entity", path_text(path), command, f"entity {path_text(path)} {done}", path)
+
+
 def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
     return (
-        found.name,
+        path_text(found.path),
         store,
         found.layout.get("partitions"),
         found.layout.get("replicas"),
@@ -192,7 +198,7 @@ def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
 
 def _store(
     statement: CreateEntity | InsertIntoEntity | PrintEntity, run: Execution
-) -> tuple[Store, Connector]:
+) -> tuple[Store, StoreDescriptor]:
     """The store that IN STORE names, or WITH, or the session's, which the role may use."""
     named = value_of(statement.properties.entries, dialect.STORE)
     other = Identifier(named, statement.properties.span(dialect.STORE.name)) if named else None
@@ -211,12 +217,12 @@ def _reader(
 
 
 @asynccontextmanager
-async def _about(name: QualifiedName, store: Store, kind: Connector) -> AsyncGenerator[None]:
+async def _about(name: QualifiedName, store: Store, admin: EntityAdmin | None) -> AsyncGenerator[None]:
     """Errors that the entity is not there, or is there already, get its name, its place and the nearest other name."""
     try:
         yield
     except UserError as error:
-        entity = printed(name.last.name)
+        entity = str(name)
         if error.state is SqlState.DUPLICATE_ENTITY:
             raise UserError(
                 error.state,
@@ -225,9 +231,11 @@ async def _about(name: QualifiedName, store: Store, kind: Connector) -> AsyncGen
                 span=name.span,
             ) from None
         if error.state is not SqlState.ENTITY_NOT_FOUND:
+            error.span = error.span or name.span
             raise
-        known = await asyncio.to_thread(kind.list_entities, store.properties)
-        near = difflib.get_close_matches(name.last.name, known, n=1)
+        within = name.path[:-1]
+        listed = await asyncio.to_thread(admin.list_entities, store.properties, within) if admin else []
+        near = difflib.get_close_matches(name.last.name, [other for other, _ in listed], n=1)
         # Clients read "there is none" from this code, not from 3D007 (client-contract, section 4).
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -235,14 +243,3 @@ async def _about(name: QualifiedName, store: Store, kind: Connector) -> AsyncGen
             hint=f"Did you mean {printed(near[0])}?" if near else error.hint,
             span=name.span,
         ) from None
-
-
-def _entity(name: QualifiedName) -> str:
-    if len(name.parts) != 1:
-        raise UserError(
-            SqlState.SYNTAX_ERROR,
-            f"expected an entity name of one part, found {name}",
-            hint='Put a name that holds dots in double quotes: "a.b".',
-            span=name.span,
-        )
-    return name.last.name

@@ -10,9 +10,9 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import QueryState, Relation, RelationKind, Store
-from headrace.connectors.base import Connector
-from headrace.core.errors import UserError
-from headrace.core.names import Identifier
+from headrace.connectors.base import StoreDescriptor
+from headrace.core.errors import Span, UserError
+from headrace.core.names import Identifier, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
 from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
@@ -55,7 +55,7 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     run.authorize(Privilege.USAGE, store)
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
-    relation = _defined(statement, run, store, reader)
+    relation = _defined(statement, run, store, kind, reader)
     # The defaults that its readers and writers will have are checked now, where the user can see it.
     of_sources = [
         entry
@@ -65,8 +65,9 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     source_properties(relation, of_sources, kind, run.catalog.store)
     reader.leave(Scope.SOURCE)
     guarantee(reader, kind)
-    kind.sink_options(reader)
-    _ensure_entity(reader, kind, store, relation)
+    if kind.record_sink is not None:
+        kind.record_sink.options(reader)
+    _ensure_entity(reader, kind, store, relation, statement.name.span)
     reader.finish()
     run.catalog.create_relation(relation)
     return relation_ddl(relation, "CREATE", f"was created{_folding_told(statement)}")
@@ -177,7 +178,7 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
         ("State", relation.state),
         ("Owner", relation.owner),
         ("Store", relation.store),
-        ("Entity", relation.entity),
+        ("Entity", path_text(relation.entity) if relation.entity else None),
         ("PrimaryKey", ", ".join(relation.schema.primary_key) or None),
         ("Timestamp", relation.format.timestamp),
         ("ValueFormat", relation.format.value_format if relation.store else None),
@@ -196,17 +197,23 @@ def store_name(properties: Properties) -> Identifier | None:
     return Identifier(name, properties.span(dialect.STORE.name)) if name else None
 
 
-def _defined(statement: CreateRelation, run: Execution, store: Store, reader: PropertyReader) -> Relation:
+def _defined(
+    statement: CreateRelation,
+    run: Execution,
+    store: Store,
+    kind: StoreDescriptor,
+    reader: PropertyReader,
+) -> Relation:
     if statement.kind == "TABLE":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"a {store.type} store holds streams and changelogs, not tables",
+            f"a {kind.label} store holds streams and changelogs, not tables",
             hint="Use CREATE STREAM or CREATE CHANGELOG.",
             span=statement.span,
         )
     name = run.relation_name(statement.name)
     schema = _schema(statement)
-    kind = _KINDS[statement.kind]
+    relation_kind = _KINDS[statement.kind]
     if not schema.columns:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -215,22 +222,21 @@ def _defined(statement: CreateRelation, run: Execution, store: Store, reader: Pr
             span=statement.span,
         )
     moment = now()
-    of_statement = (dialect.STORE, dialect.ENTITY)
     reader.take(dialect.STORE)
     return Relation(
         name=name,
-        kind=kind,
+        kind=relation_kind,
         schema=schema,
         owner=run.role,
         created_at=moment,
         updated_at=moment,
         store=store.name,
-        entity=reader.take(dialect.ENTITY) or name.name.lower(),
-        format=entity_format(reader, schema, kind),
+        entity=kind.path(reader, name.name.lower()),
+        format=entity_format(reader, schema, relation_kind),
         properties={
             key: value or ""
             for key, value in statement.properties.items()
-            if not any(spec.is_called(key) for spec in of_statement)
+            if not dialect.STORE.is_called(key)
         },
         id=str(uuid.uuid4()),
     )
@@ -276,11 +282,15 @@ def _schema(statement: CreateRelation) -> Schema:
     return Schema(columns, primary_key)
 
 
-def _ensure_entity(reader: PropertyReader, kind: Connector, store: Store, relation: Relation) -> None:
+def _ensure_entity(
+    reader: PropertyReader, kind: StoreDescriptor, store: Store, relation: Relation, name_span: Span | None
+) -> None:
     """Makes the entity of a relation, if it is missing and the statement says how it is to be divided."""
-    entity = relation.entity or ""
+    entity, admin = relation.entity or (), kind.entities
+    if admin is None:
+        return
     try:
-        found = kind.describe_entity(store.properties, entity)
+        found = admin.describe_entity(store.properties, entity)
     except UserError as error:
         if error.state is not SqlState.ENTITY_NOT_FOUND:
             raise
@@ -288,11 +298,13 @@ def _ensure_entity(reader: PropertyReader, kind: Connector, store: Store, relati
             names = " and ".join(f"'{spec.name}'" for spec in kind.layout.values())
             raise UserError(
                 SqlState.ENTITY_NOT_FOUND,
-                f"the topic {entity!r} does not exist in the store {store.name}",
-                hint=f"Give {names} to have it made, or name an existing one with '{dialect.ENTITY.name}'.",
-                span=reader.span(dialect.ENTITY),
+                f"the entity {path_text(entity)!r} does not exist in the store {store.name}",
+                hint=f"Give {names} to have it made, or name one that exists."
+                if names
+                else "Name one that exists: LIST ENTITIES shows them.",
+                span=name_span,
             ) from None
-        kind.create_entity(store.properties, entity, reader)
+        admin.create_entity(store.properties, entity, reader)
         return
     checked_layout(reader, kind, entity, found)
     reader.leave(Scope.ENTITY)

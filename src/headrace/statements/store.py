@@ -8,7 +8,7 @@ import json
 from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
-from headrace.connectors.registry import connector
+from headrace.connectors.registry import connector, type_names
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, value_of
 from headrace.core.resultset import result
@@ -73,7 +73,7 @@ async def list_stores(_statement: ListStores, run: Execution) -> Outcome:
     rows = [
         (
             store.name,
-            store.type,
+            connector(store.type).label,
             "ready",
             None,
             store.name == run.context.store,
@@ -94,7 +94,7 @@ async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
     public = masked(store.properties, kind.properties)
     metadata = {
         "name": store.name,
-        "type": store.type,
+        "type": kind.label,
         "owner": store.owner,
         "status": "ready",
         "created_at": store.created_at.isoformat(),
@@ -127,7 +127,7 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
         raise UserError(
             SqlState.MISSING_PARAMETER,
             "CREATE STORE needs the property 'type'",
-            hint="For example WITH ('type' = KAFKA, 'uris' = 'broker:9092', 'tls.disabled' = TRUE).",
+            hint=f"It is one of {type_names()}.",
             span=statement.span,
         )
     span = statement.properties.span(dialect.TYPE.name)
@@ -137,7 +137,7 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {found.label} store", lacking=span)
     for spec in (dialect.TYPE, dialect.REGION, dialect.DESCRIPTION):
         reader.take(spec)
-    properties = found.store_properties(reader)
+    properties = found.read(reader)
     reader.finish()
     moment = now()
-    return Store(statement.name.name, found.label, run.role, moment, moment, properties)
+    return Store(statement.name.name, found.type, run.role, moment, moment, properties)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import sqlite3
 import stat
 import uuid
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 def store() -> Store:
-    return Store("k", "Kafka", "sysadmin", NOW, NOW, {"uris": "b:1", "kafka.sasl.password": "hunter2"})
+    return Store("k", "kafka", "sysadmin", NOW, NOW, {"uris": "b:1", "kafka.sasl.password": "hunter2"})
 
 
 def relation() -> Relation:
@@ -57,7 +58,7 @@ def relation() -> Relation:
         NOW,
         NOW,
         store="k",
-        entity="orders",
+        entity=("orders",),
         format=layout,
         properties={"value.format": "JSON"},
         id=str(uuid.uuid4()),
@@ -99,6 +100,20 @@ def test_what_is_stored_is_read_again_after_a_restart(catalog: Catalog, tmp_path
     assert again.query(running.id) == again.query_by_name("copy")
     assert again.query(running.id).sources == running.sources  # type: ignore[union-attr]
     assert [schema.name for schema in again.schemas("d")] == ["public"]
+    again.close()
+
+
+def test_a_catalog_of_the_first_revision_is_read(catalog: Catalog, tmp_path: Path) -> None:
+    given = filled(catalog)
+    catalog.close()
+    with sqlite3.connect(tmp_path / "catalog.db") as stored:
+        stored.execute("UPDATE relations SET entity = 'orders'")
+        stored.execute("UPDATE stores SET type = 'Kafka'")
+        stored.execute("UPDATE alembic_version SET version_num = '0001'")
+    stored.close()
+    again = Catalog.open(tmp_path)
+    assert again.relation(NAME) == given
+    assert again.store("k") == store()
     again.close()
 
 

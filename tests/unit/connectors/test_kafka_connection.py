@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headrace.connectors.kafka.admin import KafkaConnector
+from headrace.connectors.kafka.admin import KAFKA
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S
 from headrace.core.errors import ExternalError
 
@@ -40,7 +40,7 @@ def web_server() -> Iterator[str]:
 
 def told(uris: str, tls_disabled: str) -> str:
     with pytest.raises(ExternalError) as caught:
-        KafkaConnector().test({"uris": uris, "tls.disabled": tls_disabled})
+        KAFKA.test({"uris": uris, "tls.disabled": tls_disabled})
     return caught.value.text().replace(uris, "ADDRESS")
 
 

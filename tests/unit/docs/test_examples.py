@@ -31,9 +31,9 @@ from headrace.statements.relation_properties import entity_format
 ROOT = Path(__file__).resolve().parents[3]
 MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 STORE = Store(
-    "broker", "Kafka", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092", "tls.disabled": "TRUE"}
+    "broker", "kafka", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092", "tls.disabled": "TRUE"}
 )
-LEFTMOST = EntityDescription("leftmost", {"partitions": 3, "replicas": 1})
+LEFTMOST = EntityDescription(("leftmost",), {"partitions": 3, "replicas": 1})
 KAFKA = connector("kafka")
 _BLOCK = re.compile(r"^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -129,7 +129,7 @@ class Reader:
                 created_at=MOMENT,
                 updated_at=MOMENT,
                 store=STORE.name if stored else None,
-                entity=name.name if stored else None,
+                entity=(name.name,) if stored else None,
                 format=layout.format if isinstance(layout, EntitySink) else layout or EntityFormat(),
                 id=name.name,
             )

@@ -8,18 +8,19 @@ import pytest
 
 from headrace.catalog.objects import RelationKind
 from headrace.connectors.base import EntityDescription
+from headrace.connectors.registry import connector
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from headrace.planner import plan_columns
 from headrace.planner.explain import RelationFact, describe
-from headrace.planner.sinks import EntitySink, ViewSink, sink_entity_name, sink_store_name
+from headrace.planner.sinks import EntitySink, ViewSink, sink_path, sink_store_name
 from headrace.sql.ast import Properties
 from tests.plans.world import bound, planned, sink_of
 
 
 def entity(text: str, **existing: int) -> EntitySink:
     """The sink of a statement; with `partitions` and `replicas` its entity exists."""
-    described = EntityDescription("s", existing) if existing else None
+    described = EntityDescription(("s",), existing) if existing else None
     sink = sink_of(text, existing=described)[1]
     assert isinstance(sink, EntitySink)
     return sink
@@ -33,7 +34,7 @@ def test_a_stream_inherits_layout_and_key_of_the_leftmost_source() -> None:
         "VARCHAR",
         True,
     )
-    assert (sink.kind, sink.store, sink.entity) == (RelationKind.STREAM, "broker", "s")
+    assert (sink.kind, sink.store, sink.entity) == (RelationKind.STREAM, "broker", ("s",))
 
 
 def test_the_layout_may_be_given() -> None:
@@ -44,7 +45,7 @@ def test_the_layout_may_be_given() -> None:
         "topic.replicas": "1",
         "kafka.topic.retention.ms": "1000",
     }
-    assert sink.entity == "T"
+    assert sink.entity == ("T",)
 
 
 def test_an_existing_entity_is_kept_if_its_layout_is_not_contradicted() -> None:
@@ -103,7 +104,7 @@ def test_the_store_is_the_property_or_the_sessions_or_the_sources() -> None:
     logical = bound("SELECT carrier FROM flights")
     assert sink_store_name(logical, Properties(), session_store="mine") == "mine"
     assert sink_store_name(logical, Properties(), session_store=None) == "broker"
-    assert sink_entity_name(RelationName("d", "s", "Mixed"), Properties()) == "mixed"
+    assert sink_path(RelationName("d", "s", "Mixed"), Properties(), connector("kafka")) == ("mixed",)
 
 
 def test_real_time_is_for_stateless_at_least_once_queries_from_kafka_to_kafka() -> None:

@@ -31,7 +31,7 @@ class Shop:
     def __init__(self, folder: Path) -> None:
         self.catalog = Catalog.open(folder)
         self.catalog.create_database("shop", "sysadmin")
-        self.catalog.create_store(Store("k", "Kafka", "sysadmin", NOW, NOW, {"uris": "localhost:1"}))
+        self.catalog.create_store(Store("k", "kafka", "sysadmin", NOW, NOW, {"uris": "localhost:1"}))
         settings = Settings(data_dir=folder)
         self.engine = Engine(self.catalog, settings)
         self.service = StatementService(Services(self.catalog, self.engine, settings))
@@ -45,7 +45,7 @@ class Shop:
                     created_at=NOW,
                     updated_at=NOW,
                     store="k",
-                    entity=entity,
+                    entity=(entity,),
                     id=name,
                 )
             )

@@ -8,7 +8,6 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types name them elsewhere
@@ -18,62 +17,45 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
     ResourceType,
 )
 
-from headrace.connectors.base import Capabilities, EntityDescription, PrintedRecord
+from headrace.connectors.base import (
+    EntityDescription,
+    PrintedRecord,
+    RecordSink,
+    RecordSource,
+    StoreDescriptor,
+)
 from headrace.connectors.kafka import options
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect
 from headrace.connectors.kafka.failures import of_client
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.properties import PropertyReader, PropertySpec, Specs
+from headrace.core.names import EntityPath
+from headrace.core.properties import PropertyReader
 from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
 
 logger = logging.getLogger(__name__)
 
 
-class KafkaConnector:
-    """Kafka through librdkafka. See `connectors.base.Connector` for what each method promises."""
+class KafkaClient:
+    """Kafka through librdkafka: the facets that act, of which `connectors.base` says what each method promises."""
 
-    type: ClassVar[str] = "kafka"
-    label: ClassVar[str] = "Kafka"
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        streaming_source=True,
-        append_sink=True,
-        upsert_sink=True,
-        exactly_once_sink=True,
-        real_time=True,
-        creates_entities=True,
-        prints=True,
-    )
-    properties: ClassVar[Specs] = options.PROPERTIES
-    layout: ClassVar[Mapping[str, PropertySpec[int]]] = options.LAYOUT
-    # What nobody has mended yet must not expire, whatever the age of its records.
-    dead_letter_properties: ClassVar[Mapping[str, str]] = {
-        options.PARTITIONS.name: "1",
-        f"{options.TOPIC_CONFIGS.name}retention.ms": "-1",
-    }
+    def test(self, store: Mapping[str, str]) -> None:
+        """Raises ExternalError 57015 when no broker answers."""
+        with _classified(store):
+            connect(store)
 
-    def store_properties(self, reader: PropertyReader) -> dict[str, str]:
-        return options.store_properties(reader)
+    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
+        if within:
+            return []
+        with _classified(store):
+            _admin, cluster = connect(store)
+        return [(name, True) for name in sorted(cluster.topics) if not name.startswith("__")]
 
-    def source_options(self, reader: PropertyReader) -> dict[str, str]:
-        return options.consumer_options(reader)
-
-    def sink_options(self, reader: PropertyReader) -> dict[str, str]:
-        return options.producer_options(reader)
-
-    def test(self, properties: Mapping[str, str]) -> None:
-        with _classified(properties):
-            connect(properties)
-
-    def list_entities(self, properties: Mapping[str, str]) -> list[str]:
-        with _classified(properties):
-            _admin, cluster = connect(properties)
-        return sorted(name for name in cluster.topics if not name.startswith("__"))
-
-    def describe_entity(self, properties: Mapping[str, str], entity: str) -> EntityDescription:
-        with _classified(properties, entity):
-            admin, cluster = connect(properties)
+    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        entity = _name(path)
+        with _classified(store, entity):
+            admin, cluster = connect(store)
             if entity not in cluster.topics:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
             topic = cluster.topics[entity]
@@ -86,38 +68,41 @@ class KafkaConnector:
         changed = {name: str(entry.value) for name, entry in configs.items() if entry.source == own}
         replicas = len(next(iter(topic.partitions.values())).replicas) if topic.partitions else 0
         layout = {"partitions": len(topic.partitions), "replicas": replicas}
-        return EntityDescription(entity, layout, changed)
+        return EntityDescription(path, layout, changed)
 
     def create_entity(
-        self, properties: Mapping[str, str], entity: str, reader: PropertyReader
+        self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
     ) -> EntityDescription:
+        entity = _name(path)
         topic = NewTopic(
             options.topic_name(entity),
             num_partitions=reader.take(options.PARTITIONS) or 1,
             replication_factor=reader.take(options.REPLICAS) or -1,
             config=reader.take_all(options.TOPIC_CONFIGS),
         )
-        with _classified(properties, entity):
-            admin, _cluster = connect(properties)
+        with _classified(store, entity):
+            admin, _cluster = connect(store)
             admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
-        return self._created(properties, entity)
+        return self._created(store, path)
 
-    def drop_entity(self, properties: Mapping[str, str], entity: str) -> None:
-        with _classified(properties, entity):
-            admin, _cluster = connect(properties)
+    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
+        entity = _name(path)
+        with _classified(store, entity):
+            admin, _cluster = connect(store)
             admin.delete_topics([entity], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
 
-    def insert(self, properties: Mapping[str, str], entity: str, *, key: bytes | None, value: bytes) -> None:
-        self.describe_entity(properties, entity)
+    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
+        self.describe_entity(store, path)
+        entity = _name(path)
         failures: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
                 failures.append(error)
 
-        with _classified(properties, entity):
+        with _classified(store, entity):
             producer = Producer(
-                {**client_options(properties), "message.timeout.ms": int(REQUEST_TIMEOUT_S * 1000)}
+                {**client_options(store), "message.timeout.ms": int(REQUEST_TIMEOUT_S * 1000)}
             )
             producer.produce(entity, key=key, value=value, on_delivery=delivered)
             producer.flush(REQUEST_TIMEOUT_S + 1)
@@ -125,50 +110,87 @@ class KafkaConnector:
                 raise KafkaException(failures[0])
 
     async def print_entity(
-        self, properties: Mapping[str, str], entity: str, *, from_beginning: bool
+        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
     ) -> AsyncIterator[PrintedRecord]:
-        description = await asyncio.to_thread(self.describe_entity, properties, entity)
+        description = await asyncio.to_thread(self.describe_entity, store, path)
         consumer = Consumer(
             {
-                **client_options(properties),
+                **client_options(store),
                 "group.id": f"headrace-print-{uuid.uuid4()}",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
         )
-        await asyncio.to_thread(_assign, consumer, properties, description, from_beginning)
-        return self._consumed(consumer, properties)
+        await asyncio.to_thread(_assign, consumer, store, description, from_beginning)
+        return self._consumed(consumer, store)
 
-    async def _consumed(
-        self, consumer: Consumer, properties: Mapping[str, str]
-    ) -> AsyncIterator[PrintedRecord]:
+    async def _consumed(self, consumer: Consumer, store: Mapping[str, str]) -> AsyncIterator[PrintedRecord]:
         try:
             while True:
-                with _classified(properties):
+                with _classified(store):
                     messages = await asyncio.to_thread(consumer.consume, 500, 0.1)
                     for message in messages:
                         yield _printed(message)
         finally:
             await asyncio.to_thread(consumer.close)
 
-    def _created(self, properties: Mapping[str, str], entity: str) -> EntityDescription:
+    def _created(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
         # A broker's metadata follows its controller by some milliseconds.
         for _ in range(50):
             try:
-                return self.describe_entity(properties, entity)
+                return self.describe_entity(store, path)
             except UserError as error:
                 if error.state is not SqlState.ENTITY_NOT_FOUND:
                     raise
-        return self.describe_entity(properties, entity)
+        return self.describe_entity(store, path)
+
+
+def _name(path: EntityPath) -> str:
+    if len(path) != 1:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"a topic's name has one part, found {len(path)}",
+            hint='Put a name that holds dots in double quotes: "a.b".',
+        )
+    return path[0]
+
+
+def _topic(reader: PropertyReader, name: str) -> EntityPath:
+    return (reader.take(options.TOPIC) or name,)
+
+
+_CLIENT = KafkaClient()
+KAFKA = StoreDescriptor(
+    type="kafka",
+    label="Kafka",
+    properties=options.PROPERTIES,
+    read=options.store_properties,
+    test=_CLIENT.test,
+    path=_topic,
+    layout=options.LAYOUT,
+    record_source=RecordSource(options.consumer_options, real_time=True),
+    record_sink=RecordSink(
+        options.producer_options,
+        upserts=True,
+        exactly_once=True,
+        real_time=True,
+        # What nobody has mended yet must not expire, whatever the age of its records.
+        dead_letters={options.PARTITIONS.name: "1", f"{options.TOPIC_CONFIGS.name}retention.ms": "-1"},
+    ),
+    entities=_CLIENT,
+    inserter=_CLIENT,
+    printer=_CLIENT,
+)
 
 
 def _assign(
     consumer: Consumer, properties: Mapping[str, str], description: EntityDescription, from_beginning: bool
 ) -> None:
+    topic = _name(description.path)
     partitions = []
     for number in range(description.layout["partitions"]):
-        partition = TopicPartition(description.name, number)
-        with _classified(properties, description.name):
+        partition = TopicPartition(topic, number)
+        with _classified(properties, topic):
             low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_S)
         partition.offset = low if from_beginning else high
         partitions.append(partition)

@@ -82,6 +82,7 @@ SECURITY_PROTOCOL = PropertySpec(
 # --- topics
 
 _MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK
+TOPIC = PropertySpec("topic", TEXT, Scope.RELATION | Scope.SINK, "the topic", default="the relation's name")
 PARTITIONS = PropertySpec(
     "topic.partitions",
     COUNT,
@@ -144,7 +145,7 @@ PRODUCER = _passed_on(
 )
 
 STORE: Specs = (URIS, HASH_FUNCTION, USERNAME, PASSWORD, *TLS, SECURITY_PROTOCOL)
-PROPERTIES: Specs = (*STORE, *LAYOUT.values(), TOPIC_CONFIGS, *CONSUMER, *PRODUCER)
+PROPERTIES: Specs = (*STORE, TOPIC, *LAYOUT.values(), TOPIC_CONFIGS, *CONSUMER, *PRODUCER)
 
 
 def store_properties(reader: PropertyReader) -> dict[str, str]:

@@ -19,10 +19,12 @@ from py4j.java_gateway import JavaObject
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from headrace.connectors.registry import STORE_TYPES
 from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.formats.base import DecodeSpec, EncodeSpec
@@ -37,15 +39,6 @@ _CHECKPOINT_FILES = (
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _LOCAL_FILES = "io.headrace.spark.NioLocalFileSystem"
 _EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
-_KAFKA_CLASSES = (
-    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-    "org.apache.spark.sql.kafka010.KafkaMicroBatchStream",
-    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
-    "org.apache.spark.sql.kafka010.KafkaStreamingWrite",
-    "org.apache.kafka.clients.consumer.KafkaConsumer",
-    "org.apache.kafka.clients.producer.KafkaProducer",
-    "org.apache.kafka.clients.admin.KafkaAdminClient",
-)
 _REPEATING_LOGGERS = (
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
@@ -55,8 +48,6 @@ _REPEATING_LOGGERS = (
 _NOISY_LOGGERS = (
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.spark.scheduler.FairSchedulableBuilder",
-    "org.apache.spark.sql.kafka010.KafkaDataConsumer",
-    "org.apache.kafka.clients",
 )
 _SECRET_VARIABLE = "HEADRACE_SPARK_SECRET"  # noqa: S105 - a variable's name
 _AUTHENTICATED = {
@@ -110,7 +101,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
 def warm_up(session: SparkSession, work_dir: Path) -> None:
     """Load and compile what the first query needs, with a throw-away stream through the decoder and the encoder."""
     java = jvm(session)
-    for name in _KAFKA_CLASSES:
+    for name in (name for module in _store_types() for name in module.CLASSES):
         java.java.lang.Class.forName(
             name, True, java.java.lang.Thread.currentThread().getContextClassLoader()
         )
@@ -181,8 +172,12 @@ def _quiet(session: SparkSession) -> None:
     configurator = jvm(session).org.apache.logging.log4j.core.config.Configurator
     for name in _REPEATING_LOGGERS:
         configurator.setLevel(name, levels.OFF)
-    for name in _NOISY_LOGGERS:
+    for name in (*_NOISY_LOGGERS, *(name for module in _store_types() for name in module.NOISY_LOGGERS)):
         configurator.setLevel(name, levels.ERROR)
+
+
+def _store_types() -> list[Any]:
+    return [connector_module(name) for name in STORE_TYPES]
 
 
 def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ from headrace.analyzer.logical import (
     Unnest,
     WindowKind,
 )
+from headrace.core.names import path_text
 from headrace.planner import physical
 from headrace.planner.lowering.context import DELETED, OP, Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import POSITION, Fragment, Hidden, indented, select
@@ -34,7 +35,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
             id=low.name("read", node.alias),
             store=relation.store or "",
             connector=node.store_type,
-            entity=relation.entity or "",
+            entity=path_text(relation.entity or ()),
             starting_position=properties.starting_position,
             starting_timestamp_ms=properties.starting_timestamp_ms,
             options=dict(properties.options),
@@ -102,7 +103,7 @@ def _on_error(low: Lowering, node: Scan, read: str) -> str:
         input=read,
         store=letters.store,
         connector=letters.store_type,
-        entity=letters.entity,
+        entity=path_text(letters.entity),
     )
     low.outputs.append(output)
     return output.id

@@ -19,7 +19,28 @@ from headrace.connectors.kafka.failures import classify, missing_topic, of_clien
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 
-__all__ = ["classify", "dead_letters", "partition_counts", "probe", "secrets", "sink", "source"]
+__all__ = [
+    "CLASSES",
+    "NOISY_LOGGERS",
+    "classify",
+    "dead_letters",
+    "partition_counts",
+    "probe",
+    "secrets",
+    "sink",
+    "source",
+]
+
+CLASSES = (
+    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "org.apache.spark.sql.kafka010.KafkaMicroBatchStream",
+    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
+    "org.apache.spark.sql.kafka010.KafkaStreamingWrite",
+    "org.apache.kafka.clients.consumer.KafkaConsumer",
+    "org.apache.kafka.clients.producer.KafkaProducer",
+    "org.apache.kafka.clients.admin.KafkaAdminClient",
+)
+NOISY_LOGGERS = ("org.apache.spark.sql.kafka010.KafkaDataConsumer", "org.apache.kafka.clients")
 
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
