@@ -237,6 +237,7 @@ class _Planner:
                     id="records",
                     input=output,
                     columns=physical_columns(sink.schema),
+                    value_format=layout.value_format,
                     key_format=layout.key_format,
                     key_columns=list(layout.key_columns),
                     key_expression=KEY_BYTES if sink.carried_key else None,

@@ -157,7 +157,7 @@ def entity_sink(
     if logical.kind is not kind:
         raise wrong_kind(statement, logical, kind)
     facet = record_sink(connector, kind, logical.span)
-    record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
+    value_format = record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
     key = _key(logical, kind, reader)
     source = logical.scans[0].relation
     entity = connector.path(reader, name.name.lower())
@@ -183,7 +183,7 @@ def entity_sink(
         entity=entity,
         schema=schema,
         format=EntityFormat(
-            value_format="json",
+            value_format=value_format or source.format.value_format,
             key_format=key.format,
             key_type=key.type,
             key_columns=key.columns,

@@ -20,7 +20,8 @@ def entity_format(reader: PropertyReader, schema: Schema, kind: RelationKind) ->
 
     Raises UserError 3D008 (a bad property), 3D021 (one is missing), 42703, 42804 or 0A000.
     """
-    if record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS) is None:
+    value_format = record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
+    if value_format is None:
         raise UserError(
             SqlState.MISSING_PARAMETER,
             f"a {kind.value} over an entity needs the property 'value.format'",
@@ -29,6 +30,7 @@ def entity_format(reader: PropertyReader, schema: Schema, kind: RelationKind) ->
     upsert = reader.take(dialect.UPSERT_MODE) is True
     named, written = reader.take(dialect.KEY_COLUMNS), reader.take(dialect.KEY_TYPE)
     layout = EntityFormat(
+        value_format=value_format,
         timestamp=_timestamp(reader, schema),
         timestamp_format=reader.take(dialect.TIMESTAMP_FORMAT) or "sql",
         upsert=upsert,

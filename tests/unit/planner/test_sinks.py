@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
-from headrace.catalog.objects import RelationKind
+from headrace.analyzer import bind
+from headrace.catalog.objects import Relation, RelationKind
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.registry import connector
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
-from headrace.planner import plan_columns
+from headrace.planner import plan_columns, plan_query
 from headrace.planner.explain import RelationFact, describe
-from headrace.planner.sinks import EntitySink, ViewSink, sink_path, sink_store_name
+from headrace.planner.sinks import EntitySink, ResultSink, ViewSink, sink_path, sink_store_name
+from headrace.sql import parse
 from headrace.sql.ast import Properties
-from tests.plans.world import bound, planned, sink_of
+from headrace.sql.statements.query import SelectStatement
+from tests.plans.world import BINDING, World, bound, planned, sink_of
 
 
 def entity(text: str, **existing: int) -> EntitySink:
@@ -105,6 +110,19 @@ def test_the_store_is_the_property_or_the_sessions_or_the_sources() -> None:
     assert sink_store_name(logical, Properties(), session_store="mine") == "mine"
     assert sink_store_name(logical, Properties(), session_store=None) == "broker"
     assert sink_path(RelationName("d", "s", "Mixed"), Properties(), connector("kafka")) == ("mixed",)
+
+
+def test_a_relation_is_read_in_its_own_format_and_no_other() -> None:
+    class Later(World):
+        def relation(self, name: RelationName, /) -> Relation | None:
+            found = super().relation(name)
+            return found and replace(found, format=replace(found.format, value_format="avro"))
+
+    (statement,) = parse("SELECT carrier FROM flights")
+    assert isinstance(statement, SelectStatement)
+    logical = bind(statement.select, replace(BINDING, catalog=Later()))
+    with pytest.raises(ValidationError, match="value_format"):
+        plan_query(logical, ResultSink())
 
 
 def test_real_time_is_for_stateless_at_least_once_queries_from_kafka_to_kafka() -> None:

@@ -79,6 +79,7 @@ def _decoded(low: Lowering, node: Scan, read: str) -> physical.DecodeRows:
         id=low.name("rows", node.alias),
         input=read,
         columns=physical_columns(relation.schema),
+        value_format=layout.value_format,
         key_format=layout.key_format,
         key_type=str(layout.key_type) if layout.key_type is not None else None,
         key_columns=list(key_columns),
