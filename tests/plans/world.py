@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
-from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
+from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store, ViewDefinition
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.registry import connector
 from headrace.core.context import SessionContext
@@ -107,15 +108,18 @@ RELATIONS = (
 
 
 class World:
-    """The catalog of these tests: what binding sees of it."""
+    """The catalog of these tests: what binding sees of it. `views` are those that a continuous query can follow."""
+
+    def __init__(self) -> None:
+        self.views: list[Relation] = []
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        return next((item for item in RELATIONS if item.name == name), None)
+        return next((item for item in (*RELATIONS, *self.views) if item.name == name), None)
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
         return [
             item
-            for item in RELATIONS
+            for item in (*RELATIONS, *self.views)
             if database in (None, item.name.database) and schema in (None, item.name.schema)
         ]
 
@@ -123,7 +127,8 @@ class World:
         return STORE if name == STORE.name else None
 
 
-BINDING = BindingContext(World(), SESSION, connector)
+WORLD = World()
+BINDING = BindingContext(WORLD, SESSION, connector)
 
 
 def select_of(text: str) -> Select:
@@ -138,17 +143,37 @@ def bound(text: str) -> LogicalPlan:
     return bind(select_of(text), BINDING)
 
 
+def view(text: str) -> Relation:
+    """The materialized view that a statement makes."""
+    (statement,) = parse(text)
+    assert isinstance(statement, CreateRelationAs)
+    made = bind(statement.select, BINDING, continuous=True)
+    kept = relation(statement.name.last.name, VIEW, made.schema)
+    return replace(kept, definition=ViewDefinition(text, DATABASE, "public"))
+
+
+_EARLIEST = "WITH ('starting.position' = 'earliest')"
+for _text in (
+    "CREATE MATERIALIZED VIEW busy AS SELECT carrier, COUNT(*) AS flights, SUM(delay) AS minutes "
+    f"FROM flights {_EARLIEST} GROUP BY carrier",
+    f"CREATE MATERIALIZED VIEW far AS SELECT flight_time, carrier, distance FROM flights {_EARLIEST} WHERE distance > 1000",
+    f"CREATE MATERIALIZED VIEW fleet AS SELECT tailnum AS plane, UPPER(maker) AS maker FROM planes {_EARLIEST} WHERE seats > 50",
+    "CREATE MATERIALIZED VIEW busiest AS SELECT b.carrier, b.flights FROM busy AS b WHERE b.flights > 100",
+):
+    WORLD.views.append(view(_text))
+
+
 def sink_of(text: str, *, existing: EntityDescription | None = None) -> tuple[LogicalPlan, Sink]:
     """The logical plan of a statement, and where it writes."""
     (statement,) = parse(text)
     assert isinstance(statement, SelectStatement | CreateRelationAs | InsertInto)
-    logical = bind(statement.select, BINDING)
+    logical = bind(statement.select, BINDING, continuous=not isinstance(statement, SelectStatement))
     if isinstance(statement, SelectStatement):
         return logical, ResultSink()
     name = RelationName(DATABASE, "public", statement.name.last.name)
     kafka = connector("kafka")
     if isinstance(statement, InsertInto):
-        target = World().relation(name)
+        target = WORLD.relation(name)
         assert target is not None
         return insert_sink(
             logical, relation=target, properties=statement.properties, store=STORE, connector=kafka

@@ -54,6 +54,8 @@ from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, renamed
 from headrace.analyzer.top_n import first_rows, without_unread_ranks
+from headrace.analyzer.views import inlined, names_streams
+from headrace.catalog.objects import Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.schema import Schema
@@ -68,25 +70,28 @@ SCALAR = "__value_"
 """How the alias of a subquery that is a value begins."""
 
 
-def bind(select: Select, context: BindingContext) -> LogicalPlan:
-    """The typed plan of a query.
+def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
+    """The typed plan of a query, which is `continuous` if it is to be, or if it names a stream or a changelog.
 
     Raises UserError with the place of what is wrong: 3D020 relation, 42703 column, 42702 ambiguous, 42804 type, 3D017 function,
     3D008 property, 42803 grouping, 42P16 output names, 0A000 what is not supported.
     """
-    plan = unchecked(select, context)
+    plan = unchecked(select, context, continuous=continuous)
     for check in CHECKS:
         check(plan)
     return plan
 
 
-def unchecked(select: Select, context: BindingContext) -> LogicalPlan:
+def unchecked(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
     """As `bind`, without what `checks` has to say of the plan."""
+    properties = query_properties(select.query_properties.entries)
+    if continuous or names_streams(select.expression, context):
+        context = replace(context, continuous=properties)
     root = _bind_query(select.expression, context, {}, 0)
     return LogicalPlan(
         root=root,
         snapshot=is_snapshot(root),
-        properties=query_properties(select.query_properties.entries),
+        properties=properties,
         partition_by=select.partition_by,
         span=select.span,
     )
@@ -262,7 +267,7 @@ class SelectBinder:
         self._scope = Scope(())
         if clause is None:
             return SingleRow()
-        binder = SourceBinder(self._context, self._known, self._subquery)
+        binder = SourceBinder(self._context, self._known, self._subquery, self._view)
         bound = binder.bind(clause.this)
         self._scope = Scope(bound.sources)
         joins = self._node.args.get("joins") or []
@@ -300,6 +305,12 @@ class SelectBinder:
 
     def _subquery(self, node: exp.Expr) -> LogicalNode:
         return _bind_query(node, self._context, self._known, self._depth + 1)
+
+    def _view(self, view: Relation, alias: str, span: Span | None) -> LogicalNode:
+        def query(node: exp.Expr, context: BindingContext) -> LogicalNode:
+            return _bind_query(node, context, {}, self._depth + 1)
+
+        return inlined(view, alias, span, self._context, query)
 
     # --- the select list
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.analyzer.logical import QueryProperties
 from headrace.catalog.objects import Relation, Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.context import SessionContext
@@ -33,11 +34,16 @@ class RelationLookup(Protocol):
 
 @dataclass(frozen=True)
 class BindingContext:
-    """What names mean: the catalog, the session's database and schema, and what store types can do."""
+    """What names mean: the catalog, the session's database and schema, and what store types can do.
+
+    `continuous` are the properties of the continuous query that is bound, in which a materialized view stands for its own query;
+    None: a snapshot query, whose views are tables.
+    """
 
     catalog: RelationLookup
     session: SessionContext
     connectors: Callable[[str], StoreDescriptor] | None = None
+    continuous: QueryProperties | None = None
 
 
 def suggestion(name: str, known: Sequence[str], *, otherwise: str | None = None) -> str | None:

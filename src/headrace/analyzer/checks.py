@@ -60,20 +60,6 @@ def output_names_are_unique(plan: LogicalPlan) -> None:
             seen.add(item.name)
 
 
-def views_and_streams_are_apart(plan: LogicalPlan) -> None:
-    """0A000: a continuous query does not read materialized views."""
-    if plan.snapshot:
-        return
-    for scan in plan.scans:
-        if scan.relation.kind is RelationKind.MATERIALIZED_VIEW:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                f"the materialized view {scan.relation.name} cannot be read by a continuous query",
-                hint="Read the stream or changelog that the view is made of.",
-                span=scan.span,
-            )
-
-
 def windows_are_over_streams(plan: LogicalPlan) -> None:
     """0A000: a window takes rows that never change; SESSION has bounds for groups only."""
     for node in nodes(plan.root):
@@ -92,9 +78,11 @@ def _check_window_input(node: TimeWindow) -> None:
     relation = node.input.relation if isinstance(node.input, Scan) else None
     if relation is None:
         if not traits(node.input).insert_only:
+            view = node.input.view if isinstance(node.input, Subquery) else None
+            of = "the subquery" if view is None else f"the materialized view {view.name}"
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{node.kind.value} takes rows that never change; those of the subquery do",
+                f"{node.kind.value} takes rows that never change; those of {of} do",
                 hint="Window the streams inside it.",
                 span=node.span,
             )
@@ -266,7 +254,6 @@ def _place(node: LogicalNode) -> Span | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    views_and_streams_are_apart,
     windows_are_over_streams,
     output_names_are_unique,
     windowed_groups_have_both_bounds,

@@ -23,9 +23,11 @@ from headrace.analyzer.logical import (
     Join,
     JoinKind,
     LogicalNode,
+    Project,
     RegularJoin,
     Scan,
     SnapshotJoin,
+    Subquery,
     TemporalJoin,
     Unnest,
 )
@@ -130,7 +132,7 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
     passes = node.kind in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT)
     join = replace(node, left=resolved(node.left, where if passes else []))
     views = [is_snapshot(side) for side in join.inputs]
-    if any(views) and join.within_ms is not None:
+    if all(views) and join.within_ms is not None:
         raise UserError(
             SqlState.SYNTAX_ERROR,
             "WITHIN is for a join of two streams; a materialized view has no event times",
@@ -141,9 +143,9 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
         return SnapshotJoin(join.left, join.right, conjunction(join.on) if join.on else None, join.kind)
     if any(views):
         raise _refused(
-            "a materialized view cannot be joined with a stream or changelog",
+            "a subquery without a source cannot be joined with a stream or changelog",
             join.span,
-            "Join with the stream or changelog that the view is made of.",
+            "Compute its columns in SELECT.",
         )
     return _continuous(join, where)
 
@@ -176,8 +178,9 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
         conditions = [part for part in within.rest if part in conditions]
     _take(where, conditions)
     sides = [(part, _sides(part, join)) for part in conditions]
-    if appended == [True, False] and isinstance(join.right, Scan) and join.kind is not JoinKind.FULL:
-        temporal = _temporal(join, join.right, sides)
+    versions = _versions(join.right)
+    if appended == [True, False] and versions is not None and join.kind is not JoinKind.FULL:
+        temporal = _temporal(join, versions, sides)
         if temporal is not None:
             return temporal
     return _by_keys(join, within, sides)
@@ -227,19 +230,32 @@ def _by_keys(
     return Filter(made, condition) if inner and condition is not None else made
 
 
+def _versions(node: LogicalNode) -> Scan | Subquery | None:
+    """What has versions with event times, by name: a changelog, or a materialized view that selects of one, row by row."""
+    if isinstance(node, Scan):
+        return node
+    if not isinstance(node, Subquery) or node.view is None:
+        return None
+    below: LogicalNode = node
+    while isinstance(below, Subquery | Project | Filter):
+        below = below.input
+    return node if isinstance(below, Scan) else None
+
+
 def _temporal(
-    join: PendingJoin, right: Scan, sides: Sequence[tuple[Expression, Pair | None]]
+    join: PendingJoin, right: Scan | Subquery, sides: Sequence[tuple[Expression, Pair | None]]
 ) -> LogicalNode | None:
     """The join with the version of the changelog's key that is valid at a row's time; None unless its whole key is given."""
+    key = {name for _, name in traits(right).key or ()}
     chosen: dict[str, Expression] = {}
     rest: list[Expression] = []
     for part, pair in sides:
         column = pair[1].column if pair is not None and isinstance(pair[1], ColumnReference) else None
-        if pair is None or column not in right.relation.schema.primary_key or column in chosen:
+        if pair is None or column not in key or column in chosen:
             rest.append(part)
         else:
             chosen[column] = _as_key(pair, column, right)
-    if set(chosen) != set(right.relation.schema.primary_key) or join.kind is JoinKind.RIGHT:
+    if not key or set(chosen) != key or join.kind is JoinKind.RIGHT:
         return None
     kind = JoinKind.LEFT if join.kind is JoinKind.LEFT else JoinKind.INNER
     made = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind)
@@ -252,7 +268,7 @@ def _temporal(
     return Filter(made, conjunction(rest)) if rest else made
 
 
-def _as_key(pair: Pair, column: str, right: Scan) -> Expression:
+def _as_key(pair: Pair, column: str, right: Scan | Subquery) -> Expression:
     ours, theirs = pair
     if common([ours.type, theirs.type]) != theirs.type:
         raise UserError(

@@ -182,11 +182,12 @@ class SingleRow(LogicalNode):
 
 @dataclass(frozen=True)
 class Subquery(LogicalNode):
-    """A query in FROM, or a WITH query, under an alias."""
+    """A query in FROM, or a WITH query, under an alias; `view` is the materialized view whose query it is."""
 
     input: LogicalNode
     alias: str
     span: Span | None = field(default=None, compare=False)
+    view: Relation | None = None
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
@@ -288,10 +289,10 @@ class IntervalJoin(Join):
 
 @dataclass(frozen=True)
 class TemporalJoin(Join):
-    """Stream with changelog: each row with the version of its key that was valid at the row's event time."""
+    """Stream with changelog, or with a view of one: each row with the version of its key that was valid at the row's event time."""
 
     left: LogicalNode
-    right: Scan
+    right: Scan | Subquery
     left_keys: tuple[Expression, ...]
     right_keys: tuple[str, ...]
     kind: JoinKind = JoinKind.INNER

@@ -94,8 +94,8 @@ def joined(
     if any(views):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a continuous query cannot ask a materialized view",
-            hint="Ask the stream or changelog that the view is made of.",
+            "a continuous query cannot ask a subquery without a source",
+            hint="Write x IN (value, …).",
             span=member.span,
         )
     if unknown:

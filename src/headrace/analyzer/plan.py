@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headrace.analyzer.logical import LogicalNode, QueryProperties, Scan, walk
+from headrace.analyzer.logical import LogicalNode, QueryProperties, Scan, Subquery, walk
 from headrace.analyzer.traits import Traits, traits
-from headrace.catalog.objects import RelationKind
+from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import Span
 from headrace.core.names import Identifier
 from headrace.core.schema import Schema
@@ -47,3 +48,33 @@ class LogicalPlan:
     def scans(self) -> tuple[Scan, ...]:
         """Every relation that is read, leftmost first."""
         return tuple(node for node in walk(self.root) if isinstance(node, Scan))
+
+    @property
+    def named(self) -> tuple[Relation, ...]:
+        """The relations that the query itself names, each once: a materialized view, and not what stands in the view's query."""
+        return _once(_named(self.root))
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """The relations that the query needs, each once: what it names, and what the views' queries name."""
+        found = (_relation(node) for node in walk(self.root))
+        return _once(relation for relation in found if relation is not None)
+
+
+def _once(relations: Iterable[Relation]) -> tuple[Relation, ...]:
+    return tuple({relation.name: relation for relation in relations}.values())
+
+
+def _named(node: LogicalNode) -> Iterator[Relation]:
+    relation = _relation(node)
+    if relation is not None:
+        yield relation
+        return
+    for child in node.inputs:
+        yield from _named(child)
+
+
+def _relation(node: LogicalNode) -> Relation | None:
+    if isinstance(node, Subquery):
+        return node.view
+    return node.relation if isinstance(node, Scan) else None

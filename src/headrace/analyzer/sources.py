@@ -49,17 +49,20 @@ def is_snapshot(node: LogicalNode) -> bool:
 
 
 class SourceBinder:
-    """Binds the sources of one FROM. `named` are the WITH queries in force, `subquery` binds a nested query."""
+    """Binds the sources of one FROM. `named` are the WITH queries in force, `subquery` binds a nested query, `view` a materialized
+    view under an alias, at a place, as its query."""
 
     def __init__(
         self,
         context: BindingContext,
         named: Mapping[str, LogicalNode],
         subquery: Callable[[exp.Expr], LogicalNode],
+        view: Callable[[Relation, str, Span | None], LogicalNode],
     ) -> None:
         self._context = context
         self._named = named
         self._subquery = subquery
+        self._view = view
         self._unnamed = 0
 
     def bind(self, node: exp.Expr) -> LogicalNode:
@@ -102,7 +105,11 @@ class SourceBinder:
                 hint="Write (SELECT column AS name FROM relation) AS alias.",
                 span=span_of(columns[0]),
             )
-        return _scan(source, name, given, self._context)
+        scan = _scan(source, name, given, self._context)
+        view = scan.relation.kind is RelationKind.MATERIALIZED_VIEW
+        if view and self._context.continuous is not None:
+            return self._view(scan.relation, name, scan.span)
+        return scan
 
 
 def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
@@ -142,18 +149,21 @@ def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
 
 
 def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContext) -> Scan:
-    span = _table_span(node)
-    parts = [Identifier(part.name, span_of(part)) for part in node.parts]
-    relation = resolve_relation(
-        parts,
-        catalog=context.catalog,
-        database=context.session.database,
-        schema=context.session.schema,
-        span=span,
-    )
+    relation, span = named_relation(node, context)
     store = context.catalog.store(relation.store) if relation.store is not None else None
     properties = _properties(relation, store, given, context, span)
     return Scan(relation, alias, properties, store.type if store is not None else "", span)
+
+
+def named_relation(node: exp.Table, context: BindingContext) -> tuple[Relation, Span | None]:
+    """The relation that a name in FROM means, and the name's place; raises UserError as `resolve_relation`."""
+    span = _table_span(node)
+    parts = [Identifier(part.name, span_of(part)) for part in node.parts]
+    session = context.session
+    relation = resolve_relation(
+        parts, catalog=context.catalog, database=session.database, schema=session.schema, span=span
+    )
+    return relation, span
 
 
 def _table_span(node: exp.Table) -> Span | None:
@@ -183,6 +193,7 @@ def _properties(
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 "a materialized view takes no source properties",
+                hint="They stand in the view's own query.",
                 span=given.span(next(iter(given))),
             )
         return SourceProperties()

@@ -113,8 +113,20 @@ class EntityFormat:
 
 
 @dataclass(frozen=True)
+class ViewDefinition:
+    """What a materialized view is: the text of its CREATE statement, and where the names in it are looked for."""
+
+    sql: str
+    database: str | None
+    schema: str | None
+
+
+@dataclass(frozen=True)
 class Relation:
-    """A schema over an entity of a store, or a materialized view (`store` and `entity` None)."""
+    """A schema over an entity of a store, or a materialized view (`store` and `entity` None).
+
+    Views made before a release kept it have no `definition`.
+    """
 
     name: RelationName
     kind: RelationKind
@@ -129,6 +141,7 @@ class Relation:
     description: str | None = None
     id: str = ""
     state: str = "created"
+    definition: ViewDefinition | None = None
 
 
 @dataclass(frozen=True)

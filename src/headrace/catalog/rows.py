@@ -18,6 +18,7 @@ from headrace.catalog.objects import (
     Relation,
     RelationKind,
     Store,
+    ViewDefinition,
 )
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
@@ -65,6 +66,8 @@ def relation_row(relation: Relation) -> dict[str, object]:
         },
         "properties": dict(relation.properties),
     }
+    if relation.definition is not None:
+        definition["view"] = relation.definition.__dict__
     return {
         "id": relation.id,
         "database": relation.name.database,
@@ -105,6 +108,7 @@ def relation(row: Row) -> Relation:
         description=row["description"],
         id=row["id"],
         state=row["state"],
+        definition=ViewDefinition(**definition["view"]) if "view" in definition else None,
     )
 
 

@@ -28,6 +28,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.traits import Place
+from headrace.catalog.objects import Relation
 from headrace.core.names import path_text, printed, quote
 from headrace.planner import physical
 from headrace.planner.display import SHOWN
@@ -239,6 +240,9 @@ def _line(node: LogicalNode) -> str:
             return f"Join {node.kind.value}{on}"
         case Unnest():
             return f"Unnest {SHOWN.bare(node.array)} AS {printed(node.alias)}"
+        case Subquery(view=Relation() as view):
+            alias = "" if node.alias == view.name.name else f" AS {printed(node.alias)}"
+            return f"View {view.name}{alias}, inlined: its query"
         case Subquery():
             return f"Subquery AS {printed(node.alias)}"
         case Sort():

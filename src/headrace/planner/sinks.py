@@ -285,6 +285,12 @@ def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> User
     """The error of a query whose kind is not its sink's; the text is the one that clients know."""
     made = logical.kind.name
     hint = f"This query makes a {made}: use CREATE {made} … AS."
+    views = [relation.name for relation in logical.named if relation.kind is RelationKind.MATERIALIZED_VIEW]
+    if views and kind is RelationKind.STREAM:
+        hint += (
+            f" The rows of {views[0]} change, and those that are joined with it; a row of a stream that shall meet one version,"
+            " and stay, is joined with a CHANGELOG by its key."
+        )
     if statement == "INSERT_INTO":
         hint = "Its rows are updated and deleted, and a STREAM could not say so: INSERT INTO a CHANGELOG."
     return UserError(
@@ -300,14 +306,10 @@ def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> User
 
 def _check_continuous(logical: LogicalPlan) -> None:
     if logical.snapshot:
-        views = [scan.relation.name for scan in logical.scans]
         raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED if views else SqlState.INVALID_RELATION_DEFINITION,
-            f"the materialized view {views[0]} cannot be read by a continuous query"
-            if views
-            else "a continuous query needs a source in FROM",
-            hint="Read the stream or changelog that the view is made of." if views else None,
-            span=logical.scans[0].span if views else logical.span,
+            SqlState.INVALID_RELATION_DEFINITION,
+            "a continuous query needs a source in FROM",
+            span=logical.span,
         )
     if isinstance(logical.root, Limit):
         raise UserError(

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import DesiredState, Query, QueryKind, QueryState, Relation, RelationKind, Store
+from headrace.catalog.objects import (
+    DesiredState,
+    Query,
+    QueryKind,
+    QueryState,
+    Relation,
+    RelationKind,
+    Store,
+    ViewDefinition,
+)
 from headrace.connectors.base import EntityDescription, StoreDescriptor
 from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
@@ -103,13 +112,29 @@ async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
     return Outcome(await _carry_out(prepared, statement, run))
 
 
-def bound(select: Select, run: Execution) -> LogicalPlan:
-    """The bound query; every source is checked for SELECT. Raises UserError."""
+def bound(select: Select, run: Execution, *, continuous: bool = False) -> LogicalPlan:
+    """The bound query; every relation that it names is checked for SELECT. Raises UserError."""
     context = BindingContext(catalog=run.catalog.snapshot(), session=run.context, connectors=connector)
-    logical = bind(select, context)
-    for scan in logical.scans:
-        run.authorize(Privilege.SELECT, scan.relation)
+    logical = bind(select, context, continuous=continuous)
+    for relation in logical.named:
+        run.authorize(Privilege.SELECT, relation)
+        if not logical.snapshot and relation.kind is RelationKind.MATERIALIZED_VIEW:
+            _refuse_frozen(relation, select, run)
     return logical
+
+
+def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
+    """0A000: a view whose query was terminated changes no more, and what it is made of does."""
+    writers = [
+        query for query in run.catalog.queries() if query.sink == view.name and query.was_made_with(view)
+    ]
+    if all(query.desired_state is DesiredState.TERMINATED for query in writers):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the query of the materialized view {view.name} was terminated: no changes of it can be followed",
+            hint=f"RESTART QUERY {writers[0].id}; first." if writers else None,
+            span=select.span,
+        )
 
 
 def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
@@ -122,14 +147,7 @@ def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepare
 
 def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
     run.authorize(Privilege.CREATE_QUERY)
-    logical = bound(statement.select, run)
-    if logical.snapshot:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "a continuous query cannot read a materialized view",
-            hint="Read the streams or changelogs that the view is made of.",
-            span=statement.select.span,
-        )
+    logical = bound(statement.select, run, continuous=True)
     if isinstance(statement, InsertInto):
         return _prepare_insert(statement, logical, run)
     name = run.relation_name(statement.name)
@@ -169,6 +187,7 @@ def _prepare_view(
         created_at=moment,
         updated_at=moment,
         id=identifier,
+        definition=ViewDefinition(statement.text, run.context.database, run.context.schema),
     )
     made = QueryKind.CREATE_MATERIALIZED_VIEW_AS
     return Prepared(made, logical, plan_query(logical, sink), sink, name, None, None, relation)
@@ -374,7 +393,7 @@ def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Ex
         sql=statement.text,
         plan=prepared.plan.to_json(),
         sink=prepared.sink_name,
-        sources=tuple(dict.fromkeys(scan.relation.name for scan in prepared.logical.scans)),
+        sources=tuple(relation.name for relation in prepared.logical.relations),
         compute_pool=run.compute_pool(),
         owner=run.role,
         created_at=moment,

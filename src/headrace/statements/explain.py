@@ -52,7 +52,7 @@ def _described(statement: Statement, run: Execution) -> tuple[str, str]:
         return describe(kind=f"CREATE_{statement.kind}", ddl=fact)
     if isinstance(statement, CreateRelationAs | InsertInto):
         prepared = prepare(statement, run)
-        sources = tuple(_relation_fact(scan.relation) for scan in prepared.logical.scans)
+        sources = tuple(map(_relation_fact, prepared.logical.named))
         sink = _sink_fact(prepared, run)
         return describe(
             kind=prepared.kind.value,
@@ -63,7 +63,7 @@ def _described(statement: Statement, run: Execution) -> tuple[str, str]:
         )
     if isinstance(statement, SelectStatement):
         logical = bound(statement.select, run)
-        sources = tuple(_relation_fact(scan.relation) for scan in logical.scans)
+        sources = tuple(map(_relation_fact, logical.named))
         return describe(kind="SELECT", sources=sources, organization_id=organization)
     raise _unexplained(statement)
 

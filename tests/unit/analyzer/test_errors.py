@@ -204,12 +204,11 @@ NOT_SUPPORTED = [
     ),
     ("SELECT * FROM TUMBLE((SELECT maker FROM planes), SIZE 1 MINUTE)", None, "inside it"),
     (
-        "SELECT f.carrier FROM flights f JOIN delays d ON f.carrier = d.carrier",
+        "SELECT f.carrier FROM flights f JOIN (SELECT 'AA' AS carrier) d ON f.carrier = d.carrier",
         None,
-        "that the view is made of",
+        "columns in SELECT",
     ),
     (f"CREATE STREAM s AS SELECT carrier {F} LIMIT 3", None, None),
-    ("CREATE STREAM s AS SELECT carrier FROM delays", "delays", "stream or changelog"),
 ]
 
 BAD = "source.deserialization.error"

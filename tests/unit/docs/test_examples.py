@@ -11,7 +11,7 @@ import pytest
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
+from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store, ViewDefinition
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.registry import connector
 from headrace.core.context import SessionContext
@@ -75,13 +75,15 @@ class Reader:
         return None
 
     def _bound(self, statement: CreateRelationAs | InsertInto | SelectStatement) -> LogicalPlan:
-        return bind(statement.select, BindingContext(self._catalog.snapshot(), self._session, connector))
+        context = BindingContext(self._catalog.snapshot(), self._session, connector)
+        return bind(statement.select, context, continuous=not isinstance(statement, SelectStatement))
 
     def _create(self, statement: CreateRelationAs) -> SparkPlan:
         logical, name = self._bound(statement), self._name(statement.name.last.name)
         if statement.kind == "MATERIALIZED VIEW":
             view = view_sink(logical, name=name, properties=statement.properties, view_id=name.name)
-            self._keep(name, RelationKind.MATERIALIZED_VIEW, view.schema)
+            definition = ViewDefinition(statement.text, self._session.database, self._session.schema)
+            self._keep(name, RelationKind.MATERIALIZED_VIEW, view.schema, definition=definition)
             return plan_query(logical, view)
         sink = entity_sink(
             logical,
@@ -118,6 +120,7 @@ class Reader:
         kind: RelationKind,
         schema: Schema,
         layout: EntitySink | EntityFormat | None = None,
+        definition: ViewDefinition | None = None,
     ) -> None:
         stored = kind is not RelationKind.MATERIALIZED_VIEW
         self._catalog.create_relation(
@@ -132,6 +135,7 @@ class Reader:
                 entity=(name.name,) if stored else None,
                 format=layout.format if isinstance(layout, EntitySink) else layout or EntityFormat(),
                 id=name.name,
+                definition=definition,
             )
         )
 

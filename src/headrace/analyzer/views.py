@@ -1,0 +1,160 @@
+"""Materialized views in a continuous query: a view stands for its own query. See docs/adr/0016.
+
+What a continuous query reads of a view is what the view's query would give it as a subquery in FROM, so that every change of the view
+is followed by the rules of any query. Where that could differ from the view's rows, the view is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.analyzer.catalog_view import BindingContext
+from headrace.analyzer.logical import LogicalNode, Scan, Subquery, transform
+from headrace.analyzer.properties import RETENTION
+from headrace.analyzer.source_properties import query_properties
+from headrace.analyzer.sources import named_relation
+from headrace.catalog.objects import Relation, RelationKind
+from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.properties import value_of
+from headrace.core.sqlstate import SqlState
+from headrace.sql import parse
+from headrace.sql.ast import Properties
+from headrace.sql.statements.relation import CreateRelationAs
+
+Bind = Callable[[exp.Expr, BindingContext], LogicalNode]
+
+
+def names_streams(query: exp.Expr, context: BindingContext) -> bool:
+    """True when a query names a relation that is no materialized view; raises UserError as `named_relation`."""
+    return any(
+        named_relation(table, context)[0].kind is not RelationKind.MATERIALIZED_VIEW
+        for table in query.find_all(exp.Table)
+        if not _is_named_query(table)
+    )
+
+
+def _is_named_query(table: exp.Table) -> bool:
+    """True for the name of a WITH query that is in force where it stands: those before it, or all, above it."""
+    below: exp.Expr = table
+    while len(table.parts) == 1 and (above := below.parent) is not None:
+        if isinstance(above, exp.With):
+            known = above.expressions[: below.index]
+        else:
+            clause = above.args.get("with_")
+            known = clause.expressions if clause is not None and clause is not below else []
+        if any(named.alias == table.name for named in known):
+            return True
+        below = above
+    return False
+
+
+def inlined(view: Relation, alias: str, span: Span | None, context: BindingContext, bind: Bind) -> Subquery:
+    """The view's query under `alias`; `span` is where the view is named, and where all that is wrong inside it is shown.
+
+    Raises UserError 0A000 for a view whose changes cannot be followed.
+    """
+    definition = view.definition
+    if definition is None:
+        why = "was made by an earlier release, which did not keep what its names mean"
+        raise _refused(view, why, "Drop it and create it again.", span)
+    (statement,) = parse(definition.sql)
+    if not isinstance(statement, CreateRelationAs):
+        raise InternalError(f"the view {view.name} is defined by a {type(statement).__name__}")
+    _refuse_other_lives(view, statement, context, span)
+    query = statement.select.expression
+    _show_at(query, span)
+    session = replace(context.session, database=definition.database, schema=definition.schema)
+    try:
+        node = bind(query, replace(context, session=session))
+    except UserError as error:
+        message = f"in the query of the materialized view {view.name}: {error.message}"
+        raise UserError(error.state, message, hint=error.hint, span=span) from None
+    if node.schema.columns != view.schema.columns:
+        why = "was made by an earlier release, in which its query gave other columns"
+        raise _refused(view, why, "Drop it and create it again.", span)
+    for source in _sources(node):
+        _check_source(source, view, span)
+    return Subquery(transform(node, _skipping), alias, span, view)
+
+
+def _refuse_other_lives(
+    view: Relation, statement: CreateRelationAs, context: BindingContext, span: Span | None
+) -> None:
+    """A query that forgets keeps to its own time; what a view forgets must be forgotten in the same."""
+    if value_of(statement.properties.entries, RETENTION) is not None:
+        raise _refused(
+            view,
+            "forgets rows by the clock ('retention.millis'), and no change tells of it",
+            "Read the streams or changelogs that it is made of.",
+            span,
+        )
+    kept = query_properties(statement.select.query_properties.entries).state_ttl_ms
+    if kept and context.continuous is not None and context.continuous.state_ttl_ms != kept:
+        raise _refused(
+            view,
+            f"keeps its state for {kept} ms, this query does not",
+            f"Add QUERY WITH ('state.ttl.millis' = {kept}).",
+            span,
+        )
+
+
+def _show_at(query: exp.Expr, span: Span | None) -> None:
+    """Let all of a parsed query stand at one place of another text."""
+    if span is None:
+        return
+    place = {"start": span.start, "end": span.end - 1, "line": span.line, "col": span.column}
+    for part in query.walk():
+        meta = part.meta
+        if "start" in meta:
+            meta.update(place)
+        for key, value in meta.items():
+            if isinstance(value, Span):
+                meta[key] = span
+            elif isinstance(value, Properties):
+                meta[key] = Properties(tuple(replace(entry, span=span) for entry in value.entries))
+
+
+def _sources(node: LogicalNode) -> Iterator[Scan | Subquery]:
+    """What a query names: its relations, and its views but not what they are made of."""
+    if isinstance(node, Scan) or (isinstance(node, Subquery) and node.view is not None):
+        yield node
+        return
+    for child in node.inputs:
+        yield from _sources(child)
+
+
+def _check_source(source: Scan | Subquery, view: Relation, span: Span | None) -> None:
+    relation = source.relation if isinstance(source, Scan) else source.view
+    if relation is not None and relation.created_at > view.created_at:
+        raise _refused(
+            view,
+            f"was made of another {relation.name}: what had that name was dropped",
+            "Drop the view and create it again.",
+            span,
+        )
+    if isinstance(source, Scan) and source.properties.starting_position == "latest":
+        raise _refused(
+            view,
+            f"begins at the latest position of {source.relation.name}, which only its own query knows",
+            "Create it with FROM … WITH ('starting.position' = 'earliest').",
+            span,
+        )
+
+
+def _skipping(node: LogicalNode) -> LogicalNode:
+    """Records that cannot be read are kept once, by the view's own query."""
+    if isinstance(node, Scan) and node.properties.dead_letters is not None:
+        return replace(node, properties=replace(node.properties, on_error="ignore", dead_letters=None))
+    return node
+
+
+def _refused(view: Relation, why: str, hint: str, span: Span | None) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"a continuous query cannot follow the materialized view {view.name}: it {why}",
+        hint=hint,
+        span=span,
+    )

@@ -1,0 +1,1 @@
+CREATE MATERIALIZED VIEW few AS SELECT carrier FROM busiest WHERE flights > 2;

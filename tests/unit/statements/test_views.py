@@ -1,0 +1,95 @@
+"""Who may read a materialized view in a continuous query, and when; EXPLAIN needs no broker."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from headrace.catalog.objects import DesiredState, Query, QueryKind, Relation, RelationKind, ViewDefinition
+from headrace.core.errors import UserError
+from headrace.core.names import RelationName
+from headrace.core.sqlstate import SqlState
+from tests.harness.session import NOW, Session
+
+LIVE = "EXPLAIN SELECT o.n FROM own o JOIN v ON o.n = v.n"
+VIEW = RelationName("shop", "public", "v")
+
+
+@pytest.fixture
+def writer(session: Session) -> Query:
+    """The query of the view `v`, which `public` owns, over a stream that it may not read; the stream `own` it may."""
+    catalog = session.catalog
+    orders = catalog.relation(RelationName("shop", "public", "orders"))
+    assert orders is not None
+    own = RelationName("shop", "public", "own")
+    catalog.create_relation(replace(orders, id=str(uuid.uuid4()), name=own, owner="public"))
+    text = "CREATE MATERIALIZED VIEW v AS SELECT n FROM orders WITH ('starting.position' = 'earliest')"
+    view = Relation(
+        VIEW,
+        RelationKind.MATERIALIZED_VIEW,
+        orders.schema,
+        "public",
+        NOW,
+        NOW,
+        id=str(uuid.uuid4()),
+        definition=ViewDefinition(text, "shop", None),
+    )
+    catalog.create_relation(view)
+    query = Query(
+        id=str(uuid.uuid4()),
+        name=None,
+        version=1,
+        kind=QueryKind.CREATE_MATERIALIZED_VIEW_AS,
+        sql=text,
+        plan="{}",
+        sink=VIEW,
+        sources=(orders.name,),
+        compute_pool=catalog.default_compute_pool,
+        owner="sysadmin",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    catalog.create_query(query)
+    return query
+
+
+@pytest.mark.usefixtures("writer")
+async def test_to_read_a_view_is_not_to_read_its_sources(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    await session.run("USE ROLE public")
+    lines = [row[0] or "" for row in await session.rows(LIVE)]
+    assert any("View shop.public.v, inlined" in line for line in lines)
+    with pytest.raises(UserError) as refusal:
+        await session.run("EXPLAIN SELECT n FROM orders")
+    assert refusal.value.state is SqlState.INSUFFICIENT_PRIVILEGE
+
+
+@pytest.mark.usefixtures("writer")
+async def test_a_view_is_told_of_and_not_what_is_inside(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    ((_, plan),) = await session.rows(LIVE.replace("EXPLAIN", "DESCRIBE"))
+    assert plan is not None
+    assert '"v"' in plan
+    assert '"orders"' not in plan
+
+
+@pytest.mark.usefixtures("writer")
+async def test_the_privilege_on_the_view_is_needed(session: Session) -> None:
+    view = session.catalog.relation(VIEW)
+    assert view is not None
+    session.catalog.drop_relation(VIEW)
+    session.catalog.create_relation(replace(view, owner="sysadmin"))
+    await session.run("USE DATABASE shop")
+    await session.run("USE ROLE public")
+    with pytest.raises(UserError, match=r"SELECT on the materialized view shop\.public\.v"):
+        await session.run(LIVE)
+
+
+async def test_a_frozen_view_is_not_followed(session: Session, writer: Query) -> None:
+    await session.run("USE DATABASE shop")
+    session.catalog.set_desired_state(writer.id, DesiredState.TERMINATED)
+    with pytest.raises(UserError, match="was terminated") as refusal:
+        await session.run(LIVE)
+    assert refusal.value.hint == f"RESTART QUERY {writer.id}; first."
