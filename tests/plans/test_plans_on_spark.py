@@ -105,13 +105,9 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 flag = SIGN if step.output == "signed" else ENDED
                 _view(spark, step.id, step.input, [*step.keys, *results, *time, flag])
             case physical.ChangelogJoin():
-                left = _but(spark, step.left, {"__op", "__rowtime", *step.left_keys, step.left_closes})
-                right = _but(spark, step.right, {"__op", *step.right_keys, step.right_closes})
-                right = [] if step.how in ("semi", "anti") else right
-                time = [] if "`__rowtime`" in right else ["CAST(NULL AS TIMESTAMP) AS __rowtime"]
-                both = f"{step.left} l CROSS JOIN {step.right} r WHERE {step.condition or 'true'}"
-                columns = [*(f"l.{name}" for name in left), *(f"r.{name}" for name in right), *time, SIGN]
-                spark.sql(f"SELECT {', '.join(columns)} FROM {both}").createOrReplaceTempView(step.id)
+                _joined(spark, step, {step.left_closes, step.right_closes}, [SIGN])
+            case physical.IntervalJoin():
+                _joined(spark, step, set(), [])
             case physical.TopN():
                 rank = [f"1L AS {identifier(step.rank)}"] if step.rank else []
                 flag = {"signed": [SIGN], "upsert": [ENDED], "insert": []}[step.output]
@@ -129,6 +125,21 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
 
 def _but(spark: SparkSession, view: str, left_out: set[str | None]) -> list[str]:
     return [identifier(name) for name in spark.table(view).columns if name not in left_out]
+
+
+def _joined(
+    spark: SparkSession,
+    step: physical.ChangelogJoin | physical.IntervalJoin,
+    closes: set[str | None],
+    flags: list[str],
+) -> None:
+    left = _but(spark, step.left, {"__op", "__rowtime", *step.left_keys, *closes})
+    right = _but(spark, step.right, {"__op", *step.right_keys, *closes})
+    right = [] if step.how in ("semi", "anti") else right
+    time = [] if "`__rowtime`" in right else ["CAST(NULL AS TIMESTAMP) AS __rowtime"]
+    both = f"{step.left} l CROSS JOIN {step.right} r WHERE {step.condition or 'true'}"
+    columns = [*(f"l.{name}" for name in left), *(f"r.{name}" for name in right), *time, *flags]
+    spark.sql(f"SELECT {', '.join(columns)} FROM {both}").createOrReplaceTempView(step.id)
 
 
 def _view(spark: SparkSession, name: str, source: str, columns: list[str]) -> None:

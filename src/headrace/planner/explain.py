@@ -218,7 +218,8 @@ def _line(node: LogicalNode) -> str:
             having = f" having {SHOWN.bare(node.having)}" if node.having is not None else ""
             return f"Aggregate {_items(node)} by {groups}{having}"
         case IntervalJoin():
-            return f"IntervalJoin {node.kind.value} {_span(node)} on {_pairs(node)}{_residual(node)}"
+            span = _bounds(node.lower_ms, node.upper_ms)
+            return f"IntervalJoin {node.kind.value} {span} on {_pairs(node)}{_residual(node)}"
         case RegularJoin():
             on = f" on {_pairs(node)}" if node.left_keys else ""
             return f"Join {node.kind.value}{on}{_residual(node)}"
@@ -268,10 +269,10 @@ def _sorted(key: SortKey) -> str:
     return f"{SHOWN.bare(key.expression)}{' desc' if key.descending else ''}"
 
 
-def _span(node: IntervalJoin) -> str:
-    if -node.lower_ms == node.upper_ms:
-        return f"within {duration_text(node.upper_ms)}"
-    return f"from {_signed(node.lower_ms)} to {_signed(node.upper_ms)}"
+def _bounds(lower_ms: int, upper_ms: int) -> str:
+    if -lower_ms == upper_ms:
+        return f"within {duration_text(upper_ms)}"
+    return f"from {_signed(lower_ms)} to {_signed(upper_ms)}"
 
 
 def _signed(milliseconds: int) -> str:
@@ -313,6 +314,9 @@ def _step(step: physical.Step) -> str:
             return f"Spark SQL over {', '.join(step.inputs)}"
         case physical.TemporalJoin():
             return f"temporal join of {step.left} with {step.right} as {printed(step.right_name)}"
+        case physical.IntervalJoin():
+            span = _bounds(step.lower_ms, step.upper_ms)
+            return f"{step.how} join of {step.left} with {step.right}, event times {span}"
         case physical.Normalize():
             return f"keep the last row of each {', '.join(step.keys)} of {step.input}; give what changes"
         case physical.Materialize():

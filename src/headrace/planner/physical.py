@@ -130,6 +130,26 @@ class TemporalJoin(_Data):
     state_ttl_ms: int = 0
 
 
+class IntervalJoin(_Data):
+    """The pairs of rows with equal keys whose event times, `__rowtime` of the right less that of the left, are from `lower_ms` to
+    `upper_ms`, and that meet `condition` (Spark SQL over the columns of both sides).
+
+    A row of an outer join without a partner comes when the watermark rules one out. Keys that begin with `__` are no columns of
+    the output. (Plans stored before this step was have the join in a text of Spark SQL, and keep it.)
+    """
+
+    step: Literal["interval_join"] = "interval_join"
+    id: str
+    left: str
+    right: str
+    left_keys: list[str]
+    right_keys: list[str]
+    lower_ms: int
+    upper_ms: int
+    condition: str | None = None
+    how: Literal["inner", "left", "right", "full"] = "inner"
+
+
 class Normalize(_Data):
     """Upserts to signed rows: keeps the last row of each key, and takes it away before the next one.
 
@@ -313,6 +333,7 @@ Step = Annotated[
     | AssignWatermark
     | SqlTransform
     | TemporalJoin
+    | IntervalJoin
     | Normalize
     | Materialize
     | ChangelogAggregate

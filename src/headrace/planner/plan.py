@@ -17,7 +17,6 @@ from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME
 from headrace.analyzer.logical import (
     Aggregate,
     Filter,
-    IntervalJoin,
     Limit,
     LogicalNode,
     Project,
@@ -167,7 +166,7 @@ class _Planner:
             selects=SELECTS,
             time=watermarked or (isinstance(sink, EntitySink) and sink.kind is RelationKind.CHANGELOG),
             watermarked=watermarked,
-            append_only=any(isinstance(item.node, IntervalJoin) or _is_windowed(item.node) for item in found),
+            append_only=any(_is_windowed(item.node) for item in found),
             interactive=isinstance(sink, ResultSink),
             state_ttl_ms=ttl,
             carrying=carrying_scan(self._root) if isinstance(sink, EntitySink) and sink.carried_key else None,

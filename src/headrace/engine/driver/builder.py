@@ -183,6 +183,20 @@ def _temporal_join(work: Build, step: physical.TemporalJoin) -> DataFrame:
     return DataFrame(joined, work.session)
 
 
+def _interval_join(work: Build, step: physical.IntervalJoin) -> DataFrame:
+    joined = _operators(work).IntervalJoin.join(
+        work.frames[step.left]._jdf,
+        work.frames[step.right]._jdf,
+        _listed(work, step.left_keys),
+        _listed(work, step.right_keys),
+        step.lower_ms,
+        step.upper_ms,
+        step.condition,
+        step.how,
+    )
+    return DataFrame(joined, work.session)
+
+
 def _normalize(work: Build, step: physical.Normalize) -> DataFrame:
     signed = _operators(work).Normalize.rows(
         work.frames[step.input]._jdf, _listed(work, step.keys), step.deleted, step.sequence, step.state_ttl_ms
@@ -293,6 +307,7 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "assign_watermark": _assign_watermark,
     "sql_transform": _sql_transform,
     "temporal_join": _temporal_join,
+    "interval_join": _interval_join,
     "normalize": _normalize,
     "materialize": _materialize,
     "changelog_aggregate": _changelog_aggregate,

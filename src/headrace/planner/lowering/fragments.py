@@ -1,7 +1,7 @@
 """Stateless SQL, fused: what FROM and WHERE of one SELECT came to, and whole SELECTs, before they are cut into steps.
 
 Nodes that need no operator of ours only change a fragment's text; a step is made where an operator must read rows, so that
-neighbouring projections, filters and native joins are one `SqlTransform`. Every column is written as alias and name. The alias is
+neighbouring projections, filters and unnestings are one `SqlTransform`. Every column is written as alias and name. The alias is
 a table of FROM or, behind an operator, a STRUCT column of that name; Spark reads both alike.
 """
 

@@ -52,43 +52,74 @@ object ChangelogJoin {
       rightCloses: String,
       stateTtlMs: Long
   ): DataFrame = {
+    val leftSide = Side(left, leftKeys.asScala.toSeq, Option(leftOp), Option(leftCloses).map(Closing.at), right = false)
+    val rightSide = Side(right, rightKeys.asScala.toSeq, Option(rightOp), Option(rightCloses).map(Closing.at), right = true)
+    joined(leftSide, rightSide, condition, how, apart = null, stateTtlMs)
+  }
+
+  private[spark] def joined(
+      left: Side,
+      right: Side,
+      condition: String,
+      how: String,
+      apart: Apart,
+      stateTtlMs: Long
+  ): DataFrame = {
     val kind = JoinKind.parse(how)
     require(stateTtlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $stateTtlMs")
-    requireDisjoint(left, right)
-    val leftSide = Side(left, leftKeys.asScala.toSeq, Option(leftOp), Option(leftCloses), right = false)
-    val rightSide = Side(right, rightKeys.asScala.toSeq, Option(rightOp), Option(rightCloses), right = true)
-    requireKeys(leftSide, rightSide)
+    requireDisjoint(left.df, right.df)
+    requireKeys(left, right)
 
-    val bound = Option(condition).map(SparkInternals.condition(left.sparkSession, joinable(left, right), _))
-    val read = bound.toSeq.flatMap(_.collect { case column: BoundReference => joinable(left, right)(column.ordinal).name }).toSet
-    val leftRow = leftSide.row(shown = true, read)
-    val rightRow = rightSide.row(shown = kind.pairs, read)
+    val both = joinable(left.df, right.df)
+    val bound = Option(condition).map(SparkInternals.condition(left.df.sparkSession, both, _))
+    val read = bound.toSeq.flatMap(_.collect { case column: BoundReference => both(column.ordinal).name }).toSet
+    val leftRow = left.row(shown = true, read)
+    val rightRow = right.row(shown = kind.pairs, read)
     val compiled = bound.map { expression =>
       val places = (leftRow.fieldNames ++ rightRow.fieldNames).zipWithIndex.reverse.toMap
       val moved = expression.transform { case column: BoundReference =>
-        column.copy(ordinal = places(joinable(left, right)(column.ordinal).name), nullable = true)
+        column.copy(ordinal = places(both(column.ordinal).name), nullable = true)
       }
       new JoinCondition(moved, leftRow, rightRow)
     }
-    val closes = (leftCloses != null, rightCloses != null)
-    val keyTypes = leftSide.keys.map(left.schema(_).dataType.json)
-    val format = (keyTypes, rowType(leftRow).json, rowType(rightRow).json, kind, condition, closes, stateTtlMs > 0).hashCode
-    val processor = new ChangelogJoinProcessor(kind, compiled.orNull, closes, stateTtlMs, format)
-    val joined = leftSide
-      .changes(leftRow, keepUnmatchable = kind.left == Alone.Unmatched)
-      .union(rightSide.changes(rightRow, keepUnmatchable = kind.right == Alone.Unmatched))
+    val closes = (left.closing.isDefined, right.closing.isDefined)
+    val timed = closes._1 || closes._2
+    val keyTypes = left.keys.map(left.df.schema(_).dataType.json)
+    val rows = (rowType(leftRow).json, rowType(rightRow).json)
+    val format = (keyTypes, rows, kind, condition, closes, apart, stateTtlMs > 0).hashCode
+    val processor = new ChangelogJoinProcessor(kind, compiled.orNull, closes, apart, stateTtlMs, format)
+    val changes = left
+      .changes(leftRow, keepUnmatchable = kind.left == Alone.Unmatched, timed)
+      .union(right.changes(rightRow, keepUnmatchable = kind.right == Alone.Unmatched, timed))
       .groupBy(col("group"))
       .as[Int, ChangelogInput](Encoders.scalaInt, Encoders.product[ChangelogInput])
       .transformWithState(processor, processor.timeMode, OutputMode.Append())(Encoders.product[ChangelogOutput])
       .toDF()
-    val insertsOnly = how.toLowerCase(Locale.ROOT) == "inner" && leftOp == null && rightOp == null
-    val shown = leftSide.shown(col("left"), leftRow) ++ (if (kind.pairs) rightSide.shown(col("right"), rightRow) else Nil)
-    joined.select(withOneRowtime(shown) ++ Option.when(!insertsOnly)(col("op").as(Normalize.Op)): _*)
+    val insertsOnly = left.op.isEmpty && right.op.isEmpty && (how.toLowerCase(Locale.ROOT) == "inner" || apart != null)
+    val shown = left.shown(col("left"), leftRow) ++ (if (kind.pairs) right.shown(col("right"), rightRow) else Nil)
+    changes.select(withOneRowtime(shown) ++ Option.when(!insertsOnly)(col("op").as(Normalize.Op)): _*)
   }
 
-  private val Rowtime = "__rowtime"
+  private[spark] val Rowtime = "__rowtime"
 
-  private final case class Side(df: DataFrame, keys: Seq[String], op: Option[String], closes: Option[String], right: Boolean) {
+  /** When the rows of a side leave the state.
+    *
+    * @param micros  in epoch microseconds; a row for which it is NULL matches nothing
+    * @param late    a TIMESTAMP: Spark drops the row, and counts it as late, when the watermark had reached it before
+    */
+  private[spark] final case class Closing(micros: Column, late: Column)
+
+  private[spark] object Closing {
+    def at(column: String): Closing = Closing(unix_micros(named(column)), named(column))
+  }
+
+  private[spark] final case class Side(
+      df: DataFrame,
+      keys: Seq[String],
+      op: Option[String],
+      closing: Option[Closing],
+      right: Boolean
+  ) {
     private val hidden = keys.filter(_.startsWith("__")) ++ op
 
     /** The columns that are carried: those that come out, and those that the condition reads. */
@@ -98,19 +129,24 @@ object ChangelogJoin {
     def shown(packed: Column, row: StructType): Seq[(StructField, Column)] =
       row.fields.toSeq.zip(columns(packed, row)).filter { case (field, _) => !hidden.contains(field.name) }
 
-    def changes(row: StructType, keepUnmatchable: Boolean): DataFrame = {
-      val matchable = keys.map(named(_).isNotNull).reduceOption(_ && _).getOrElse(lit(true))
+    /** @param timed  whether rows of either side close */
+    def changes(row: StructType, keepUnmatchable: Boolean, timed: Boolean): DataFrame = {
+      val matchable = (keys.map(named) ++ closing.map(_.micros)).map(_.isNotNull).reduceOption(_ && _).getOrElse(lit(true))
       val payload = if (row.isEmpty) lit(Array.emptyByteArray) else packed(row.fieldNames.map(named).toSeq)
       val key = packedKey(df, keys)
-      (if (keepUnmatchable) df else df.where(matchable)).select(
+      val columns = Seq(
         // Rows that match nothing are spread over the groups.
         KeyGroups.group(when(matchable, key).otherwise(payload)).as("group"),
         lit(right).as("right"),
         op.fold(lit(1))(named).cast(ByteType).as("op"),
-        closes.fold(lit(Long.MaxValue))(time => coalesce(unix_micros(named(time)), lit(Long.MaxValue))).as("closesMicros"),
+        closing.fold(lit(Long.MaxValue))(it => coalesce(it.micros, lit(Long.MaxValue))).as("closesMicros"),
         when(matchable, key).as("key"),
         payload.as("payload")
       )
+      // Spark knows an event time by its column's metadata.
+      val eventTime = new MetadataBuilder().putLong(SparkInternals.DelayKey, 0).build()
+      val late = closing.fold(lit(null).cast(TimestampType))(_.late).as("late", eventTime)
+      (if (keepUnmatchable) df else df.where(matchable)).select(columns ++ Option.when(timed)(late): _*)
     }
   }
 

@@ -1,6 +1,7 @@
 package io.headrace.spark
 
 import java.nio.ByteBuffer
+import java.util.concurrent.TimeUnit.MILLISECONDS
 
 import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
@@ -30,6 +31,7 @@ private[spark] final case class ChangelogOutput(op: Byte, left: Array[Byte], rig
   *
   * @param condition  null for none
   * @param closes     whether the left, and the right, rows have closing times
+  * @param apart      how far those of a pair may be from each other; null: any
   * @param ttlMs      a key that was not touched while the watermark moved on by so much is forgotten; 0: never
   * @param rowFormat  stands for the columns of both sides and for how they are joined; other state is refused
   */
@@ -37,6 +39,7 @@ private[spark] final class ChangelogJoinProcessor(
     kind: JoinKind,
     condition: JoinCondition,
     closes: (Boolean, Boolean),
+    apart: Apart,
     ttlMs: Long,
     rowFormat: Int
 ) extends StatefulProcessor[Int, ChangelogInput, ChangelogOutput] {
@@ -44,7 +47,7 @@ private[spark] final class ChangelogJoinProcessor(
 
   private val timed = ttlMs > 0 || closes._1 || closes._2
   private val agenda = new Agenda(new StateFormat("join", StateVersion, rowFormat))
-  @transient private lazy val join = new SignedJoin(kind, condition, closes)
+  @transient private lazy val join = new SignedJoin(kind, condition, closes, apart)
   @transient private var keys: MapState[Array[Byte], Array[Byte]] = _
   @transient private var chunks: MapState[Array[Byte], Array[Byte]] = _
 
@@ -69,17 +72,13 @@ private[spark] final class ChangelogJoinProcessor(
     rows.foreach { row =>
       if (row.key == null) join.unmatchable(!row.right, row.payload, row.op)(alone)
       else {
-        val closesMs = ceilMillis(row.closesMicros)
-        // What closed before is late.
-        if (closesMs > loaded.closedMs) {
-          val ofKey = changes.getOrElseUpdate(new PackedKey(row.key), new KeyChanges)
-          (if (row.right) ofKey.right else ofKey.left) += new Change(row.payload, row.op, closesMs)
-        }
+        val ofKey = changes.getOrElseUpdate(new PackedKey(row.key), new KeyChanges)
+        (if (row.right) ofKey.right else ofKey.left) += new Change(row.payload, row.op, row.closesMicros)
       }
     }
     val wakes = ArrayBuffer.empty[Due]
     alone.iterator ++
-      changes.iterator.flatMap { case (key, ofKey) => change(key.bytes, ofKey, loaded.closedMs, time, wakes).iterator } ++
+      changes.iterator.flatMap { case (key, ofKey) => change(key.bytes, ofKey, MILLISECONDS.toMicros(loaded.closedMs), time, wakes).iterator } ++
       afterwards(agenda.store(agenda.add(loaded, wakes), loaded, time))
   }
 
@@ -99,12 +98,12 @@ private[spark] final class ChangelogJoinProcessor(
   private def change(
       key: Array[Byte],
       changes: KeyChanges,
-      closedMs: Long,
+      closedMicros: Long,
       time: OperatorTime,
       wakes: ArrayBuffer[Due]
   ): Emitted = {
     val (rows, emitted) = (new KeyRows(key), new Emitted)
-    join.change(changes.left, changes.right, rows.left, rows.right, closedMs)(emitted)
+    join.change(changes.left, changes.right, rows.left, rows.right, closedMicros)(emitted)
     if (timed) {
       rows.touchedMs = time.watermarkMs
       rows.wakeAt(changes.closing(join.showsClosing), wakes)
@@ -122,7 +121,7 @@ private[spark] final class ChangelogJoinProcessor(
       if (rows.touchedMs == 0) rows.touchedMs = time.watermarkMs
       if (ttlMs > 0 && rows.touchedMs + ttlMs <= time.watermarkMs) rows.clear()
       else {
-        join.close(rows.left, rows.right, time.watermarkMs)(emitted)
+        join.close(rows.left, rows.right, MILLISECONDS.toMicros(time.watermarkMs))(emitted)
         if (!rows.isEmpty) rows.wakeAt(rows.closing, wakes)
       }
       rows.store()
@@ -162,7 +161,8 @@ private[spark] final class ChangelogJoinProcessor(
       if (closing.isEmpty) Long.MaxValue else if (join.showsClosing) closing.min else closing.max
     }
 
-    def wakeAt(closesMs: Long, wakes: ArrayBuffer[Due]): Unit = {
+    def wakeAt(closesMicros: Long, wakes: ArrayBuffer[Due]): Unit = {
+      val closesMs = ceilMillis(closesMicros)
       val atMs = if (ttlMs > 0) math.min(closesMs, touchedMs + ttlMs) else closesMs
       if (atMs < wakeMs) {
         wakeMs = atMs
@@ -202,7 +202,7 @@ private[spark] object ChangelogJoinProcessor {
 
     /** When the first, or the last, of the changed rows leaves the state. */
     def closing(first: Boolean): Long = {
-      val times = (left.iterator ++ right.iterator).map(_.closesMs).filter(_ != Long.MaxValue)
+      val times = (left.iterator ++ right.iterator).map(_.closesMicros).filter(_ != Long.MaxValue)
       (if (first) times.minOption else times.maxOption).getOrElse(Long.MaxValue)
     }
   }

@@ -1,17 +1,18 @@
 package io.headrace.spark
 
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LocalRelation, LogicalPlan, TransformWithState}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.headrace.{DelayedWatermark, DelayedWatermarkExec, SparkInternals}
 
-/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, leaving all others alone,
-  * groups the rows of a HOP by slices, and adds the functions that read records.
+/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, and the joins whose watermark is
+  * behind, leaving all others alone, groups the rows of a HOP by slices, and adds the functions that read records.
   */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
+    extensions.injectPlannerStrategy(_ => DelayedWatermarkStrategy)
     extensions.injectColumnar(_ => SlicedWindows)
     extensions.injectPlanNormalizationRule(_ => PlannedOnce)
     RecordFunctions.all.foreach(extensions.injectFunction)
@@ -42,4 +43,12 @@ private[spark] object PartitionWatermarkStrategy extends SparkStrategy {
 private[spark] object PlannedOnce extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (SparkInternals.isRunning(plan)) LocalRelation(plan.output) else plan
+}
+
+private[spark] object DelayedWatermarkStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case DelayedWatermark(node: TransformWithState, delayMs) =>
+      DelayedWatermarkExec(node, planLater(node.child), planLater(node.initialState), delayMs) :: Nil
+    case _ => Nil
+  }
 }

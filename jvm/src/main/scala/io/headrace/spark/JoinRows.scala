@@ -8,11 +8,11 @@ import scala.collection.mutable.ArrayBuffer
 
 /** A row of one side of a join.
   *
-  * @param weight    how many times it is there; below zero for a moment when it was taken away before it came
-  * @param matches   how many rows of the other side it has met, where that is counted
-  * @param closesMs  when it leaves the state; Long.MaxValue: never
+  * @param weight        how many times it is there; below zero for a moment when it was taken away before it came
+  * @param matches       how many rows of the other side it has met, where that is counted
+  * @param closesMicros  when it leaves the state, in epoch microseconds; Long.MaxValue: never
   */
-private[spark] final class JoinRow(val payload: Array[Byte], var weight: Int, var matches: Int, val closesMs: Long)
+private[spark] final class JoinRow(val payload: Array[Byte], var weight: Int, var matches: Int, val closesMicros: Long)
 
 /** How the rows of one side lie in the state.
   *
@@ -27,17 +27,17 @@ private[spark] final case class RowLayout(counted: Boolean, timed: Boolean) {
   def put(out: ByteBuffer, row: JoinRow): Unit = {
     out.putInt(row.weight)
     if (counted) out.putInt(row.matches)
-    if (timed) out.putLong(row.closesMs)
+    if (timed) out.putLong(row.closesMicros)
     out.putInt(row.payload.length).put(row.payload)
   }
 
   def take(in: ByteBuffer): JoinRow = {
     val weight = in.getInt()
     val matches = if (counted) in.getInt() else 0
-    val closesMs = if (timed) in.getLong() else Long.MaxValue
+    val closesMicros = if (timed) in.getLong() else Long.MaxValue
     val payload = new Array[Byte](in.getInt())
     in.get(payload)
-    new JoinRow(payload, weight, matches, closesMs)
+    new JoinRow(payload, weight, matches, closesMicros)
   }
 }
 
@@ -74,13 +74,13 @@ private[spark] final class JoinRows(layout: RowLayout, store: RowChunks) {
   }
 
   /** Adds `weight` to a row. What is there not once is forgotten. */
-  def add(payload: Array[Byte], weight: Int, matches: Int, closesMs: Long): Unit = {
+  def add(payload: Array[Byte], weight: Int, matches: Int, closesMicros: Long): Unit = {
     val chunk = load(numberOf(payload))
     chunk.changed = true
     weights += weight
-    chunk.rows.indexWhere(row => row.closesMs == closesMs && Arrays.equals(row.payload, payload)) match {
+    chunk.rows.indexWhere(row => row.closesMicros == closesMicros && Arrays.equals(row.payload, payload)) match {
       case -1 =>
-        val row = new JoinRow(payload, weight, matches, closesMs)
+        val row = new JoinRow(payload, weight, matches, closesMicros)
         chunk.rows += row
         size += 1
         bytes += layout.bytes(row)
@@ -95,10 +95,10 @@ private[spark] final class JoinRows(layout: RowLayout, store: RowChunks) {
     }
   }
 
-  /** Takes the rows out that leave by `watermarkMs`. */
-  def close(watermarkMs: Long)(closed: JoinRow => Unit): Unit = (0 until chunkCount).foreach { number =>
+  /** Takes the rows out that leave by `watermarkMicros`. */
+  def close(watermarkMicros: Long)(closed: JoinRow => Unit): Unit = (0 until chunkCount).foreach { number =>
     val chunk = load(number)
-    val (gone, kept) = chunk.rows.partition(_.closesMs <= watermarkMs)
+    val (gone, kept) = chunk.rows.partition(_.closesMicros <= watermarkMicros)
     if (gone.nonEmpty) {
       chunk.rows = kept
       chunk.changed = true
@@ -112,12 +112,12 @@ private[spark] final class JoinRows(layout: RowLayout, store: RowChunks) {
 
   /** When the first, or the last, of the rows leaves. */
   def closing(first: Boolean): Long = {
-    var ms = if (first) Long.MaxValue else Long.MinValue
+    var micros = if (first) Long.MaxValue else Long.MinValue
     foreach { row =>
-      ms = if (first) math.min(ms, row.closesMs) else math.max(ms, row.closesMs)
+      micros = if (first) math.min(micros, row.closesMicros) else math.max(micros, row.closesMicros)
       false
     }
-    ms
+    micros
   }
 
   def clear(): Unit = {

@@ -31,8 +31,11 @@ private[spark] object JoinKind {
   }
 }
 
+/** How many microseconds the right row of a pair closes after the left one, at least and at most. */
+private[spark] final case class Apart(least: Long, most: Long)
+
 /** That a row of a side is there `weight` times more. */
-private[spark] final class Change(val payload: Array[Byte], var weight: Int, val closesMs: Long) {
+private[spark] final class Change(val payload: Array[Byte], var weight: Int, val closesMicros: Long) {
   var matches: Int = 0
 }
 
@@ -44,7 +47,7 @@ private[spark] object Change {
     else {
       val rows = mutable.LinkedHashMap.empty[(PackedKey, Long), Change]
       changes.foreach { change =>
-        val same = rows.getOrElseUpdate((new PackedKey(change.payload), change.closesMs), change)
+        val same = rows.getOrElseUpdate((new PackedKey(change.payload), change.closesMicros), change)
         if (same ne change) same.weight += change.weight
       }
       rows.valuesIterator.filter(_.weight != 0).to(ArrayBuffer)
@@ -60,11 +63,13 @@ private[spark] object Change {
   *
   * @param meets   whether a left and a right row of one key belong together; null: always
   * @param closes  whether the left, and the right, rows have closing times
+  * @param apart   how far those of a pair may be from each other; null: any
   */
 private[spark] final class SignedJoin(
     kind: JoinKind,
     meets: (Array[Byte], Array[Byte]) => Boolean,
-    closes: (Boolean, Boolean)
+    closes: (Boolean, Boolean),
+    apart: Apart = null
 ) {
   import SignedJoin._
 
@@ -81,7 +86,7 @@ private[spark] final class SignedJoin(
 
   /** Makes the changes of both sides.
     *
-    * @param closedMs  rows that close by then meet nobody any more
+    * @param closedMicros  rows that close by then meet nobody any more
     * @param emit      takes a left row, a right row (one of them null for a row alone) and how many times more it is there
     */
   def change(
@@ -89,16 +94,16 @@ private[spark] final class SignedJoin(
       rightChanges: ArrayBuffer[Change],
       leftRows: JoinRows,
       rightRows: JoinRows,
-      closedMs: Long
+      closedMicros: Long
   )(emit: Emit): Unit = {
-    change(right, Change.net(rightChanges), rightRows, left, leftRows, closedMs, emit)
-    change(left, Change.net(leftChanges), leftRows, right, rightRows, closedMs, emit)
+    change(right, Change.net(rightChanges), rightRows, left, leftRows, closedMicros, emit)
+    change(left, Change.net(leftChanges), leftRows, right, rightRows, closedMicros, emit)
   }
 
-  /** Lets the rows go that close by `watermarkMs`. */
-  def close(leftRows: JoinRows, rightRows: JoinRows, watermarkMs: Long)(emit: Emit): Unit = {
-    if (leftCloses) leftRows.close(watermarkMs)(closed(left, _, emit))
-    if (rightCloses) rightRows.close(watermarkMs)(closed(right, _, emit))
+  /** Lets the rows go that close by `watermarkMicros`. */
+  def close(leftRows: JoinRows, rightRows: JoinRows, watermarkMicros: Long)(emit: Emit): Unit = {
+    if (leftCloses) leftRows.close(watermarkMicros)(closed(left, _, emit))
+    if (rightCloses) rightRows.close(watermarkMicros)(closed(right, _, emit))
   }
 
   /** A row that belongs to no key. */
@@ -113,14 +118,14 @@ private[spark] final class SignedJoin(
       rows: JoinRows,
       other: Side,
       others: JoinRows,
-      closedMs: Long,
+      closedMicros: Long,
       emit: Emit
   ): Unit = if (changes.nonEmpty) {
     val total = rows.total + changes.iterator.map(_.weight.toLong).sum
     val flips = !other.counted && other.alone.shows(rows.total) != other.alone.shows(total)
     if (kind.pairs || side.counted || other.counted || flips)
       others.foreach { row =>
-        row.closesMs > closedMs && {
+        row.closesMicros > closedMicros && {
           val heard = if (kind.pairs || side.counted || other.counted) meet(side, changes, row, emit) else 0
           if (flips) other.emitAlone(row.payload, if (other.alone.shows(total)) row.weight else -row.weight, emit)
           other.counted && heard != 0 && {
@@ -136,7 +141,7 @@ private[spark] final class SignedJoin(
     changes.foreach { change =>
       val matches = if (side.counted) change.matches.toLong else others.total
       if (!side.deferred && side.alone.shows(matches)) side.emitAlone(change.payload, change.weight, emit)
-      rows.add(change.payload, change.weight, change.matches, change.closesMs)
+      rows.add(change.payload, change.weight, change.matches, change.closesMicros)
     }
   }
 
@@ -147,7 +152,8 @@ private[spark] final class SignedJoin(
     while (at < changes.size) {
       val change = changes(at)
       val (left, right) = if (side.isLeft) (change.payload, row.payload) else (row.payload, change.payload)
-      if (meets == null || meets(left, right)) {
+      val later = if (side.isLeft) row.closesMicros - change.closesMicros else change.closesMicros - row.closesMicros
+      if ((apart == null || apart.least <= later && later <= apart.most) && (meets == null || meets(left, right))) {
         if (kind.pairs) emit(left, right, change.weight * row.weight)
         change.matches += row.weight
         heard += change.weight

@@ -36,7 +36,7 @@ class SignedJoinSuite extends munit.FunSuite {
           key.change(
             batch.collect { case (true, number) => (number, 1) },
             batch.collect { case (false, number) => (number, 1) },
-            closesMs = 10
+            closesMicros = 10
           )
         }
         key.close(9)
@@ -152,13 +152,13 @@ private object SignedJoinSuite {
 
     def isEmpty: Boolean = stored.isEmpty
 
-    def change(left: Seq[(Int, Int)], right: Seq[(Int, Int)], closesMs: Long = Long.MaxValue): Unit = {
+    def change(left: Seq[(Int, Int)], right: Seq[(Int, Int)], closesMicros: Long = Long.MaxValue): Unit = {
       def changes(numbers: Seq[(Int, Int)]) =
-        numbers.map { case (number, weight) => new Change(payload(number), weight, closesMs) }.to(ArrayBuffer)
+        numbers.map { case (number, weight) => new Change(payload(number), weight, closesMicros) }.to(ArrayBuffer)
       withRows((ours, theirs) => join.change(changes(left), changes(right), ours, theirs, Long.MinValue)(emit))
     }
 
-    def close(watermarkMs: Long): Unit = withRows((ours, theirs) => join.close(ours, theirs, watermarkMs)(emit))
+    def close(watermarkMicros: Long): Unit = withRows((ours, theirs) => join.close(ours, theirs, watermarkMicros)(emit))
 
     private val emit: SignedJoin.Emit = (left, right, weight) =>
       emitted += (((Option(left).map(number), Option(right).map(number)), weight))

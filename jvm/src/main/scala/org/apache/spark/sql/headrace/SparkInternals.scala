@@ -55,6 +55,16 @@ object SparkInternals {
     }
   }
 
+  /** `df`, whose watermark is `delayMs` behind from its last `transformWithState` on. */
+  def delayed(df: DataFrame, delayMs: Long): DataFrame = {
+    def mark(plan: LogicalPlan): LogicalPlan = plan match {
+      case node: TransformWithState => DelayedWatermark(node, delayMs)
+      case other                    => other.mapChildren(mark)
+    }
+    val rows = df.asInstanceOf[classic.DataFrame]
+    classic.Dataset.ofRows(rows.sparkSession, mark(rows.logicalPlan))
+  }
+
   /** The metadata key by which Spark knows an event-time column; its value is the delay in ms. */
   val DelayKey: String = EventTimeWatermark.delayKey
 
