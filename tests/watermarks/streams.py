@@ -126,6 +126,7 @@ def assign(
         None,
         0,
         0,
+        None,
     )
     return DataFrame(assigned, spark)
 

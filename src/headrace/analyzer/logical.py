@@ -63,12 +63,14 @@ class EventTime:
 
 
 @dataclass(frozen=True)
-class DeadLetters:
-    """Where a source's records go that cannot be read. `layout` is of one that is missing."""
+class SideTopic:
+    """Where those records of a source go that a query leaves out. `layout` is of one that is missing; `property` is the one that
+    names the topic."""
 
     store: str
     store_type: str
     entity: EntityPath
+    property: str
     layout: Mapping[str, str] = field(default_factory=dict)
     span: Span | None = field(default=None, compare=False)
 
@@ -77,14 +79,16 @@ class DeadLetters:
 class SourceProperties:
     """The source properties in force (dialect 11.1): the relation's own, overridden by those of the query.
 
-    `on_error` is terminate, ignore, or dead_letter, and then `dead_letters` says where.
+    `on_error` is terminate, ignore, or dead_letter, and then `dead_letters` says where. `late_rows` says where rows go that are too
+    late for a time window; None: nowhere.
     """
 
     starting_position: str = "latest"
     starting_timestamp_ms: int | None = None
     event_time: EventTime = EventTime()
     on_error: str = "terminate"
-    dead_letters: DeadLetters | None = None
+    dead_letters: SideTopic | None = None
+    late_rows: SideTopic | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
 

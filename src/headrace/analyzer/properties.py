@@ -180,6 +180,27 @@ LETTERS_PARTITIONS = PropertySpec(
 LETTERS_REPLICAS = PropertySpec(
     f"{_ERRORS}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's"
 )
+_LATE = "source.late.rows"
+ON_LATE = PropertySpec(
+    f"{_LATE}.handling",
+    choice("IGNORE", "LOG", fold=str.upper),
+    _READ,
+    "rows too late for their window: `IGNORE`: they are dropped and counted; `LOG`: their records are kept too, "
+    "see [late rows](queries.md#time)",
+    default="IGNORE",
+)
+LATE_ENTITY = PropertySpec(
+    f"{_LATE}.log.topic",
+    TEXT,
+    _READ,
+    "with `LOG`: the topic that keeps them; made if it is missing",
+    default="the source's topic and `-late-rows`",
+)
+LATE_STORE = PropertySpec(f"{_LATE}.log.store", TEXT, _READ, "its store; needs USAGE", default="the source's")
+LATE_PARTITIONS = PropertySpec(
+    f"{_LATE}.log.topic.partitions", COUNT, _READ, "of a topic of late rows that is made", default="1"
+)
+LATE_REPLICAS = PropertySpec(f"{_LATE}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's")
 
 # --- queries
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
-from headrace.analyzer.logical import DeadLetters, EventTime, QueryProperties, SourceProperties
+from headrace.analyzer.logical import EventTime, QueryProperties, SideTopic, SourceProperties
 from headrace.catalog.objects import Relation, Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.names import path_text, printed
-from headrace.core.properties import Entry, PropertyReader, Scope, Specs, of_scope
+from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, Specs, of_scope
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Timestamp
 
@@ -22,10 +23,39 @@ _ON_ERROR = {
     "DEAD_LETTER": "dead_letter",
 }
 """What may be said of records that cannot be read. The last two are one: DeltaStream's word for it, and the field's."""
-_LAYOUT = {
-    "topic.partitions": dialect.LETTERS_PARTITIONS,
-    "topic.replicas": dialect.LETTERS_REPLICAS,
-}
+
+
+@dataclass(frozen=True)
+class _SideProperties:
+    """Those that send records of one sort to a topic: where `handling` is `word`. Without a name it is the source's and `suffix`."""
+
+    handling: PropertySpec[str]
+    word: str
+    entity: PropertySpec[str]
+    suffix: str
+    store: PropertySpec[str]
+    partitions: PropertySpec[int]
+    replicas: PropertySpec[int]
+
+
+_DEAD_LETTERS = _SideProperties(
+    handling=dialect.ON_ERROR,
+    word="DEAD_LETTER",
+    entity=dialect.LETTERS_ENTITY,
+    suffix="dead-letters",
+    store=dialect.LETTERS_STORE,
+    partitions=dialect.LETTERS_PARTITIONS,
+    replicas=dialect.LETTERS_REPLICAS,
+)
+_LATE_ROWS = _SideProperties(
+    handling=dialect.ON_LATE,
+    word="LOG",
+    entity=dialect.LATE_ENTITY,
+    suffix="late-rows",
+    store=dialect.LATE_STORE,
+    partitions=dialect.LATE_PARTITIONS,
+    replicas=dialect.LATE_REPLICAS,
+)
 
 
 def source_properties(
@@ -37,7 +67,7 @@ def source_properties(
     """What is in force for one source; `store` finds one by its name.
 
     Raises UserError 3D008 (unknown property, bad value), 3D021 (position timestamp without a timestamp), 42703 (no such
-    timestamp column), 42804 (its type) or 3D006 (no such store of dead letters), each at the property.
+    timestamp column), 42804 (its type) or 3D006 (no such store of a side topic), each at the property.
     """
     own = of_scope(connector.properties, Scope.SOURCE) if connector is not None else ()
     reader = PropertyReader(
@@ -58,7 +88,10 @@ def source_properties(
         starting_timestamp_ms=timestamp,
         event_time=_event_time(relation, reader),
         on_error=on_error,
-        dead_letters=_dead_letters(relation, reader, store, kept=on_error == "dead_letter"),
+        dead_letters=_side_topic(_DEAD_LETTERS, relation, reader, store, kept=on_error == "dead_letter"),
+        late_rows=_side_topic(
+            _LATE_ROWS, relation, reader, store, kept=reader.take(dialect.ON_LATE) == "LOG"
+        ),
         options=connector.source.options(reader) if connector is not None and connector.source else {},
     )
     reader.finish()
@@ -119,25 +152,31 @@ def _check_event_time_column(relation: Relation, name: str, span: Span | None) -
         )
 
 
-def _dead_letters(
-    relation: Relation, reader: PropertyReader, store: Callable[[str], Store | None], *, kept: bool
-) -> DeadLetters | None:
-    """Where they go, if they are kept."""
-    named: Specs = (dialect.LETTERS_ENTITY, dialect.LETTERS_STORE, *_LAYOUT.values())
+def _side_topic(
+    said: _SideProperties,
+    relation: Relation,
+    reader: PropertyReader,
+    store: Callable[[str], Store | None],
+    *,
+    kept: bool,
+) -> SideTopic | None:
+    """Where records go, if they are kept."""
+    layout = {"topic.partitions": said.partitions, "topic.replicas": said.replicas}
+    named: Specs = (said.entity, said.store, *layout.values())
     unused = next((spec for spec in named if reader.gives(spec)), None)
     if not kept and unused is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"'{unused.name}' is for '{dialect.ON_ERROR.name}' = DEAD_LETTER only",
+            f"'{unused.name}' is for '{said.handling.name}' = {said.word} only",
             span=reader.span(unused),
         )
-    named_entity = reader.take(dialect.LETTERS_ENTITY)
-    layout = {name: reader.take(spec) for name, spec in _LAYOUT.items()}
-    name = reader.take(dialect.LETTERS_STORE) or relation.store or ""
+    entity = reader.take(said.entity)
+    counts = {name: reader.take(spec) for name, spec in layout.items()}
+    name = reader.take(said.store) or relation.store or ""
     if not kept:
         return None
     found = store(name)
-    span = reader.span(dialect.LETTERS_STORE)
+    span = reader.span(said.store)
     if found is None:
         raise UserError(
             SqlState.STORE_NOT_FOUND,
@@ -145,10 +184,11 @@ def _dead_letters(
             hint="LIST STORES shows those that do.",
             span=span,
         )
-    return DeadLetters(
+    return SideTopic(
         store=found.name,
         store_type=found.type,
-        entity=(named_entity or f"{path_text(relation.entity or ())}-dead-letters",),
-        layout={name: str(count) for name, count in layout.items() if count is not None},
-        span=span or reader.span(dialect.LETTERS_ENTITY) or reader.span(dialect.ON_ERROR),
+        entity=(entity or f"{path_text(relation.entity or ())}-{said.suffix}",),
+        property=said.entity.name,
+        layout={name: str(count) for name, count in counts.items() if count is not None},
+        span=span or reader.span(said.entity) or reader.span(said.handling),
     )

@@ -71,16 +71,16 @@ class RowSource:
 
 @dataclass(frozen=True)
 class RecordSink:
-    """Entities can be written as records, by `spark.sink`, and then `spark.dead_letters` takes what cannot be read elsewhere.
+    """Entities can be written as records, by `spark.sink`, and then `spark.side_topic` takes what a query leaves out elsewhere.
 
-    With `upserts` as a changelog too. `dead_letters` are the properties with which an entity for such records is made.
+    With `upserts` as a changelog too. `side_topics` are the properties with which an entity for such records is made.
     """
 
     options: TakeOptions = no_options
     upserts: bool = False
     exactly_once: bool = False
     real_time: bool = False
-    dead_letters: Mapping[str, str] = field(default_factory=dict)
+    side_topics: Mapping[str, str] = field(default_factory=dict)
 
 
 # The facets below act, in the control plane. `store` are the checked properties of a store. Their methods block (callers use a

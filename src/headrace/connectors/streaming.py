@@ -5,8 +5,8 @@
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
-    dead_letters(session, request: SinkRequest) -> str              an id: what has it may send records that it cannot read to the
-                                                                   entity, with why, and has them there when a task ends
+    side_topic(session, request: SinkRequest) -> str               an id: what has it may send records that the query leaves out
+                                                                   to the entity, with why, and has them there when a task ends
     probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
                                                                    seconds long, and raises ExternalError, with its address, if not
     classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is

@@ -49,6 +49,7 @@ class DecodeSpec:
     on_error: str = "terminate"
     ahead_ms: int = 0
     carries_key: bool = False
+    carries_record: bool = False
 
 
 @dataclass(frozen=True)

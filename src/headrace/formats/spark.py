@@ -30,11 +30,8 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     """
     parser = _VALUE_FORMATS[spec.value_format]
     sets_aside = spec.on_error not in ("terminate", "ignore")
-    record = (
-        "named_struct('key', __key, 'value', __value, 'timestamp', __time, 'headers', __headers)"
-        if sets_aside
-        else "NULL"
-    )
+    record = "named_struct('key', __key, 'value', __value, 'timestamp', __time, 'headers', __headers)"
+    as_it_came = ["value AS __value", "timestamp AS __time", "headers AS __headers"]
     row = Struct(tuple((column.name, column.type) for column in spec.columns))
     parsed = (records if spec.upsert else records.where("value IS NOT NULL")).selectExpr(
         f"{parser.parsed_sql('value', row)} AS __parsed",
@@ -46,13 +43,14 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         "offset AS __offset",
         f"{_record_time_sql(records, spec)} AS __record_time",
         "timestampType AS __timestamp_type",
-        *(["value AS __value", "timestamp AS __time", "headers AS __headers"] if sets_aside else []),
+        *(as_it_came if sets_aside or spec.carries_record else []),
     )
     timed = parsed.selectExpr(
         f"{_row_sql(spec)} AS __row",
         f"{_reason_sql(spec)} AS __reason",
         f"{_row_time_sql(spec)} AS __rowtime",
         "__decoded_key.value AS __rowkey",
+        *([f"{record} AS __record"] if spec.carries_record else []),
         "*",
     )
     # Of the batch, not of the moment: a batch that runs again reads the same.
@@ -62,11 +60,15 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         else "FALSE"
     )
     late = f"' is more than {spec.ahead_ms} ms ahead of the clock (source.allow.future.millis)'"
-    hidden = (*HIDDEN_COLUMNS, *(["__key"] if spec.carries_key else []))
+    hidden = (
+        *HIDDEN_COLUMNS,
+        *(["__key"] if spec.carries_key else []),
+        *(["__record"] if spec.carries_record else []),
+    )
     checked = timed.selectExpr(
         f"inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
         f"coalesce(__reason, concat('its event time ', __rowtime, {late})), "
-        f"__topic, __partition, __offset, {record}, {text_sql(spec.on_error)}))",
+        f"__topic, __partition, __offset, {record if sets_aside else 'NULL'}, {text_sql(spec.on_error)}))",
         *hidden,
     )
     return checked.select(*(name_sql(column.name) for column in spec.columns), *hidden)

@@ -156,6 +156,12 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
             )
         elif properties.on_error == "ignore":
             yield "    records that cannot be read are skipped"
+        late = properties.late_rows
+        if late is not None and uses_time:
+            yield (
+                f"    rows too late for their window go to {late.entity} of store {printed(late.store)} "
+                "(an interactive query drops them)"
+            )
 
 
 def _watermark(scan: Scan) -> str:
@@ -309,7 +315,9 @@ def _step(step: physical.Step) -> str:
             }.get(step.on_error, f"give records that cannot be read to {step.on_error}")
             return f"decode {step.value_format.upper()} of {step.input}; {errors}"
         case physical.AssignWatermark():
-            return f"assign watermark to {step.input}"
+            return (
+                f"assign watermark to {step.input}{f'; give late rows to {step.late}' if step.late else ''}"
+            )
         case physical.SqlTransform():
             return f"Spark SQL over {', '.join(step.inputs)}"
         case physical.TemporalJoin():

@@ -12,7 +12,8 @@ order: the edge is the difference of a multiset.
 Hidden columns begin with two underscores. `DecodeRows` gives, beside the declared columns:
 `__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__deleted` BOOLEAN (true for a
 tombstone of an upsert changelog), `__topic` STRING, `__partition` INT, `__offset` BIGINT, `__timestamp_type` INT; and, where it is
-to be carried through, `__key` BINARY (the key as it came).
+to be carried through, `__key` BINARY (the key as it came), or `__record` (the record as it came: a STRUCT of key, value, timestamp
+and headers).
 Types are texts of `core.types`. All times are milliseconds.
 """
 
@@ -59,7 +60,8 @@ class DecodeRows(_Data):
     `key_columns` are the value columns that a tombstone takes from the record's key. A record that cannot be decoded stops the
     query (`on_error` = `terminate`; the error names topic, partition and offset), is skipped (`ignore`), or is skipped and
     written, as it came, to the output whose id `on_error` is; so does one whose event time is more than `ahead_ms` ahead of
-    the clock (0: any may be). `carries_key`: the sink's records have this source's keys.
+    the clock (0: any may be). `carries_key`: the sink's records have this source's keys. `carries_record`: `AssignWatermark` sends late
+    records on as they came.
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -76,12 +78,15 @@ class DecodeRows(_Data):
     on_error: str = "terminate"
     ahead_ms: int = 0
     carries_key: bool = False
+    carries_record: bool = False
 
 
 class AssignWatermark(_Data):
     """Event time and per-partition watermark on `event_time`; same columns.
 
-    Rows with `deleted` move no watermark. Late rows are counted for the windows that the rows go into (`window_ms` 0: none).
+    Rows with `deleted` move no watermark. A late row is one whose last window is over: that begins at the multiple of `advance_ms`
+    before it (0: with the row) and is `window_ms` long (0: there are no windows). Late rows are counted and, where `late` is the id
+    of an output, written there as they came.
     """
 
     step: Literal["assign_watermark"] = "assign_watermark"
@@ -95,6 +100,7 @@ class AssignWatermark(_Data):
     deleted: str | None = None
     window_ms: int = 0
     advance_ms: int = 0
+    late: str | None = None
 
 
 class SqlTransform(_Data):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
@@ -80,7 +81,7 @@ class MissingEntity:
 class Prepared:
     """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO.
 
-    `dead_letters` are the entities of records that cannot be read which are not there yet.
+    `side_topics` are those, of records that it leaves out, which are not there yet.
     """
 
     kind: QueryKind
@@ -91,7 +92,7 @@ class Prepared:
     store: Store | None
     connector: StoreDescriptor | None
     relation: Relation | None
-    dead_letters: tuple[MissingEntity, ...] = ()
+    side_topics: tuple[MissingEntity, ...] = ()
 
 
 @handles(CreateRelationAs, requires=None)
@@ -140,7 +141,7 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
 def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
     """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing."""
     prepared = _prepared(statement, run)
-    prepared = replace(prepared, dead_letters=_missing_dead_letters(prepared, run))
+    prepared = replace(prepared, side_topics=_missing_side_topics(prepared, run))
     _refuse_cycle(prepared, statement, run)
     return prepared
 
@@ -251,28 +252,33 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
     return Prepared(QueryKind.INSERT_INTO, logical, plan, sink, relation.name, store, kind, None)
 
 
-def _missing_dead_letters(prepared: Prepared, run: Execution) -> tuple[MissingEntity, ...]:
+def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEntity, ...]:
     """Raises UserError 42501 for a store that may not be used, and 3D008 for the query's own sink."""
     missing: dict[tuple[str, EntityPath], MissingEntity] = {}
     sink = prepared.sink
-    for scan in prepared.logical.scans:
-        letters = scan.properties.dead_letters
-        if letters is None or (place := (letters.store, letters.entity)) in missing:
+    written = {(step.store, step.entity) for step in _beside(prepared.plan)}
+    wanted = ((scan.properties.dead_letters, scan.properties.late_rows) for scan in prepared.logical.scans)
+    for topic in chain.from_iterable(wanted):
+        if (
+            topic is None
+            or (place := (topic.store, topic.entity)) in missing
+            or (topic.store, path_text(topic.entity)) not in written
+        ):
             continue
-        store, kind = run.store(Identifier(letters.store))
+        store, kind = run.store(Identifier(topic.store))
         run.authorize(Privilege.USAGE, store)
         if isinstance(sink, EntitySink) and place == (sink.store, sink.entity):
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"the entity {path_text(letters.entity)!r} is what the query writes: "
-                "its readers would find records there that cannot be read",
-                hint="Name another one with 'source.deserialization.error.log.topic'.",
-                span=letters.span,
+                f"the entity {path_text(topic.entity)!r} is what the query writes: "
+                "its readers would find records there that the query leaves out",
+                hint=f"Name another one with '{topic.property}'.",
+                span=topic.span,
             )
-        if _described(kind, store, letters.entity) is None:
-            sink_facet = record_sink(kind, RelationKind.STREAM, letters.span)
-            options = {**sink_facet.dead_letters, **letters.layout}
-            missing[place] = MissingEntity(kind, store, letters.entity, options)
+        if _described(kind, store, topic.entity) is None:
+            sink_facet = record_sink(kind, RelationKind.STREAM, topic.span)
+            options = {**sink_facet.side_topics, **topic.layout}
+            missing[place] = MissingEntity(kind, store, topic.entity, options)
     return tuple(missing.values())
 
 
@@ -280,7 +286,7 @@ async def _carry_out(
     prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution
 ) -> ResultSet:
     query = await asyncio.to_thread(_query, prepared, statement, run)
-    for missing in prepared.dead_letters:
+    for missing in prepared.side_topics:
         await asyncio.to_thread(missing.create)
     sink = prepared.sink
     if isinstance(sink, EntitySink) and sink.creation is not None and prepared.connector and prepared.store:
@@ -346,11 +352,14 @@ def _flow(query: Query, run: Execution) -> Flow | None:
 
 def _outputs(sink: Relation, plan: SparkPlan) -> tuple[Output, ...]:
     """The sink, and the entities that the plan writes beside it."""
-    beside = (step for step in plan.steps if isinstance(step, WriteEntity) and step.id in plan.outputs[1:])
     return (
         Output.of(sink),
-        *(Output(f"the entity {step.entity}", (step.store, step.entity)) for step in beside),
+        *(Output(f"the entity {step.entity}", (step.store, step.entity)) for step in _beside(plan)),
     )
+
+
+def _beside(plan: SparkPlan) -> Iterator[WriteEntity]:
+    return (step for step in plan.steps if isinstance(step, WriteEntity) and step.id in plan.outputs[1:])
 
 
 def _answer(prepared: Prepared, query: Query) -> ResultSet:

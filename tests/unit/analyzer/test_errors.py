@@ -220,6 +220,12 @@ PROPERTIES = [
         None,
     ),
     (
+        f"SELECT carrier {F} WITH ('source.late.rows.log.topic' = 'late')",
+        "3D008",
+        "'source.late.rows.log.topic' = 'late'",
+        None,
+    ),
+    (
         f"SELECT carrier {F} WITH ('{BAD}.handling' = DEAD_LETTER, '{BAD}.log.store' = 'nowhere')",
         "3D006",
         f"'{BAD}.log.store' = 'nowhere'",

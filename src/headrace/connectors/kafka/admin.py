@@ -175,7 +175,7 @@ KAFKA = StoreDescriptor(
         exactly_once=True,
         real_time=True,
         # What nobody has mended yet must not expire, whatever the age of its records.
-        dead_letters={options.PARTITIONS.name: "1", f"{options.TOPIC_CONFIGS.name}retention.ms": "-1"},
+        side_topics={options.PARTITIONS.name: "1", f"{options.TOPIC_CONFIGS.name}retention.ms": "-1"},
     ),
     entities=_CLIENT,
     inserter=_CLIENT,

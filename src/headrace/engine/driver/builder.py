@@ -73,7 +73,7 @@ class Build:
             headers=any(
                 isinstance(other, physical.DecodeRows)
                 and other.input == step.id
-                and (other.upsert or other.on_error in self.start.plan.outputs)
+                and (other.upsert or other.carries_record or other.on_error in self.start.plan.outputs)
                 for other in self.start.plan.steps
             ),
         )
@@ -108,19 +108,20 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         key_columns=tuple(step.key_columns),
         timestamp=step.timestamp,
         upsert=step.upsert,
-        on_error=_dead_letters(work, step.on_error)
+        on_error=_side_topic(work, step.on_error)
         if step.on_error in work.start.plan.outputs
         else step.on_error,
         ahead_ms=step.ahead_ms,
         carries_key=step.carries_key,
+        carries_record=step.carries_record,
     )
     return decode(work.frames[step.input], spec)
 
 
-def _dead_letters(work: Build, output: str) -> str:
+def _side_topic(work: Build, output: str) -> str:
     step = next(step for step in work.start.plan.steps if step.id == output)
     if not isinstance(step, physical.WriteEntity):
-        raise InternalError(f"expected an entity for the records that cannot be read, found {step.step}")
+        raise InternalError(f"expected an entity beside the sink, found {step.step}")
     request = SinkRequest(
         query_id=work.start.query_id,
         entity=step.entity,
@@ -128,7 +129,7 @@ def _dead_letters(work: Build, output: str) -> str:
         options=step.options,
         resources=work.resources,
     )
-    name: str = connector_module(step.connector).dead_letters(work.session, request)
+    name: str = connector_module(step.connector).side_topic(work.session, request)
     return name
 
 
@@ -152,6 +153,7 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
         step.deleted,
         step.window_ms,
         step.advance_ms,
+        None if step.late is None else _side_topic(work, step.late),
     )
     return DataFrame(assigned, work.session)
 

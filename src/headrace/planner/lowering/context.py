@@ -41,8 +41,8 @@ class Wants:
 class Lowering:
     """One query on its way to steps. `time` says whether rows keep their event time at all, `watermarked` whether a watermark follows
     it; `append_only` whether Spark's own operators must give final rows only; `carrying` is the source whose record keys go
-    through; `late_windows` are the windows (size, advance, in ms) that a source's late rows are counted for. `outputs` are those beside
-    the sink.
+    through; `last_windows` are, of a source's row, the size and advance (in ms) of the last window that it is in. `outputs` are those
+    beside the sink.
     """
 
     fragments: Mapping[type[LogicalNode], Callable[..., Fragment]]
@@ -53,7 +53,7 @@ class Lowering:
     interactive: bool = False
     state_ttl_ms: int = 0
     carrying: Scan | None = None
-    late_windows: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    last_windows: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     steps: list[physical.Step] = field(default_factory=list)
     outputs: list[physical.WriteEntity] = field(default_factory=list)
     updates: bool = False

@@ -12,13 +12,16 @@ from headrace.analyzer.logical import (
     WINDOW_TIME,
     Filter,
     Scan,
+    SideTopic,
     SingleRow,
     Subquery,
     TimeWindow,
     Unnest,
     WindowKind,
 )
+from headrace.core.errors import UserError
 from headrace.core.names import path_text
+from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
 from headrace.planner.lowering.context import DELETED, OP, Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import POSITION, Fragment, Hidden, indented, select
@@ -41,9 +44,10 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
             options=dict(properties.options),
         )
     )
-    step = low.add(_decoded(low, node, read))
+    late = _late(low, node, read)
+    step = low.add(_decoded(low, node, read, carries_record=late is not None))
     if low.watermarked:
-        size, advance = low.late_windows.get(id(node), (0, 0))
+        size, advance = low.last_windows.get(id(node), (0, 0))
         step = low.add(
             physical.AssignWatermark(
                 id=low.name("timed", node.alias),
@@ -54,6 +58,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
                 deleted=DELETED if relation.format.upsert else None,
                 window_ms=size,
                 advance_ms=advance,
+                late=late,
             )
         )
     alias = identifier(node.alias)
@@ -71,7 +76,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
     )
 
 
-def _decoded(low: Lowering, node: Scan, read: str) -> physical.DecodeRows:
+def _decoded(low: Lowering, node: Scan, read: str, *, carries_record: bool) -> physical.DecodeRows:
     relation, event_time = node.relation, node.properties.event_time
     layout = relation.format
     key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
@@ -89,6 +94,7 @@ def _decoded(low: Lowering, node: Scan, read: str) -> physical.DecodeRows:
         on_error=_on_error(low, node, read),
         ahead_ms=event_time.ahead_ms if low.watermarked else 0,
         carries_key=low.carrying is node,
+        carries_record=carries_record,
     )
 
 
@@ -99,12 +105,33 @@ def _on_error(low: Lowering, node: Scan, read: str) -> str:
         return node.properties.on_error
     if low.interactive:
         return "ignore"  # to look at a source is not to work it off
+    return _side_output(low, "dead_letters", node, read, letters)
+
+
+def _late(low: Lowering, node: Scan, read: str) -> str | None:
+    """The output for rows that are too late for their windows; None: they are dropped. Raises UserError 0A000 without windows."""
+    topic = node.properties.late_rows
+    if topic is None:
+        return None
+    if not low.watermarked or id(node) not in low.last_windows:
+        if topic.span is None:
+            return None  # the relation's own wish, for the queries that have windows
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the rows of {node.relation.name} go into no window that is grouped, so none is too late for one",
+            hint="Leave 'source.late.rows.handling' out, or group TUMBLE, HOP, CUMULATE or SESSION over the relation by its bounds.",
+            span=topic.span,
+        )
+    return None if low.interactive else _side_output(low, "late_rows", node, read, topic)
+
+
+def _side_output(low: Lowering, what: str, node: Scan, read: str, topic: SideTopic) -> str:
     output = physical.WriteEntity(
-        id=low.name("dead_letters", node.alias),
+        id=low.name(what, node.alias),
         input=read,
-        store=letters.store,
-        connector=letters.store_type,
-        entity=path_text(letters.entity),
+        store=topic.store,
+        connector=topic.store_type,
+        entity=path_text(topic.entity),
     )
     low.outputs.append(output)
     return output.id

@@ -23,10 +23,10 @@ __all__ = [
     "CLASSES",
     "NOISY_LOGGERS",
     "classify",
-    "dead_letters",
     "partition_counts",
     "probe",
     "secrets",
+    "side_topic",
     "sink",
     "source",
 ]
@@ -94,8 +94,8 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callabl
     return records.writeStream.format("kafka").options(**options).option("topic", request.entity)
 
 
-def dead_letters(session: SparkSession, request: SinkRequest) -> str:
-    """What `headrace_admit` sends bad records to the topic by; it ends with the query."""
+def side_topic(session: SparkSession, request: SinkRequest) -> str:
+    """What tasks send records to the topic by; it ends with the query."""
     _connect(request.properties, request.entity)
     java: Any = session._jvm
     options = java.java.util.HashMap()
@@ -104,9 +104,9 @@ def dead_letters(session: SparkSession, request: SinkRequest) -> str:
     for name, value in request.options.items():
         options.put(name, value)
     opened = str(uuid.uuid4())
-    letters = java.io.headrace.spark.DeadLetters
-    letters.open(opened, request.entity, request.query_id, options)
-    request.resources.callback(letters.close, opened)
+    topic = java.io.headrace.spark.SideTopic
+    topic.open(opened, request.entity, request.query_id, options)
+    request.resources.callback(topic.close, opened)
     return opened
 
 

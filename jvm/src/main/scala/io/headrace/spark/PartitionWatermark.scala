@@ -14,6 +14,9 @@ import org.apache.spark.sql.types.{IntegerType, MetadataBuilder, StringType, Tim
 /** Watermarks that follow every partition of a source: the entry points for Python. */
 object PartitionWatermark {
 
+  /** The columns of which a late row is made as it came: a STRUCT of [[SideTopic.Record]], and its place. */
+  private[spark] val Sent = Seq("__record", "__topic", "__partition", "__offset")
+
   private val mapper = new ObjectMapper()
 
   /** `df` with `eventTime` as its event-time column, whose watermark is the minimum over the active partitions of all
@@ -29,7 +32,9 @@ object PartitionWatermark {
     * @param allIdle        what to do when all partitions are idle: `hold`, `advance`, or `flush` for a bounded run
     * @param deleted        a BOOLEAN column that marks deletions, which say nothing about time; null when there is none
     * @param windowMs       the size of the time windows that the rows go into, for counting late rows; 0: none
-    * @param advanceMs      from the beginning of one window to that of the next
+    * @param advanceMs      from the beginning of one window to that of the next; 0: each row begins one, a session
+    * @param late           the id of the [[SideTopic]] to which late rows go as they came; null when they are dropped. `df` then has
+    *                       the columns [[PartitionWatermark.Sent]], of which the first is not in the result
     *
     * Counts (see [[RowCounts]]) `timeless_rows`, those with a NULL event time, and with windows `late_rows`: those whose
     * last window the watermark had closed, which Spark drops.
@@ -48,11 +53,13 @@ object PartitionWatermark {
       allIdle: String,
       deleted: String,
       windowMs: Long,
-      advanceMs: Long
+      advanceMs: Long,
+      late: String
   ): DataFrame = {
     val counts = partitions.asScala.map { case (name, count) => name -> count.intValue }.toMap
     val window = EventWindow.of(windowMs, advanceMs)
-    val settings = SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts, window)
+    val settings =
+      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts, eventTime, window, Option(late))
     requireColumns(df, eventTime, topic, partition)
     val timed = EventTimeCode.column(named(eventTime), named(topic), named(partition), settings.layout)
     val code = Option(deleted).fold(timed)(flag => when(named(flag), EventTimeCode.Silent).otherwise(timed))
@@ -60,14 +67,16 @@ object PartitionWatermark {
     val watermarked = df
       .select(col("*"), counting(code).as(codeName, settings.toMetadata))
       .withWatermark(codeName, s"$delayMs milliseconds")
+    val kept = if (late == null) Nil else Sent
     // The name and the metadata, not the values, make Spark's operators take the column as event time.
-    val columns = df.columns.map { name =>
+    val columns = df.columns.filterNot(kept.headOption.contains).map { name =>
       if (name == eventTime) {
         val metadata = new MetadataBuilder()
           .withMetadata(df.schema(name).metadata)
           .putLong(SparkInternals.DelayKey, delayMs)
           .build()
-        SparkInternals.column(FilterBarrier(SparkInternals.expression(named(name)))).as(name, metadata)
+        val time = FilterBarrier(SparkInternals.expression(named(name)), kept.map(name => SparkInternals.expression(named(name))))
+        SparkInternals.column(time).as(name, metadata)
       } else named(name)
     }
     watermarked.select(columns.toIndexedSeq: _*)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStats, EventTimeStatsAccum, EventTimeWatermarkExec}
 import org.apache.spark.sql.headrace.SparkInternals
-import org.apache.spark.unsafe.types.CalendarInterval
+import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.apache.spark.util.AccumulatorV2
 
 /** Spark's watermark node, with an accumulator that keeps one maximum per partition instead of one for all.
@@ -34,7 +34,7 @@ private[spark] class PartitionWatermarkExec(
     with CodegenSupport {
 
   private val maxima = new PartitionMaxima
-  private val window = SourceSettings.fromMetadata(eventTime.metadata).flatMap(_.window)
+  private val settings = SourceSettings.fromMetadata(eventTime.metadata)
 
   // Of the batch; what Spark takes for late is what was so before it.
   private var lateMs = Long.MinValue
@@ -43,19 +43,42 @@ private[spark] class PartitionWatermarkExec(
 
   private def ordinal: Int = child.output.indexWhere(_.exprId == eventTime.exprId)
 
+  /** The columns by which late rows are known and, where they are kept, sent: the time, record, topic, partition, offset. */
+  private def lateColumns: Seq[Int] = settings.toSeq.filter(_.window.isDefined).flatMap { known =>
+    val kept = if (known.late.isEmpty) Nil else PartitionWatermark.Sent
+    (known.eventTime +: kept).map { name =>
+      val at = child.output.indexWhere(_.name == name)
+      if (at < 0) throw new IllegalStateException(s"expected a column $name at the watermark, found ${child.output.map(_.name)}")
+      at
+    }
+  }
+
   override protected def doPrepare(): Unit =
     for (id <- queryId; run <- QueryRun.of(session, id)) {
       lateMs = run.planned()
       maxima.follow(run, nodeId, delayMs)
     }
 
-  private def watcher: EventTimeWatcher = new EventTimeWatcher(maxima, counts, window, lateMs)
+  private def watcher: EventTimeWatcher = new EventTimeWatcher(maxima, counts, settings, lateMs)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (watching, at) = (watcher, ordinal)
+    val (watching, at, late) = (watcher, ordinal, lateColumns)
     child.execute().mapPartitions { rows =>
       rows.map { row =>
-        if (row.isNullAt(at)) watching.timeless() else watching.see(row.getLong(at))
+        if (row.isNullAt(at)) watching.timeless()
+        else {
+          watching.see(row.getLong(at))
+          if (late.nonEmpty && watching.isLate(row.getLong(at), row.getLong(late.head))) late match {
+            case Seq(time, record, topic, partition, offset) =>
+              watching.send(
+                row.getLong(time),
+                row.getStruct(record, SideTopic.Record.size),
+                row.getUTF8String(topic),
+                row.getInt(partition),
+                row.getLong(offset))
+            case _ =>
+          }
+        }
         row
       }
     }
@@ -66,18 +89,24 @@ private[spark] class PartitionWatermarkExec(
     case other                     => Seq(other.execute())
   }
 
-  override def usedInputs: AttributeSet = AttributeSet(eventTime)
+  override def usedInputs: AttributeSet = AttributeSet(eventTime +: lateColumns.map(child.output))
 
   override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val watching = ctx.addReferenceObj("watermark", watcher)
     val code = input(ordinal)
+    val late = lateColumns.map(input(_).value) match {
+      case Seq(time)           => s"$watching.isLate(${code.value}, $time);"
+      case Seq(time, sent @ _*) => s"if ($watching.isLate(${code.value}, $time)) $watching.send($time, ${sent.mkString(", ")});"
+      case _                   => ""
+    }
     s"""
        |if (${code.isNull}) {
        |  $watching.timeless();
        |} else {
        |  $watching.see(${code.value});
+       |  $late
        |}
        |${consume(ctx, input)}
      """.stripMargin
@@ -100,17 +129,36 @@ private[spark] class PartitionWatermarkExec(
 private[spark] final class EventTimeWatcher(
     maxima: PartitionMaxima,
     counts: RowCounts,
-    window: Option[EventWindow],
+    settings: Option[SourceSettings],
     lateMs: Long
 ) extends Serializable {
-  // Not an Option for every row.
-  private val counted: EventWindow = window.orNull
+  // Not Options for every row.
+  private val window: EventWindow = settings.flatMap(_.window).orNull
+  private val late: String = settings.flatMap(_.late).orNull
+  private val lateMicros = if (lateMs == Long.MinValue) Long.MinValue else lateMs * 1000
 
   /** One event time, as [[EventTimeCode]] packs it. */
-  def see(code: Long): Unit = if (!EventTimeCode.isSilent(code)) {
-    maxima.see(code)
-    if (counted != null && counted.lastEnd(EventTimeCode.ms(code)) <= lateMs) counts.add("late_rows")
+  def see(code: Long): Unit = if (!EventTimeCode.isSilent(code)) maxima.see(code)
+
+  /** Whether a row, by its code and its time in microseconds, is too late for its last window; then it is counted. */
+  def isLate(code: Long, micros: Long): Boolean = {
+    val found = !EventTimeCode.isSilent(code) && window.lastEnd(micros) <= lateMicros
+    if (found) counts.add("late_rows")
+    found
   }
+
+  /** Sends a late row on as it came. */
+  def send(micros: Long, record: InternalRow, topic: UTF8String, partition: Int, offset: Long): Unit =
+    SideTopic
+      .of(late)
+      .send(
+        record,
+        topic.toString,
+        partition,
+        offset,
+        "event.time" -> micros.toString,
+        "window.end" -> window.lastEnd(micros).toString,
+        "watermark" -> lateMicros.toString)
 
   /** A row without one. */
   def timeless(): Unit = counts.add("timeless_rows")

@@ -39,8 +39,8 @@ private[spark] final case class FromJson(child: Expression, kind: DataType, coun
 /** `headrace_admit(row, problem, reason, topic, partition, offset, record, instead)`: an array of the row where `problem` is NULL.
   *
   * Else what the literal `instead` says: the query ends by a [[BadRecord]] (`terminate`); or the record is counted under the
-  * name that `problem` is and left out (`ignore`): the array is empty; or it is also sent to the [[DeadLetters]] of that id,
-  * for which `record` is a STRUCT of [[DeadLetters.Record]].
+  * name that `problem` is and left out (`ignore`): the array is empty; or it is also sent to the [[SideTopic]] of that id,
+  * for which `record` is a STRUCT of [[SideTopic.Record]].
   */
 private[spark] final case class AdmitRecord(children: Seq[Expression], instead: String, counts: RowCounts)
     extends Expression
@@ -69,7 +69,7 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
     instead match {
       case "terminate" => throw new BadRecord(reason.toString, topic.toString, partition, offset)
       case "ignore"    =>
-      case id          => DeadLetters.of(id).send(record, reason.toString, topic.toString, partition, offset)
+      case id          => SideTopic.of(id).send(record, topic.toString, partition, offset, "error" -> reason.toString)
     }
     counts.add(problem.toString)
     AdmitRecord.Nothing

@@ -31,11 +31,14 @@ private[spark] object AllIdle {
       )
 }
 
-/** Windows of `sizeMs` that begin every `advanceMs` since 1970. */
+/** Windows of `sizeMs` that begin every `advanceMs` since 1970; of 0 that begin with each row, as sessions do. */
 private[spark] final case class EventWindow(sizeMs: Long, advanceMs: Long) {
 
-  /** When the last window ends that a row of this time is in. */
-  def lastEnd(ms: Long): Long = Math.floorDiv(ms, advanceMs) * advanceMs + sizeMs
+  /** When the last window ends that a row of this time is in; both in microseconds. */
+  def lastEnd(micros: Long): Long = {
+    val begin = if (advanceMs == 0) micros else Math.floorDiv(micros, advanceMs * 1000) * advanceMs * 1000
+    begin + sizeMs * 1000
+  }
 }
 
 private[spark] object EventWindow {
@@ -48,7 +51,9 @@ private[spark] object EventWindow {
   * @param delayMs     how far the watermark stays behind the greatest event time
   * @param idleMs      after how long without data a partition stops holding the watermark; 0: never
   * @param partitions  topic -> number of partitions that are known when the query starts
+  * @param eventTime   the name of the event-time column
   * @param window      the time windows that the rows go into; None when they go into none
+  * @param late        the [[SideTopic]] of rows that are too late for these; None: they are dropped
   */
 private[spark] final case class SourceSettings(
     name: String,
@@ -56,7 +61,9 @@ private[spark] final case class SourceSettings(
     idleMs: Long,
     allIdle: AllIdle,
     partitions: Map[String, Int],
-    window: Option[EventWindow] = None
+    eventTime: String = "",
+    window: Option[EventWindow] = None,
+    late: Option[String] = None
 ) {
   require(delayMs >= 0, s"expected a watermark delay of 0 ms or more for source $name, found $delayMs")
   require(idleMs >= 0, s"expected an idle timeout of 0 ms (off) or more for source $name, found $idleMs")
@@ -81,8 +88,10 @@ private[spark] final case class SourceSettings(
       .putString("allIdle", allIdle.name)
       .putStringArray("topics", topics.toArray)
       .putLongArray("partitionCounts", topics.map(partitions(_).toLong).toArray)
+      .putString("eventTime", eventTime)
       .putLong("windowMs", window.fold(0L)(_.sizeMs))
       .putLong("advanceMs", window.fold(0L)(_.advanceMs))
+      .putString("late", late.getOrElse(""))
       .build()
     new MetadataBuilder().putMetadata(SourceSettings.Key, settings).build()
   }
@@ -101,7 +110,9 @@ private[spark] object SourceSettings {
         idleMs = settings.getLong("idleMs"),
         allIdle = AllIdle.parse(settings.getString("allIdle")),
         partitions = settings.getStringArray("topics").zip(settings.getLongArray("partitionCounts").map(_.toInt)).toMap,
-        window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs"))
+        eventTime = settings.getString("eventTime"),
+        window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs")),
+        late = Option(settings.getString("late")).filter(_.nonEmpty)
       )
     }
 }

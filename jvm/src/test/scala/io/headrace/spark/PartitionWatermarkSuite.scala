@@ -2,11 +2,12 @@ package io.headrace.spark
 
 import java.nio.file.Files
 import java.sql.Timestamp
+import java.time.Instant
 import java.util.{Map => JavaMap, UUID}
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.functions.{col, window}
+import org.apache.spark.sql.functions.{col, session_window, window}
 import org.apache.spark.sql.streaming.Trigger
 
 import SparkTesting._
@@ -21,18 +22,19 @@ class PartitionWatermarkSuite extends munit.FunSuite {
       idleMs: Long = 0,
       allIdle: String = "hold",
       deleted: String = null,
-      advanceMs: Long = 10000
+      advanceMs: Long = 10000,
+      windowMs: Long = 10000
   ) {
     val stream: MemoryStream[(String, Int, Timestamp, String)] = MemoryStream[(String, Int, Timestamp, String)](spark)
     val raw: DataFrame = stream.toDF().toDF("topic", "partition", "ts", "v").withColumn("gone", col("v") === "gone")
     val df: DataFrame = PartitionWatermark.assign(
       raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, idleMs, allIdle, deleted,
-      windowMs = 10000, advanceMs)
+      windowMs, advanceMs, late = null)
 
     /** The counts of the same stream, as if its partitions could fall idle. */
     def withIdleTimeout(ms: Long, allIdle: String): DataFrame = counted(
       PartitionWatermark.assign(
-        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle, null, 10000, 10000))
+        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle, null, 10000, 10000, null))
 
     def add(partition: Int, seconds: Double*): Unit =
       stream.addData(seconds.map(second => ("t", partition, at(second), s"p$partition")))
@@ -299,6 +301,22 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     }
   }
 
+  test("a row is late for a session when its own would be over, to the microsecond") {
+    val source = new Source(partitions = 1, advanceMs = 0, windowMs = 10000)
+    val sessions = source.df.groupBy(session_window(col("ts"), "10 seconds"), col("topic")).count().select("session_window.start", "count")
+    running(sessions) { query =>
+      source.add(0, 30)
+      query.rows()
+      val over = Timestamp.from(Instant.ofEpochSecond(20))
+      val open = Timestamp.from(Instant.ofEpochSecond(20).plusNanos(1000))
+      source.stream.addData(("t", 0, over, "over"), ("t", 0, open, "open"), ("t", 0, at(5), "over"))
+      query.rows()
+      assertEquals(told(query), """{"counts":{"late_rows":2},"spellings":{}}""")
+      source.add(0, 100)
+      assertEquals(counted(query), Map(20.0 -> 2L))
+    }
+  }
+
   test("a deletion moves no watermark, and is no row without a time") {
     val source = new Source(partitions = 1, deleted = "gone")
     running(source.counts) { query =>
@@ -322,10 +340,10 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     val source = new Source()
     val counts = JavaMap.of("t", Int.box(1))
     val noTime = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold", null, 0, 0))
+      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold", null, 0, 0, null))
     assert(noTime.getMessage.contains("expected a TIMESTAMP column v for the watermark, found STRING"), noTime.getMessage)
     val noMode = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, 0, 0, "wait", null, 0, 0))
+      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, 0, 0, "wait", null, 0, 0, null))
     assert(noMode.getMessage.contains("found wait"), noMode.getMessage)
   }
 }

@@ -1,4 +1,4 @@
-"""Records that cannot be read, in their topic: whole, with where they came from and why, and never lost."""
+"""Records that a query leaves out, unreadable or late, in their topic: whole, with where they came from and why, and never lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from headrace.planner.physical import SparkPlan, WriteEntity
 from tests.driver.control import DriverControl
-from tests.driver.plans import STORE, read, write
+from tests.driver.plans import STORE, read, sql, watermark, write
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import PATIENCE_S
 
@@ -98,6 +98,54 @@ def test_a_bad_record_that_its_topic_does_not_take_is_not_lost(
     driver.until(lambda: bool(kafka.consume(target)))
     assert driver.stop(query).error is None
     assert [letter.value() for letter in _letters(kafka, dead)] == [b"x" * 2000]
+
+
+def test_a_late_row_is_in_its_topic_as_it_came_though_its_batch_failed(
+    driver: DriverControl, kafka: KafkaClient, stores: Stores, topic: Topic, checkpoint: Path
+) -> None:
+    source, target, late = topic(), topic(), topic()
+    counts = (
+        "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__rowtime, '10 seconds') AS window FROM w) "
+        "GROUP BY window"
+    )
+    steps = SparkPlan(
+        steps=[
+            *read(source, "ts BIGINT", timestamp="ts", carries_record=True),
+            WriteEntity(id="late", input="a0", store=STORE, connector="kafka", entity=late),
+            watermark("w", "a", window_ms=10_000, advance_ms=10_000, late="late"),
+            sql("b", ["w"], counts),
+            *write(target, "b", "at TIMESTAMP; n BIGINT"),
+        ],
+        outputs=["sink", "late"],
+    )
+    kafka.produce(source, [(None, f'{{"ts":{SENT_MS}}}'), (None, f'{{"ts":{SENT_MS + 60_000}}}')])
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores)
+    driver.until(lambda: len(kafka.consume(target)) == 1)
+    _take(kafka, late, 500)
+    record = f'{{"ts":{SENT_MS + 1}}}'.ljust(2000)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(source, record, b"k\xfe", headers=[("trace", b"7")], timestamp=SENT_MS)
+    producer.flush(PATIENCE_S)
+    assert "larger than the Kafka broker takes" in (driver.ended(query).error or "")
+    assert not _letters(kafka, late)
+
+    _take(kafka, late, 100_000)
+    driver.messages.clear()
+    driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=query)
+    driver.until(lambda: sum(progress.late_rows for progress in driver.progress(query)) == 1)
+    assert driver.stop(query).error is None
+    (letter,) = _letters(kafka, late)
+    assert (letter.key(), letter.value(), letter.timestamp()[1]) == (b"k\xfe", record.encode(), SENT_MS)
+    assert dict(letter.headers() or []) == {
+        "trace": b"7",
+        "headrace.topic": source.encode(),
+        "headrace.partition": b"0",
+        "headrace.offset": b"2",
+        "headrace.query": query.encode(),
+        "headrace.event.time": b"1700000000001000",
+        "headrace.window.end": b"1700000010000000",
+        "headrace.watermark": b"1700000060000000",
+    }
 
 
 def _take(kafka: KafkaClient, topic: str, bytes_max: int) -> None:

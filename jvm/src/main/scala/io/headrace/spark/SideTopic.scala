@@ -9,23 +9,23 @@ import org.apache.kafka.common.serialization.ByteArraySerializer
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** Where the tasks of a query put the records that cannot be read: a topic beside its sink.
+/** Where the tasks of a query put records that it leaves out: a topic beside its sink.
   *
   * The broker has a task's records before the task ends. Where it does not take them the task fails and with it the batch,
   * which runs again: each record is there at least once.
   */
-private[spark] final class DeadLetters(topic: String, query: String, options: java.util.Map[String, Object]) {
+private[spark] final class SideTopic(topic: String, query: String, options: java.util.Map[String, Object]) {
   private val tasks = new ConcurrentHashMap[Long, AtomicReference[Exception]]()
   @volatile private var opened = false
 
-  // Most queries never meet a bad record.
+  // Most queries never leave a record out.
   private lazy val producer = {
     opened = true
     new KafkaProducer(options, new ByteArraySerializer, new ByteArraySerializer)
   }
 
-  /** Task: sends `record`, whose fields are [[DeadLetters.Record]], with `reason` and its place as headers. */
-  def send(record: InternalRow, reason: String, source: String, partition: Int, offset: Long): Unit = {
+  /** Task: sends `record`, whose fields are [[SideTopic.Record]], with its place and what else there is to say as headers. */
+  def send(record: InternalRow, source: String, partition: Int, offset: Long, more: (String, String)*): Unit = {
     val failure = tasks.computeIfAbsent(TaskContext.get().taskAttemptId(), _ => begin())
     refuse(failure)
     // The record's own time: it is read again as of when it was.
@@ -47,7 +47,7 @@ private[spark] final class DeadLetters(topic: String, query: String, options: ja
     say("topic", source)
     say("partition", partition.toString)
     say("offset", offset.toString)
-    say("error", reason)
+    more.foreach { case (name, text) => say(name, text) }
     say("query", query)
     val sent: Callback = (_, error) => if (error != null) failure.set(error)
     try producer.send(letter, sent)
@@ -67,30 +67,30 @@ private[spark] final class DeadLetters(topic: String, query: String, options: ja
   private def refuse(failure: AtomicReference[Exception]): Unit = {
     val error = failure.get
     // Spark keeps no more than the message of what a listener throws.
-    if (error != null) throw new IllegalStateException(s"cannot write the dead-letter topic $topic: $error", error)
+    if (error != null) throw new IllegalStateException(s"cannot write the topic $topic beside the sink: $error", error)
   }
 
-  private def close(): Unit = if (opened) producer.close(DeadLetters.CloseTimeout)
+  private def close(): Unit = if (opened) producer.close(SideTopic.CloseTimeout)
 }
 
-object DeadLetters {
+object SideTopic {
 
   /** The fields of a record as it came. */
   private[spark] val Record = Seq("key", "value", "timestamp", "headers")
   private val CloseTimeout = java.time.Duration.ofSeconds(2)
-  private val open = new ConcurrentHashMap[String, DeadLetters]()
+  private val open = new ConcurrentHashMap[String, SideTopic]()
 
   /** Lets tasks in this JVM write to `topic` under `id`; `options` are the Kafka client's, and `query` names who writes. */
   def open(id: String, topic: String, query: String, options: java.util.Map[String, Object]): Unit = {
-    val _ = open.put(id, new DeadLetters(topic, query, options))
+    val _ = open.put(id, new SideTopic(topic, query, options))
   }
 
   /** No task writes under `id` any more. */
   def close(id: String): Unit = Option(open.remove(id)).foreach(_.close())
 
-  private[spark] def of(id: String): DeadLetters = Option(open.get(id)).getOrElse(
+  private[spark] def of(id: String): SideTopic = Option(open.get(id)).getOrElse(
     throw new IllegalStateException(
-      "expected a task in the driver's own process for dead letters, found one elsewhere: use a Spark master of local[n]"
+      "expected a task in the driver's own process for a topic beside the sink, found one elsewhere: use a Spark master of local[n]"
     )
   )
 }

@@ -1,0 +1,1 @@
+CREATE CHANGELOG sums AS SELECT window_start, window_end, carrier, SUM(delay) AS delays FROM TUMBLE(flights, SIZE 1 MINUTE) WITH ('source.late.rows.handling' = LOG) GROUP BY window_start, window_end, carrier;
