@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
-from tests.driver.plans import STORE, plan, read, results, write
+from tests.driver.plans import STORE, plan, read, results, sql, watermark, write
 from tests.harness.kafka import KafkaClient, Pair
 from tests.harness.patience import PATIENCE_S
 
@@ -76,6 +76,48 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
         os.kill(survivor.process.pid, last)
         survivor.process.wait(PATIENCE_S)
         assert _gone(processes)
+    finally:
+        survivor.close()
+
+
+def test_a_window_on_arrival_time_is_the_same_after_a_kill_and_closes_without_another_row(
+    kafka: KafkaClient, tmp_path: Path, topic: Callable[..., str], consumed: Callable[..., list[Pair]]
+) -> None:
+    source, target = topic(2), topic()
+    kafka.produce(source, [(None, '{"v":1}')])
+    counts = (
+        "SELECT unix_millis(window.start) AS at, count(*) AS n "
+        "FROM (SELECT window(__rowtime, '1 second') AS window FROM w) GROUP BY window"
+    )
+    steps = plan(
+        *read(source, "v BIGINT", arrival=True),
+        watermark("w", "a", window_ms=1000, advance_ms=1000, clock_step_ms=1000),
+        sql("b", ["w"], counts),
+        *write(target, "b", "at BIGINT; n BIGINT", guarantee="exactly_once"),
+    )
+    stores = {STORE: {"uris": kafka.bootstrap, "tls.disabled": "TRUE"}}
+
+    checkpoint = tmp_path / "checkpoint"
+
+    def run(name: str) -> DriverControl:
+        driver = DriverControl(tmp_path / name)
+        driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=f"arrival-{target}")
+        return driver
+
+    killed = run("killed")
+    # Spark writes it when a batch begins, with the time of the batch.
+    offsets = checkpoint / "offsets" / "0"
+    killed.until(offsets.exists)
+    processes = killed.processes()
+    for process in processes:
+        process.kill()
+    assert _gone(processes)
+    killed.close()
+    read_ms = json.loads(offsets.read_text().splitlines()[1])["batchTimestampMs"]
+    survivor = run("survivor")
+    try:
+        ((_, value),) = consumed(target, 1)
+        assert json.loads(value or "") == {"at": read_ms // 1000 * 1000, "n": 1}
     finally:
         survivor.close()
 

@@ -127,6 +127,7 @@ def assign(
         0,
         0,
         None,
+        0,
     )
     return DataFrame(assigned, spark)
 

@@ -60,6 +60,8 @@ class EventTime:
     delay_ms: int = 0
     idle_timeout_ms: int = 0
     ahead_ms: int = 86_400_000
+    arrival: bool = False
+    arrival_span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,14 @@ POSITION_TIMESTAMP = PropertySpec(
     _READ,
     "needed with the position `timestamp`: milliseconds since 1970, of the records' own timestamps",
 )
+TIME = PropertySpec(
+    "source.time",
+    choice("EVENT", "ARRIVAL", fold=str.upper),
+    _READ,
+    "`EVENT`; or `ARRIVAL`: windows go by the time at which a record was read, see [arrival time](queries.md#windows). "
+    "A query that gives `timestamp` alone goes by that",
+    default="EVENT",
+)
 LATENCY = PropertySpec(
     "source.allow.latency.millis",
     MILLISECONDS,

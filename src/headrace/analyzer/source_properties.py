@@ -120,6 +120,9 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
 
 
 def _event_time(relation: Relation, reader: PropertyReader) -> EventTime:
+    # A query that names a column goes by it, whatever the relation says.
+    named = reader.gives(dialect.TIMESTAMP) and not reader.gives(dialect.TIME)
+    arrival = reader.take(dialect.TIME) == "ARRIVAL" and not named
     column = reader.take(dialect.TIMESTAMP) or relation.format.timestamp
     if column is not None:
         _check_event_time_column(relation, column, reader.span(dialect.TIMESTAMP))
@@ -130,6 +133,8 @@ def _event_time(relation: Relation, reader: PropertyReader) -> EventTime:
         delay_ms=reader.take(dialect.LATENCY) or 0,
         idle_timeout_ms=reader.take(dialect.IDLE_TIMEOUT) or 0,
         ahead_ms=EventTime.ahead_ms if ahead is None else ahead,
+        arrival=arrival,
+        arrival_span=reader.span(dialect.TIME),
     )
 
 

@@ -6,7 +6,7 @@ the kinds of nodes what a row means. The words are Flink's: +I -U +U -D.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -37,6 +37,7 @@ from headrace.analyzer.logical import (
     Union,
     Unnest,
     WindowKind,
+    walk,
 )
 from headrace.analyzer.typing import assignable
 from headrace.catalog.objects import RelationKind
@@ -372,3 +373,14 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
     Limit: _below,
 }
 """Node kind to what derives its traits."""
+
+
+def row_windows(root: LogicalNode) -> Iterator[tuple[int, TimeWindow]]:
+    """The relations whose rows go into a window one by one, by the identity of their scans, with that window."""
+    for node in walk(root):
+        if isinstance(node, TimeWindow):
+            below = node.input
+            while isinstance(below, Filter | Project | Subquery | Unnest):
+                below = below.input
+            if isinstance(below, Scan):
+                yield id(below), node

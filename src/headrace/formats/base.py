@@ -50,6 +50,7 @@ class DecodeSpec:
     ahead_ms: int = 0
     carries_key: bool = False
     carries_record: bool = False
+    arrival: bool = False
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,9 @@ def _tombstone_sql(spec: DecodeSpec) -> str:
 
 
 def _row_time_sql(spec: DecodeSpec) -> str:
-    """The event time; of a deletion, the record's."""
+    """The event time; of a deletion, the record's. A batch that runs again has the time that it had: Spark keeps it with its offsets."""
+    if spec.arrival:
+        return "timestamp_millis(headrace_of_batch(unix_millis(current_timestamp())))"
     column = next((column for column in spec.columns if column.name == spec.timestamp), None)
     if column is None:
         return "__record_time"

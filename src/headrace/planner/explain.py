@@ -27,7 +27,7 @@ from headrace.analyzer.logical import (
     Unnest,
 )
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.traits import Place
+from headrace.analyzer.traits import Place, row_windows
 from headrace.catalog.objects import Relation
 from headrace.core.names import path_text, printed, quote
 from headrace.planner import physical
@@ -135,6 +135,7 @@ def _delivery(sink: Sink | None) -> Iterator[str]:
 
 def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
     yield "Sources:"
+    windowed = dict(row_windows(logical.root)) if uses_time else {}
     for scan in logical.scans:
         properties, relation = scan.properties, scan.relation
         alias = "" if scan.alias == relation.name.name else f" AS {printed(scan.alias)}"
@@ -146,8 +147,13 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
             f"of store {printed(relation.store or '')}, from {position}"
         )
         event_time = properties.event_time
-        yield f"    event time: {printed(event_time.column) if event_time.column else 'time of the record'}"
-        yield f"    watermark: {_watermark(scan) if uses_time else 'none; nothing in this query waits for time'}"
+        arrival = event_time.arrival and id(scan) in windowed
+        if arrival:
+            yield "    event time: when the record is read, the same for all of a batch"
+        else:
+            yield f"    event time: {printed(event_time.column) if event_time.column else 'time of the record'}"
+        watermark = "the clock, by the ends of windows" if arrival else _watermark(scan)
+        yield f"    watermark: {watermark if uses_time else 'none; nothing in this query waits for time'}"
         letters = properties.dead_letters
         if letters is not None:
             yield (
@@ -157,9 +163,9 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
         elif properties.on_error == "ignore":
             yield "    records that cannot be read are skipped"
         late = properties.late_rows
-        if late is not None and uses_time:
+        if late is not None and id(scan) in windowed:
             yield (
-                f"    rows too late for their window go to {late.entity} of store {printed(late.store)} "
+                f"    rows too late for their window go to {path_text(late.entity)} of store {printed(late.store)} "
                 "(an interactive query drops them)"
             )
 

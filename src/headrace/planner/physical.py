@@ -61,7 +61,7 @@ class DecodeRows(_Data):
     query (`on_error` = `terminate`; the error names topic, partition and offset), is skipped (`ignore`), or is skipped and
     written, as it came, to the output whose id `on_error` is; so does one whose event time is more than `ahead_ms` ahead of
     the clock (0: any may be). `carries_key`: the sink's records have this source's keys. `carries_record`: `AssignWatermark` sends late
-    records on as they came.
+    records on as they came. `arrival`: `__rowtime` is the time of the batch.
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -79,6 +79,7 @@ class DecodeRows(_Data):
     ahead_ms: int = 0
     carries_key: bool = False
     carries_record: bool = False
+    arrival: bool = False
 
 
 class AssignWatermark(_Data):
@@ -86,7 +87,7 @@ class AssignWatermark(_Data):
 
     Rows with `deleted` move no watermark. A late row is one whose last window is over: that begins at the multiple of `advance_ms`
     before it (0: with the row) and is `window_ms` long (0: there are no windows). Late rows are counted and, where `late` is the id
-    of an output, written there as they came.
+    of an output, written there as they came. Where rows have the time of their batch, `clock_step_ms` says how often a window ends.
     """
 
     step: Literal["assign_watermark"] = "assign_watermark"
@@ -101,6 +102,7 @@ class AssignWatermark(_Data):
     window_ms: int = 0
     advance_ms: int = 0
     late: str | None = None
+    clock_step_ms: int = 0
 
 
 class SqlTransform(_Data):

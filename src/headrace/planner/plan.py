@@ -9,7 +9,6 @@ and how its rows are written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,16 +20,11 @@ from headrace.analyzer.logical import (
     LogicalNode,
     Project,
     QueryProperties,
-    Scan,
-    Subquery,
-    TimeWindow,
     Union,
-    Unnest,
-    WindowKind,
     walk,
 )
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.traits import traits, window_groups
+from headrace.analyzer.traits import row_windows, traits, window_groups
 from headrace.catalog.objects import RelationKind
 from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, UserError
@@ -173,7 +167,7 @@ class _Planner:
             interactive=isinstance(sink, ResultSink),
             state_ttl_ms=ttl,
             carrying=carrying_scan(self._root) if isinstance(sink, EntitySink) and sink.carried_key else None,
-            last_windows=dict(_last_windows(self._root)),
+            windows=dict(row_windows(self._root)),
         )
 
     def plan(self) -> physical.SparkPlan:
@@ -285,24 +279,6 @@ class _Planner:
 
 def _is_windowed(node: LogicalNode) -> bool:
     return isinstance(node, Aggregate) and bool(window_groups(node))
-
-
-def _last_windows(root: LogicalNode) -> Iterator[tuple[int, tuple[int, int]]]:
-    """The relations whose rows go into a window one by one, by identity, with the size and advance of a row's last window."""
-    for node in walk(root):
-        if isinstance(node, TimeWindow):
-            below = node.input
-            while isinstance(below, Filter | Project | Subquery | Unnest):
-                below = below.input
-            if isinstance(below, Scan):
-                yield id(below), _last_window(node)
-
-
-def _last_window(node: TimeWindow) -> tuple[int, int]:
-    """A row's last window begins at a multiple of the advance: CUMULATE's last is the whole one, and a SESSION begins with the row."""
-    if node.kind is WindowKind.CUMULATE:
-        return node.size_ms, node.size_ms
-    return node.size_ms, 0 if node.kind is WindowKind.SESSION else node.advance_ms
 
 
 def _without_limit(root: LogicalNode) -> tuple[LogicalNode, int | None]:

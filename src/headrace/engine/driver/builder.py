@@ -114,6 +114,7 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         ahead_ms=step.ahead_ms,
         carries_key=step.carries_key,
         carries_record=step.carries_record,
+        arrival=step.arrival,
     )
     return decode(work.frames[step.input], spec)
 
@@ -154,6 +155,7 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
         step.window_ms,
         step.advance_ms,
         None if step.late is None else _side_topic(work, step.late),
+        step.clock_step_ms,
     )
     return DataFrame(assigned, work.session)
 

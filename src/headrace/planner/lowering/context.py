@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, Expression, references
-from headrace.analyzer.logical import LogicalNode, Scan
+from headrace.analyzer.logical import LogicalNode, Scan, TimeWindow
 from headrace.analyzer.traits import Place
 from headrace.planner import physical
 from headrace.planner.lowering.fragments import Fragment, Hidden, Rows, select
@@ -41,8 +41,7 @@ class Wants:
 class Lowering:
     """One query on its way to steps. `time` says whether rows keep their event time at all, `watermarked` whether a watermark follows
     it; `append_only` whether Spark's own operators must give final rows only; `carrying` is the source whose record keys go
-    through; `last_windows` are, of a source's row, the size and advance (in ms) of the last window that it is in. `outputs` are those
-    beside the sink.
+    through; `windows` are those that a source's rows go into, by the identity of its scan. `outputs` are those beside the sink.
     """
 
     fragments: Mapping[type[LogicalNode], Callable[..., Fragment]]
@@ -53,7 +52,7 @@ class Lowering:
     interactive: bool = False
     state_ttl_ms: int = 0
     carrying: Scan | None = None
-    last_windows: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    windows: Mapping[int, TimeWindow] = field(default_factory=dict)
     steps: list[physical.Step] = field(default_factory=list)
     outputs: list[physical.WriteEntity] = field(default_factory=list)
     updates: bool = False

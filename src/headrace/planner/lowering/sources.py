@@ -19,7 +19,7 @@ from headrace.analyzer.logical import (
     Unnest,
     WindowKind,
 )
-from headrace.core.errors import UserError
+from headrace.core.errors import Span, UserError
 from headrace.core.names import path_text
 from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
@@ -44,21 +44,27 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
             options=dict(properties.options),
         )
     )
-    late = _late(low, node, read)
-    step = low.add(_decoded(low, node, read, carries_record=late is not None))
+    window = low.windows.get(id(node)) if low.watermarked else None
+    arrival = _by_arrival(node, window)
+    late = _late(low, node, read, window)
+    decoded = _decoded(low, node, read)
+    step = low.add(
+        decoded.model_copy(update={"carries_record": late is not None, **(_ARRIVAL if arrival else {})})
+    )
     if low.watermarked:
-        size, advance = low.last_windows.get(id(node), (0, 0))
+        size, advance = _last(window) if window is not None else (0, 0)
         step = low.add(
             physical.AssignWatermark(
                 id=low.name("timed", node.alias),
                 input=step,
                 source=str(relation.name),
-                delay_ms=properties.event_time.delay_ms,
-                idle_timeout_ms=properties.event_time.idle_timeout_ms,
+                delay_ms=0 if arrival else properties.event_time.delay_ms,
+                idle_timeout_ms=0 if arrival else properties.event_time.idle_timeout_ms,
                 deleted=DELETED if relation.format.upsert else None,
                 window_ms=size,
                 advance_ms=advance,
                 late=late,
+                clock_step_ms=_step(window) if window is not None and arrival else 0,
             )
         )
     alias = identifier(node.alias)
@@ -76,7 +82,45 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
     )
 
 
-def _decoded(low: Lowering, node: Scan, read: str, *, carries_record: bool) -> physical.DecodeRows:
+_ARRIVAL = {"arrival": True, "timestamp": None, "ahead_ms": 0}
+"""How rows are decoded that have the time at which they are read."""
+
+
+def _by_arrival(node: Scan, window: TimeWindow | None) -> bool:
+    """True when the rows' time is when they are read. Raises UserError 0A000 where that was asked for without a window."""
+    time = node.properties.event_time
+    if time.arrival and window is None and time.arrival_span is not None:
+        raise _without_window(
+            node, "'source.time' = ARRIVAL is for windows", "source.time", time.arrival_span
+        )
+    return time.arrival and window is not None
+
+
+def _without_window(node: Scan, message: str, key: str, span: Span | None) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"{message}, and the rows of {node.relation.name} go into none that is grouped",
+        hint=f"Leave '{key}' out, or group TUMBLE, HOP, CUMULATE or SESSION over the relation by its bounds.",
+        span=span,
+    )
+
+
+def _last(window: TimeWindow) -> tuple[int, int]:
+    """The size and advance of a row's last window: CUMULATE's last is the whole one, and a SESSION begins with the row."""
+    if window.kind is WindowKind.CUMULATE:
+        return window.size_ms, window.size_ms
+    return window.size_ms, 0 if window.kind is WindowKind.SESSION else window.advance_ms
+
+
+def _step(window: TimeWindow) -> int:
+    """How often a window ends. Sessions may at any time; the clock looks once a second."""
+    return min(window.size_ms, _SESSION_LOOK_MS) if window.kind is WindowKind.SESSION else window.advance_ms
+
+
+_SESSION_LOOK_MS = 1000
+
+
+def _decoded(low: Lowering, node: Scan, read: str) -> physical.DecodeRows:
     relation, event_time = node.relation, node.properties.event_time
     layout = relation.format
     key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
@@ -94,7 +138,6 @@ def _decoded(low: Lowering, node: Scan, read: str, *, carries_record: bool) -> p
         on_error=_on_error(low, node, read),
         ahead_ms=event_time.ahead_ms if low.watermarked else 0,
         carries_key=low.carrying is node,
-        carries_record=carries_record,
     )
 
 
@@ -108,20 +151,15 @@ def _on_error(low: Lowering, node: Scan, read: str) -> str:
     return _side_output(low, "dead_letters", node, read, letters)
 
 
-def _late(low: Lowering, node: Scan, read: str) -> str | None:
+def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | None) -> str | None:
     """The output for rows that are too late for their windows; None: they are dropped. Raises UserError 0A000 without windows."""
     topic = node.properties.late_rows
     if topic is None:
         return None
-    if not low.watermarked or id(node) not in low.last_windows:
+    if window is None:
         if topic.span is None:
             return None  # the relation's own wish, for the queries that have windows
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the rows of {node.relation.name} go into no window that is grouped, so none is too late for one",
-            hint="Leave 'source.late.rows.handling' out, or group TUMBLE, HOP, CUMULATE or SESSION over the relation by its bounds.",
-            span=topic.span,
-        )
+        raise _without_window(node, "late rows are those of windows", "source.late.rows.handling", topic.span)
     return None if low.interactive else _side_output(low, "late_rows", node, read, topic)
 
 

@@ -35,6 +35,7 @@ object PartitionWatermark {
     * @param advanceMs      from the beginning of one window to that of the next; 0: each row begins one, a session
     * @param late           the id of the [[SideTopic]] to which late rows go as they came; null when they are dropped. `df` then has
     *                       the columns [[PartitionWatermark.Sent]], of which the first is not in the result
+    * @param clockStepMs    when `eventTime` is the time of the batch: how often a window ends; 0: rows have times of their own
     *
     * Counts (see [[RowCounts]]) `timeless_rows`, those with a NULL event time, and with windows `late_rows`: those whose
     * last window the watermark had closed, which Spark drops.
@@ -54,12 +55,13 @@ object PartitionWatermark {
       deleted: String,
       windowMs: Long,
       advanceMs: Long,
-      late: String
+      late: String,
+      clockStepMs: Long
   ): DataFrame = {
     val counts = partitions.asScala.map { case (name, count) => name -> count.intValue }.toMap
     val window = EventWindow.of(windowMs, advanceMs)
     val settings =
-      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts, eventTime, window, Option(late))
+      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts, eventTime, window, Option(late), clockStepMs)
     requireColumns(df, eventTime, topic, partition)
     val timed = EventTimeCode.column(named(eventTime), named(topic), named(partition), settings.layout)
     val code = Option(deleted).fold(timed)(flag => when(named(flag), EventTimeCode.Silent).otherwise(timed))

@@ -59,8 +59,9 @@ private[spark] final class QueryRun private (
         val (start, end, latest) = SparkInternals.offsets(execution, stream)
         SourceProgress.of(start, end, latest, settings.layout)
       })
-      // A batch that is replayed after a restart carries the time of its first attempt, long ago.
-      watermark.look(node, progress, if (progress == SourceProgress.Unknown) System.currentTimeMillis() else polledMs)
+      // A batch that is replayed after a restart carries the time of its first attempt, long ago: that of its rows, where they have its.
+      val replayed = progress == SourceProgress.Unknown && settings.clockStepMs == 0
+      watermark.look(node, progress, if (replayed) System.currentTimeMillis() else polledMs)
     }
   }
 }

@@ -10,6 +10,8 @@ import io.headrace.spark.WatermarkCheckpoint.Place
   *
   * A partition is idle only when its source was ''seen'' to have no rows of it for the idle timeout: neither a backlog
   * nor a long batch makes a partition idle. One that was never heard of holds the watermark until it is idle.
+  * A source whose rows have the time of their batch is as far as the clock was when it was last polled, whatever it held:
+  * what it gives later has a later time. It moves by the ends of windows, since each move runs a batch.
   * The watermark never falls. All times are epoch milliseconds. Thread-safe.
   *
   * @param sources      the watermark nodes of the query
@@ -21,7 +23,7 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
   import QueryWatermark._
 
   private val states: Map[UUID, SourceState] = sources.map { case (node, settings) =>
-    node -> new SourceState(settings, startedMs)
+    node -> new SourceState(settings, boundaryMs, startedMs)
   }
   private var current: Option[Long] = None
   private var ended = false
@@ -78,7 +80,7 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
         state.settings,
         state.partitions.toSeq.sortBy(_.code).map { partition =>
           val (topic, number) = state.settings.layout.decode(partition.code)
-          PartitionSnapshot(topic, number, Option.when(partition.heard)(partition.maxMs), partition.idle)
+          PartitionSnapshot(topic, number, Option.when(partition.maxMs != Unheard)(partition.maxMs), partition.idle)
         }
       )
     }
@@ -99,13 +101,13 @@ private[spark] object QueryWatermark {
     var maxMs: Long = Unheard
     var hasRows: Boolean = true
 
-    def heard: Boolean = maxMs != Unheard
-    def watermark: Long = maxMs - source.settings.delayMs
+    def heard: Boolean = source.settings.clockStepMs > 0 || maxMs != Unheard
+    def watermark: Long = if (source.settings.clockStepMs > 0) source.clock else maxMs - source.settings.delayMs
     def idle: Boolean =
       source.settings.idleMs > 0 && !hasRows && source.lookedMs - lastRowsMs >= source.settings.idleMs
   }
 
-  private final class SourceState(val settings: SourceSettings, startedMs: Long) {
+  private final class SourceState(val settings: SourceSettings, boundaryMs: Long, startedMs: Long) {
     private val states = mutable.LongMap.empty[PartitionState]
     var lookedMs: Long = startedMs
 
@@ -113,6 +115,17 @@ private[spark] object QueryWatermark {
       state(settings.layout.code(topic, partition), startedMs)
 
     def partitions: Iterable[PartitionState] = states.values
+
+    /** The last end of a window before the clock. Without rows in open windows only those ends count that all sizes share. */
+    def clock: Long = {
+      val size = settings.window.fold(settings.clockStepMs)(_.sizeMs)
+      val now = lookedMs - boundaryMs
+      val newest = states.values.map(_.maxMs).maxOption.getOrElse(Unheard)
+      val open = newest != Unheard && now < newest + 2 * size
+      val step = if (open) settings.clockStepMs else math.max(size, settings.clockStepMs)
+      val phase = size % step
+      Math.floorDiv(now - phase, step) * step + phase + boundaryMs
+    }
 
     def look(progress: SourceProgress, nowMs: Long): Unit = {
       lookedMs = math.max(lookedMs, nowMs)

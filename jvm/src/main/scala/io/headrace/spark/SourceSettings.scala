@@ -53,6 +53,8 @@ private[spark] object EventWindow {
   * @param partitions  topic -> number of partitions that are known when the query starts
   * @param eventTime   the name of the event-time column
   * @param window      the time windows that the rows go into; None when they go into none
+  * @param clockStepMs for rows that have the time of their batch: how often a window ends; the source is as far as the clock, by
+  *                    such steps. 0: rows have times of their own
   * @param late        the [[SideTopic]] of rows that are too late for these; None: they are dropped
   */
 private[spark] final case class SourceSettings(
@@ -63,7 +65,8 @@ private[spark] final case class SourceSettings(
     partitions: Map[String, Int],
     eventTime: String = "",
     window: Option[EventWindow] = None,
-    late: Option[String] = None
+    late: Option[String] = None,
+    clockStepMs: Long = 0
 ) {
   require(delayMs >= 0, s"expected a watermark delay of 0 ms or more for source $name, found $delayMs")
   require(idleMs >= 0, s"expected an idle timeout of 0 ms (off) or more for source $name, found $idleMs")
@@ -92,6 +95,7 @@ private[spark] final case class SourceSettings(
       .putLong("windowMs", window.fold(0L)(_.sizeMs))
       .putLong("advanceMs", window.fold(0L)(_.advanceMs))
       .putString("late", late.getOrElse(""))
+      .putLong("clockStepMs", clockStepMs)
       .build()
     new MetadataBuilder().putMetadata(SourceSettings.Key, settings).build()
   }
@@ -112,7 +116,8 @@ private[spark] object SourceSettings {
         partitions = settings.getStringArray("topics").zip(settings.getLongArray("partitionCounts").map(_.toInt)).toMap,
         eventTime = settings.getString("eventTime"),
         window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs")),
-        late = Option(settings.getString("late")).filter(_.nonEmpty)
+        late = Option(settings.getString("late")).filter(_.nonEmpty),
+        clockStepMs = settings.getLong("clockStepMs")
       )
     }
 }

@@ -7,7 +7,7 @@ import java.util.{Map => JavaMap, UUID}
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.functions.{col, session_window, window}
+import org.apache.spark.sql.functions.{col, current_timestamp, session_window, window}
 import org.apache.spark.sql.streaming.Trigger
 
 import SparkTesting._
@@ -23,18 +23,19 @@ class PartitionWatermarkSuite extends munit.FunSuite {
       allIdle: String = "hold",
       deleted: String = null,
       advanceMs: Long = 10000,
-      windowMs: Long = 10000
+      windowMs: Long = 10000,
+      clockStepMs: Long = 0
   ) {
     val stream: MemoryStream[(String, Int, Timestamp, String)] = MemoryStream[(String, Int, Timestamp, String)](spark)
     val raw: DataFrame = stream.toDF().toDF("topic", "partition", "ts", "v").withColumn("gone", col("v") === "gone")
     val df: DataFrame = PartitionWatermark.assign(
       raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, idleMs, allIdle, deleted,
-      windowMs, advanceMs, late = null)
+      windowMs, advanceMs, late = null, clockStepMs)
 
     /** The counts of the same stream, as if its partitions could fall idle. */
     def withIdleTimeout(ms: Long, allIdle: String): DataFrame = counted(
       PartitionWatermark.assign(
-        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle, null, 10000, 10000, null))
+        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle, null, 10000, 10000, null, 0))
 
     def add(partition: Int, seconds: Double*): Unit =
       stream.addData(seconds.map(second => ("t", partition, at(second), s"p$partition")))
@@ -317,6 +318,21 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     }
   }
 
+  test("a window on the time of arrival closes by the clock, without another row") {
+    val stream = MemoryStream[(String, Int, String)](spark)
+    val raw = stream.toDF().toDF("topic", "partition", "v").withColumn("ts", current_timestamp())
+    val df = PartitionWatermark.assign(
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(2)), 0, 0, "hold", null, 1000, 1000, null, 1000)
+    running(df.groupBy(window(col("ts"), "1 second")).count().select("window.start", "count")) { query =>
+      for (round <- 1 to 2) {
+        stream.addData(("t", 0, "a"), ("t", 0, "b"))
+        assert(query.eventually(query.rows().size == round))
+      }
+      assertEquals(query.rows().map(_.getLong(1)), Seq(2L, 2L))
+      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+    }
+  }
+
   test("a deletion moves no watermark, and is no row without a time") {
     val source = new Source(partitions = 1, deleted = "gone")
     running(source.counts) { query =>
@@ -340,10 +356,10 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     val source = new Source()
     val counts = JavaMap.of("t", Int.box(1))
     val noTime = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold", null, 0, 0, null))
+      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold", null, 0, 0, null, 0))
     assert(noTime.getMessage.contains("expected a TIMESTAMP column v for the watermark, found STRING"), noTime.getMessage)
     val noMode = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, 0, 0, "wait", null, 0, 0, null))
+      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, 0, 0, "wait", null, 0, 0, null, 0))
     assert(noMode.getMessage.contains("found wait"), noMode.getMessage)
   }
 }

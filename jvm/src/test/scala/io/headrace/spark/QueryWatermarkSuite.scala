@@ -37,6 +37,21 @@ class QueryWatermarkSuite extends munit.FunSuite {
     assertEquals(watermark.combined(), Some(400L))
   }
 
+  test("a source whose rows have the time of their batch is as far as the clock, by the ends of windows") {
+    val hop = settings(2).copy(window = EventWindow.of(20000, 5000), clockStepMs = 5000)
+    for (boundary <- Seq(0L, 1L)) {
+      val watermark = new QueryWatermark(Map(orders -> hop), boundary, 0)
+      def at(nowMs: Long): Option[Long] = {
+        watermark.look(orders, rows(0 -> true, 1 -> false), nowMs)
+        watermark.combined()
+      }
+      watermark.saw(orders, Seq(0 -> 101000L))
+      // Windows end every 5 s while they may hold rows; then only what all sizes share is looked at.
+      assertEquals(Seq(101000L, 104999L, 105001L, 121001L, 139999L).map(at(_).get), Seq(100000L, 100000L, 105000L, 120000L, 135000L))
+      assertEquals(Seq(145001L, 160001L).map(at(_).get), Seq(140000L, 160000L))
+    }
+  }
+
   test("it never falls") {
     val watermark = one(settings(1))
     watermark.saw(orders, Seq(0 -> 500L))

@@ -1,0 +1,1 @@
+CREATE CHANGELOG sums AS SELECT window_start, window_end, carrier, SUM(delay) AS delays FROM CUMULATE(flights, SIZE 1 HOUR, STEP BY 10 MINUTES) WITH ('source.time' = ARRIVAL) GROUP BY window_start, window_end, carrier;
