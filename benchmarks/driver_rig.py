@@ -56,6 +56,6 @@ class DriverRig:
 def plan_of(rig: Rig, sql: str) -> SparkPlan:
     """The plan that the server makes for a continuous query; the query itself is ended."""
     query = rig.start(sql)
-    plan = SparkPlan.from_json(str(rig.facts(query)["plan"]))
+    plan = rig.plan(query)
     rig.terminate(query)
     return plan

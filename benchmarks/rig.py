@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from benchmarks.shapes import Source
 from benchmarks.sizes import Sizes
 from headrace.client import Client
 from headrace.core.context import SessionContext
+from headrace.planner.physical import SparkPlan
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.kafka import KafkaClient
 from tests.harness.process import HeadraceProcess
@@ -92,6 +95,13 @@ class Rig:
     def facts(self, query: str) -> dict[str, str | None]:
         """DESCRIBE QUERY."""
         return {str(name): value for name, value in self.execute(f"DESCRIBE QUERY {query};")}
+
+    def plan(self, query: str) -> SparkPlan:
+        """As the server keeps it: DESCRIBE QUERY shows a text for people."""
+        catalog = f"file:{self.folder / 'data' / 'catalog.db'}?mode=ro"
+        with closing(sqlite3.connect(catalog, uri=True)) as database:
+            (plan,) = database.execute("SELECT plan FROM queries WHERE id = ?", [query]).fetchone()
+        return SparkPlan.from_json(plan)
 
     def terminate(self, query: str) -> None:
         """Ends a query and waits until it has ended."""
