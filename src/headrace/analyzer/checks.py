@@ -12,6 +12,7 @@ from headrace.analyzer.expressions import Call, ColumnReference, Expression, agg
 from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
+    WINDOW_TIME,
     Aggregate,
     Limit,
     LogicalNode,
@@ -69,7 +70,7 @@ def windows_are_over_streams(plan: LogicalPlan) -> None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "a SESSION has bounds when its rows are grouped only",
-                hint="Add GROUP BY window_start, window_end.",
+                hint="Add GROUP BY window_start, window_end and the columns that tell whose session it is.",
                 span=window.span,
             )
 
@@ -112,7 +113,7 @@ def _block(node: LogicalNode) -> Iterator[LogicalNode]:
 
 
 def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
-    """42803: an aggregate over a time window groups by window_start and window_end."""
+    """42803: an aggregate over a time window groups by window_start and window_end; 0A000: by nothing else, over a SESSION."""
     for node in nodes(plan.root):
         if not isinstance(node, Aggregate):
             continue
@@ -127,6 +128,15 @@ def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
                 f"an aggregate over {window.kind.value} must group by window_start and window_end; "
                 f"GROUP BY lacks {' and '.join(missing)}",
                 hint="Add GROUP BY window_start, window_end.",
+                span=window.span,
+            )
+        if window.kind is WindowKind.SESSION and len(node.group_by) == len(
+            grouped & {WINDOW_START, WINDOW_END, WINDOW_TIME}
+        ):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "sessions of all rows together are not supported",
+                hint="Add to GROUP BY the columns that tell whose session it is.",
                 span=window.span,
             )
 
