@@ -47,10 +47,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
     window = low.windows.get(id(node)) if low.watermarked else None
     arrival = _by_arrival(node, window)
     late = _late(low, node, read, window)
-    decoded = _decoded(low, node, read)
-    step = low.add(
-        decoded.model_copy(update={"carries_record": late is not None, **(_ARRIVAL if arrival else {})})
-    )
+    step = low.add(_decoded(low, node, read, carries_record=late is not None, arrival=arrival))
     if low.watermarked:
         size, advance = _last(window) if window is not None else (0, 0)
         step = low.add(
@@ -80,10 +77,6 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
         ),
         table=identifier(step),
     )
-
-
-_ARRIVAL = {"arrival": True, "timestamp": None, "ahead_ms": 0}
-"""How rows are decoded that have the time at which they are read."""
 
 
 def _by_arrival(node: Scan, window: TimeWindow | None) -> bool:
@@ -120,7 +113,9 @@ def _step(window: TimeWindow) -> int:
 _SESSION_LOOK_MS = 1000
 
 
-def _decoded(low: Lowering, node: Scan, read: str) -> physical.DecodeRows:
+def _decoded(
+    low: Lowering, node: Scan, read: str, *, carries_record: bool, arrival: bool
+) -> physical.DecodeRows:
     relation, event_time = node.relation, node.properties.event_time
     layout = relation.format
     key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
@@ -132,12 +127,14 @@ def _decoded(low: Lowering, node: Scan, read: str) -> physical.DecodeRows:
         key_format=layout.key_format,
         key_type=str(layout.key_type) if layout.key_type is not None else None,
         key_columns=list(key_columns),
-        timestamp=event_time.column,
+        timestamp=None if arrival else event_time.column,
         timestamp_format=event_time.format,
         upsert=layout.upsert,
         on_error=_on_error(low, node, read),
-        ahead_ms=event_time.ahead_ms if low.watermarked else 0,
+        ahead_ms=event_time.ahead_ms if low.watermarked and not arrival else 0,
         carries_key=low.carrying is node,
+        carries_record=carries_record,
+        arrival=arrival,
     )
 
 
