@@ -157,6 +157,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "sources": partial(properties, Scope.SOURCE),
         "queries": partial(properties, Scope.QUERY),
         "kafka": partial(store_type, "kafka"),
+        "postgresql": partial(store_type, "postgresql"),
     },
     "operations.md": {"settings": settings},
 }

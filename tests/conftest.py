@@ -10,6 +10,7 @@ import pytest
 
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.kafka import KafkaClient
+from tests.harness.postgresql import PostgresServer
 from tests.harness.process import HeadraceProcess
 
 
@@ -18,6 +19,15 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClient]:
     """A real broker (KRaft) on loopback, and a client for it."""
     with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
         yield KafkaClient(broker.bootstrap)
+
+
+@pytest.fixture(scope="session", params=[16, 18], ids=lambda version: f"postgresql{version}")
+def postgresql(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PostgresServer]:
+    """The oldest and the newest PostgreSQL that there is for the tests, in turns."""
+    with PostgresServer(tmp_path_factory.mktemp("postgresql"), request.param) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

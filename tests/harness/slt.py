@@ -129,10 +129,10 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
 class Runner:
     """Runs files through one door."""
 
-    def __init__(self, door: Door, broker: Broker, *, seed: str) -> None:
+    def __init__(self, door: Door, broker: Broker, *, seed: str, **variables: str) -> None:
         self._door = door
         self._broker = broker
-        self._variables = {"seed": seed, "bootstrap": broker.bootstrap}
+        self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self._actions: dict[str, Callable[[Record], None]] = {
             "statement": self._statement,
             "query": self._query,

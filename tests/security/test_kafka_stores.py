@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.harness.authority import Authority
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
-from tests.harness.secured_kafka import PASSWORD, USER, Authority, SecuredBroker
+from tests.harness.secured_kafka import PASSWORD, USER, SecuredBroker
 from tests.harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]

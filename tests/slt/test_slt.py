@@ -9,10 +9,12 @@ import pytest
 
 from tests.harness.doors import InProcessDoor, RestDoor
 from tests.harness.kafka import KafkaClient
+from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 from tests.harness.process import HeadraceProcess
 from tests.harness.slt import Runner
 
-FILES = sorted(Path(__file__).parent.glob("*.slt"))
+POSTGRESQL = Path(__file__).with_name("postgresql.slt")
+FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - {POSTGRESQL})
 IN_PROCESS = [path for path in FILES if "$ kill" not in path.read_text()]
 
 
@@ -53,6 +55,14 @@ def test_over_rest(path: Path, rest: RestDoor, kafka: KafkaClient, seed: str) ->
 @pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)
 def test_in_process(path: Path, in_process: InProcessDoor, kafka: KafkaClient, seed: str) -> None:
     Runner(in_process, kafka, seed=seed).run(path)
+
+
+def test_postgresql(
+    in_process: InProcessDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
+) -> None:
+    postgresql.execute(f'CREATE SCHEMA "Shop {seed}"')
+    user = {"user": USER, "password": PASSWORD.replace("'", "''")}
+    Runner(in_process, kafka, seed=seed, uri=postgresql.uri, **user).run(POSTGRESQL)
 
 
 def _terminate_queries(door: RestDoor | InProcessDoor) -> None:

@@ -7,7 +7,7 @@ module: see `connectors.streaming`. ADR 15 says why it is so.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -122,7 +122,7 @@ class Printer(Protocol):
 
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
-    ) -> AsyncIterator[PrintedRecord]:
+    ) -> AsyncGenerator[PrintedRecord]:
         """Records, from the beginning or from the moment of this call, until the iterator is closed."""
         ...
 

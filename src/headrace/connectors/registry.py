@@ -8,7 +8,10 @@ from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
-STORE_TYPES: dict[str, str] = {"kafka": "headrace.connectors.kafka.admin:KAFKA"}
+STORE_TYPES: dict[str, str] = {
+    "kafka": "headrace.connectors.kafka.admin:KAFKA",
+    "postgresql": "headrace.connectors.postgresql.admin:POSTGRESQL",
+}
 """By the name of its folder: where its descriptor is."""
 _loaded: dict[str, StoreDescriptor] = {}
 

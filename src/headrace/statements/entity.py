@@ -6,8 +6,8 @@ import asyncio
 import difflib
 import json
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 
 from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
@@ -171,9 +171,10 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     return Outcome(channel)
 
 
-async def _records(channel: ResultChannel, records: AsyncIterator[PrintedRecord]) -> None:
-    async for record in records:
-        await channel.put(LiveRows([_printed(record)]))
+async def _records(channel: ResultChannel, records: AsyncGenerator[PrintedRecord]) -> None:
+    async with aclosing(records):
+        async for record in records:
+            await channel.put(LiveRows([_printed(record)]))
 
 
 def _printed(record: PrintedRecord) -> list[str | None]:
@@ -185,6 +186,12 @@ def _ddl(path: EntityPath, command: str, done: str) -> ResultSet:
 
 
 def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
+    details: dict[str, object] = dict(found.configs)
+    if found.columns:
+        details["columns"] = {
+            column.name: f"{column.type}{'' if column.nullable else ' NOT NULL'}" for column in found.columns
+        }
+        details["key"] = found.key
     return (
         path_text(found.path),
         store,
@@ -192,7 +199,7 @@ def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
         found.layout.get("replicas"),
         None,
         None,
-        json.dumps(dict(found.configs)),
+        json.dumps(details),
     )
 
 

@@ -53,6 +53,13 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
         )
     store, kind = run.store(store_name(statement.properties))
     run.authorize(Privilege.USAGE, store)
+    if kind.source is None and kind.record_sink is None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"queries can neither read nor write stores of type {kind.label}, so there are no relations over them",
+            hint="LIST ENTITIES, DESCRIBE ENTITY and PRINT ENTITY show what is in it.",
+            span=statement.properties.span(dialect.STORE.name) or statement.name.span,
+        )
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
     relation = _defined(statement, run, store, kind, reader)

@@ -34,7 +34,7 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
         store = _checked(statement, run)
         try:
             await asyncio.to_thread(connector(store.type).test, store.properties)
-        except ExternalError as error:
+        except (ExternalError, UserError) as error:
             error.span = statement.properties.span("uris")
             raise
         run.catalog.create_store(store)

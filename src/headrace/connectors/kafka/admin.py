@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -111,7 +111,7 @@ class KafkaClient:
 
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
-    ) -> AsyncIterator[PrintedRecord]:
+    ) -> AsyncGenerator[PrintedRecord]:
         description = await asyncio.to_thread(self.describe_entity, store, path)
         consumer = Consumer(
             {
@@ -124,7 +124,7 @@ class KafkaClient:
         await asyncio.to_thread(_assign, consumer, store, description, from_beginning)
         return self._consumed(consumer, store)
 
-    async def _consumed(self, consumer: Consumer, store: Mapping[str, str]) -> AsyncIterator[PrintedRecord]:
+    async def _consumed(self, consumer: Consumer, store: Mapping[str, str]) -> AsyncGenerator[PrintedRecord]:
         try:
             while True:
                 with _classified(store):

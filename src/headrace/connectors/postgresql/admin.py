@@ -1,0 +1,143 @@
+"""The control-plane half of the PostgreSQL store type.
+
+An entity is a table (or a view): `schema.table` of the database of the store's 'uris', or `database.schema.table`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+
+from headrace.connectors.base import EntityDescription, PrintedRecord, StoreDescriptor
+from headrace.connectors.postgresql import tables
+from headrace.connectors.postgresql.connection import Connection, connect, connect_async
+from headrace.connectors.postgresql.failures import classified
+from headrace.connectors.postgresql.options import PROPERTIES, read_path, read_store, read_table
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, printed
+from headrace.core.properties import PropertyReader
+from headrace.core.sqlstate import SqlState
+
+SAMPLE_ROWS = 100
+
+
+def test(store: Mapping[str, str]) -> None:
+    """Connects and asks something; the error names the step that failed: name, network, TLS, user, database."""
+    with _connected(store, ()) as connection:
+        connection.execute("SELECT 1")
+
+
+class PostgresEntities:
+    """Tables. See `connectors.base` for what each method promises."""
+
+    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
+        """Databases; in one of them schemas; in one of those, or in a schema of the store's own database, tables."""
+        if len(within) > 2:
+            raise _wrong(within, "database, or database.schema")
+        with _connected(store, ()) as connection:
+            databases = tables.databases(connection)
+            if not within:
+                return [(name, False) for name in databases]
+            if len(within) == 1 and within[0] not in databases:
+                return _tables(connection, within[0])
+        with _connected(store, within[:1]) as connection:
+            if len(within) == 1:
+                return [(name, False) for name in tables.schemas(connection)]
+            return _tables(connection, within[1])
+
+    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        with _of_table(store, path) as connection:
+            return tables.describe(connection, path)
+
+    def create_entity(
+        self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
+    ) -> EntityDescription:
+        columns, key = read_table(options)
+        with _of_table(store, path) as connection:
+            tables.create(connection, path, columns, key)
+            return tables.describe(connection, path)
+
+    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
+        with _of_table(store, path) as connection:
+            tables.drop(connection, path)
+
+    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
+        """One row, by the names of its columns; those that are not named get their defaults."""
+        row = json.loads(value)
+        if not isinstance(row, dict) or not row or key is not None:
+            raise UserError(
+                SqlState.INVALID_RECORD,
+                "expected a JSON object with the values of columns, and no key beside it",
+                hint="""Write VALUE('{"column": "value"}').""",
+            )
+        with _of_table(store, path) as connection:
+            tables.insert(connection, path, list(row), value.decode())
+
+    async def print_entity(
+        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
+    ) -> AsyncGenerator[PrintedRecord]:
+        """The rows that there are: all of them `from_beginning`, and else a sample of the first `SAMPLE_ROWS`."""
+        description = await asyncio.to_thread(self.describe_entity, store, path)
+        return _sampled(store, description, None if from_beginning else SAMPLE_ROWS)
+
+
+def _tables(connection: Connection, schema: str) -> list[tuple[str, bool]]:
+    if schema not in tables.schemas(connection):
+        raise UserError(
+            SqlState.ENTITY_NOT_FOUND,
+            f"there is no database and no schema {printed(schema)} in the store",
+            hint="LIST ENTITIES shows the databases, LIST ENTITIES IN database its schemas.",
+        )
+    return [(name, True) for name in tables.tables(connection, schema)]
+
+
+async def _sampled(
+    store: Mapping[str, str], description: EntityDescription, limit: int | None
+) -> AsyncGenerator[PrintedRecord]:
+    path, number = description.path, 0
+    with classified(store):
+        async with (
+            await connect_async(store, *path[:-2]) as connection,
+            aclosing(tables.printed_rows(connection, path, description.key, limit)) as rows,
+        ):
+            async for key, row in rows:
+                number += 1
+                yield PrintedRecord(key, row, f"row {number}")
+
+
+@contextmanager
+def _of_table(store: Mapping[str, str], path: EntityPath) -> Iterator[Connection]:
+    if len(path) not in (2, 3):
+        raise _wrong(path, "schema.table, or database.schema.table")
+    with _connected(store, path[:-2]) as connection:
+        yield connection
+
+
+@contextmanager
+def _connected(store: Mapping[str, str], database: EntityPath) -> Iterator[Connection]:
+    with classified(store), connect(store, *database) as connection:
+        yield connection
+
+
+def _wrong(path: EntityPath, expected: str) -> UserError:
+    return UserError(
+        SqlState.INVALID_PARAMETER,
+        f"expected {expected}, found {'.'.join(path) or 'nothing'}",
+        hint="LIST ENTITIES shows databases, LIST ENTITIES IN database its schemas, IN database.schema the tables.",
+    )
+
+
+_entities = PostgresEntities()
+POSTGRESQL = StoreDescriptor(
+    type="postgresql",
+    label="PostgreSQL",
+    properties=PROPERTIES,
+    read=read_store,
+    test=test,
+    path=read_path,
+    entities=_entities,
+    inserter=_entities,
+    printer=_entities,
+)

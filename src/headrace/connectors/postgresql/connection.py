@@ -1,0 +1,98 @@
+"""Connections to a store's databases.
+
+libpq takes what is not said from the environment of the process (PGSSLMODE, PGOPTIONS, …): so all that matters is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+
+from headrace.connectors.postgresql.options import (
+    CLIENT_CERTIFICATE,
+    CLIENT_KEY,
+    PASSWORD,
+    URIS,
+    USERNAME,
+    address,
+)
+from headrace.connectors.tls import TLS_CA, TLS_DISABLED, TLS_VERIFY
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+_CONNECT_TIMEOUT_S = 10
+# Values as text have one form, whatever the server's or the user's own settings are.
+_SETTINGS = {
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "intervalstyle": "iso_8601",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "search_path": "pg_catalog",
+}
+
+
+def connect(store: Mapping[str, str], database: str | None = None) -> Connection:
+    """A connection on which every statement commits, to a database of the store or to that of its 'uris'.
+
+    Raises `psycopg.Error`.
+    """
+    with _parameters(store, database) as parameters:
+        return psycopg.connect(autocommit=True, **parameters)
+
+
+async def connect_async(store: Mapping[str, str], database: str | None = None) -> AsyncConnection:
+    """As `connect`, for an event loop."""
+    with _parameters(store, database) as parameters:
+        return await psycopg.AsyncConnection.connect(autocommit=True, **parameters)
+
+
+@contextmanager
+def _parameters(store: Mapping[str, str], database: str | None) -> Iterator[dict[str, Any]]:
+    place = address(store[URIS.name])
+    with _tls(store) as tls:
+        yield {
+            "host": place.host,
+            "port": place.port,
+            "dbname": database or place.database,
+            "user": store[USERNAME.name],
+            "password": store[PASSWORD.name],
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "application_name": "headrace",
+            "client_encoding": "UTF8",
+            "options": " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
+            "gssencmode": "disable",
+            "require_auth": "!gss,!sspi",
+            "target_session_attrs": "any",
+            "keepalives_idle": 30,
+            "tcp_user_timeout": 60_000,
+            **tls,
+        }
+
+
+@contextmanager
+def _tls(store: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """libpq's parameters. It takes certificates from files only: they are there while it connects."""
+    if store[TLS_DISABLED.name] == "TRUE":
+        yield {"sslmode": "disable"}
+        return
+    parameters = {
+        "sslmode": "verify-full" if store[TLS_VERIFY.name] == "TRUE" else "verify-ca",
+        "sslcertmode": "allow" if CLIENT_CERTIFICATE.name in store else "disable",
+        "sslrootcert": "system",
+    }
+    with TemporaryDirectory(prefix="headrace-tls-") as folder:
+        files = {"sslrootcert": TLS_CA, "sslcert": CLIENT_CERTIFICATE, "sslkey": CLIENT_KEY}
+        for parameter, spec in files.items():
+            if spec.name in store:
+                path = Path(folder, parameter)
+                path.touch(mode=0o600)
+                path.write_text(store[spec.name])
+                parameters[parameter] = str(path)
+        yield parameters

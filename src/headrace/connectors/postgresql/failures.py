@@ -1,0 +1,234 @@
+"""What PostgreSQL and libpq say, as errors with whose fault it is, a sentence and a hint.
+
+An error of a statement has PostgreSQL's own SQLSTATE. One of connecting has only libpq's text, in which the step that failed is
+recognized. What is no PostgreSQL that answers is told in the same words whatever it is, a closed port or some other server: one who may
+create stores is not to explore the network with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+
+from headrace.connectors.postgresql.options import address
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+_PREFIX = re.compile(r"^(connection failed: )?(connection to server at .*? failed: )?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One reaction: how it is recognized (in libpq's text, or as a beginning of SQLSTATEs), and what is told."""
+
+    pattern: str
+    error: type[UserError] | type[ExternalError]
+    state: SqlState
+    message: str
+    hint: str
+    detail: bool = False
+
+    def told(self, detail: str, server: str) -> HeadraceError:
+        message = self.message.format(server=server)
+        return self.error(self.state, f"{message}: {detail}" if self.detail else message, hint=self.hint)
+
+
+_AWAY = SqlState.REMOTE_UNAVAILABLE
+_UNREACHABLE = _Kind(
+    r"refused|timeout|closed the connection|invalid response|expected authentication|not send|not receive|unreachable|No route"
+    r"|reset by peer|lost synchronization|broken pipe",
+    ExternalError,
+    _AWAY,
+    "{server} did not answer as PostgreSQL",
+    "Check the host and port in 'uris', the network, and that the server listens there.",
+)
+_CONNECTING = (
+    _Kind(
+        r"resolve host",
+        ExternalError,
+        _AWAY,
+        "the host name of {server} is not known",
+        "Check 'uris', and that the name can be resolved from where Headrace runs.",
+    ),
+    _Kind(
+        r"does not support SSL",
+        ExternalError,
+        _AWAY,
+        "{server} does not speak TLS",
+        "Turn TLS on in the server, or use 'tls.disabled' = TRUE where the network is trusted.",
+    ),
+    _Kind(
+        r"does not match host name",
+        ExternalError,
+        _AWAY,
+        "the certificate of {server} is for another host",
+        "Use the name that the certificate is for in 'uris', or 'tls.verify_server_hostname' = FALSE.",
+        detail=True,
+    ),
+    _Kind(
+        r"certificate verify failed|signature failure|root certificate",
+        ExternalError,
+        _AWAY,
+        "the certificate of {server} is not trusted",
+        "Check 'tls.ca_cert_file', which says whose certificates to trust; without it, public authorities are.",
+    ),
+    _Kind(
+        r"certificate|private key|SSL error|tlsv1",
+        ExternalError,
+        _AWAY,
+        "there is no safe connection to {server}",
+        "Check 'tls.ca_cert_file', 'tls.client.cert_file' and 'tls.client.key_file'.",
+        detail=True,
+    ),
+    _UNREACHABLE,
+    _Kind(
+        r"database \".*\" does not exist",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such database at {server}",
+        "LIST ENTITIES shows those that there are; a store's own is in its 'uris'.",
+        detail=True,
+    ),
+    _Kind(
+        r"pg_hba\.conf.*no encryption",
+        ExternalError,
+        _AWAY,
+        "{server} asks for TLS",
+        "Leave 'tls.disabled' out.",
+    ),
+    _Kind(
+        r"authentication failed|password|pg_hba\.conf|role \".*\" (does not exist|is not permitted)",
+        ExternalError,
+        _AWAY,
+        "{server} refused the store's user",
+        "Check 'postgres.username' and 'postgres.password', and that the server's pg_hba.conf lets them in from here.",
+        detail=True,
+    ),
+    _Kind(
+        r"",
+        ExternalError,
+        _AWAY,
+        "{server} refused the connection",
+        "Who runs the server finds more in its log.",
+        detail=True,
+    ),
+)
+# By SQLSTATE, the longest first.
+_ANSWERS = (
+    _Kind(
+        "42P01",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such table at {server}",
+        "LIST ENTITIES shows those that there are.",
+        detail=True,
+    ),
+    _Kind(
+        "3F000",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such schema at {server}",
+        "LIST ENTITIES IN database shows those that there are.",
+        detail=True,
+    ),
+    _Kind(
+        "42P07",
+        UserError,
+        SqlState.DUPLICATE_ENTITY,
+        "the table is there already",
+        "Choose another name, or drop it first.",
+        detail=True,
+    ),
+    _Kind(
+        "2BP01",
+        UserError,
+        SqlState.DEPENDENT_OBJECTS_EXIST,
+        "PostgreSQL keeps the table, since others of its objects need it",
+        "Drop them first, in PostgreSQL.",
+        detail=True,
+    ),
+    _Kind(
+        "42501",
+        ExternalError,
+        _AWAY,
+        "the store's user lacks a right at {server}",
+        "GRANT it to the user in PostgreSQL.",
+        detail=True,
+    ),
+    _Kind(
+        "42703",
+        UserError,
+        SqlState.UNDEFINED_COLUMN,
+        "the table has no such column",
+        "DESCRIBE ENTITY shows those that it has.",
+        detail=True,
+    ),
+    _Kind(
+        "22",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "PostgreSQL refused a value",
+        "DESCRIBE ENTITY shows the types of the table's columns.",
+        detail=True,
+    ),
+    _Kind(
+        "23",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "a constraint of the table refused a row",
+        "Change the row, or the constraint in PostgreSQL.",
+        detail=True,
+    ),
+    _Kind("08", _UNREACHABLE.error, _AWAY, _UNREACHABLE.message, _UNREACHABLE.hint),
+    _Kind(
+        "57P",
+        ExternalError,
+        _AWAY,
+        "{server} is starting or stopping",
+        "It is tried again by itself.",
+        detail=True,
+    ),
+    _Kind(
+        "53",
+        ExternalError,
+        _AWAY,
+        "{server} has no room for this now",
+        "It is tried again by itself; free slots, connections, memory or disk there, or allow more of them.",
+        detail=True,
+    ),
+    _Kind(
+        "",
+        ExternalError,
+        _AWAY,
+        "PostgreSQL at {server} reported an error",
+        "Who runs the server finds more in its log.",
+        detail=True,
+    ),
+)
+
+
+@contextmanager
+def classified(store: Mapping[str, str]) -> Iterator[None]:
+    """psycopg's errors inside become ours, without a word of SQL or of a secret."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise classify(error, store) from None
+
+
+def classify(error: psycopg.Error, store: Mapping[str, str]) -> HeadraceError:
+    """An error of a connection to a store, or of connecting to it."""
+    place = address(store["uris"])
+    server = f"{place.host}:{place.port}"
+    if error.sqlstate is not None:
+        kind = next(kind for kind in _ANSWERS if error.sqlstate.startswith(kind.pattern))
+        return kind.told(error.diag.message_primary or error.sqlstate, server)
+    text = _PREFIX.sub("", str(error))
+    kind = next(kind for kind in _CONNECTING if re.search(kind.pattern, text, re.IGNORECASE))
+    return kind.told(
+        text.partition("\n")[0].partition("FATAL:")[2].strip() or text.partition("\n")[0], server
+    )

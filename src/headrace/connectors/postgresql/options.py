@@ -1,0 +1,156 @@
+"""The properties of a PostgreSQL store and of what is over it.
+
+Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: of 'uris' only host, port and database are taken, and
+no parameter of libpq can be given in any other way.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import unquote, urlsplit
+
+from headrace.connectors.tls import TLS, TLS_CA, TLS_VERIFY, tls_properties
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import Struct, parse_type
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z|[0-9A-Fa-f:.]+\Z")
+_FORM = "postgresql://host:5432/database"
+DEFAULT_PORT = 5432
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a database is."""
+
+    host: str
+    port: int
+    database: str
+
+
+def address(uris: str) -> Address:
+    """What a store's 'uris' say; raises ValueError for anything but host, port and database."""
+    parts = urlsplit(uris.strip())
+    try:
+        port = parts.port or DEFAULT_PORT
+    except ValueError:
+        raise ValueError(f"expected a port from 1 to 65535 in {_FORM}") from None
+    host, database = parts.hostname or "", unquote(parts.path.removeprefix("/"))
+    # Nothing of a user's name or password is repeated.
+    if "@" in parts.netloc:
+        raise ValueError("expected no user in it: use 'postgres.username' and 'postgres.password'")
+    strange = parts.query or parts.fragment or "/" in database or "\0" in database
+    if parts.scheme not in ("postgresql", "postgres") or strange or not database or not _HOST.match(host):
+        raise ValueError(f"expected {_FORM}, found {uris!r}")
+    return Address(host, port, database)
+
+
+def _uris(text: str) -> str:
+    address(text)
+    return text.strip()
+
+
+def _key(text: str) -> str:
+    if not re.match(r"\s*-----BEGIN ([A-Z]+ )?PRIVATE KEY-----", text):
+        raise ValueError("expected the PEM text of a private key without a passphrase")
+    return text
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    try:
+        kind = parse_type(f"STRUCT<{text}>")
+    except UserError as error:
+        raise ValueError(f"expected names with types, as 'id BIGINT, name VARCHAR': {error}") from None
+    return tuple(Column(name, field) for name, field in cast(Struct, kind).fields)
+
+
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _uris),
+    Scope.STORE,
+    f"the database, as `{_FORM}`; nothing else is taken",
+    default="needed",
+)
+USERNAME = PropertySpec("postgres.username", TEXT, Scope.STORE, "the user", default="needed")
+PASSWORD = PropertySpec(
+    "postgres.password", TEXT, Scope.STORE, "the user's password", default="needed", secret=True
+)
+CLIENT_CERTIFICATE = PropertySpec(
+    "tls.client.cert_file",
+    TLS_CA.type,
+    Scope.STORE,
+    "a certificate to show to the server, as PEM **text**",
+    default="none",
+)
+CLIENT_KEY = PropertySpec(
+    "tls.client.key_file",
+    PropertyType("", _key),
+    Scope.STORE,
+    "that certificate's private key, as PEM **text**",
+    default="needed with one",
+    secret=True,
+)
+_OVER = Scope.RELATION | Scope.SINK
+DATABASE = PropertySpec("postgresql.db.name", TEXT, _OVER, "the table's database", default="that of `uris`")
+SCHEMA = PropertySpec("postgresql.schema.name", TEXT, _OVER, "the table's schema", default="public")
+TABLE = PropertySpec("postgresql.table.name", TEXT, _OVER, "the table", default="the relation's name")
+COLUMNS = PropertySpec(
+    "postgresql.columns",
+    PropertyType("", _columns),
+    Scope.ENTITY,
+    "of a table that is made: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
+    default="needed",
+)
+PRIMARY_KEY = PropertySpec(
+    "postgresql.primary.key",
+    TEXT,
+    Scope.ENTITY,
+    "of a table that is made: columns of its primary key, separated by commas",
+    default="none",
+)
+PROPERTIES: Specs = (
+    *(URIS, USERNAME, PASSWORD, *TLS, CLIENT_CERTIFICATE, CLIENT_KEY),
+    *(DATABASE, SCHEMA, TABLE, COLUMNS, PRIMARY_KEY),
+)
+
+
+def read_store(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME, PASSWORD)}
+    properties |= tls_properties(reader)
+    if properties[TLS_VERIFY.name] == "FALSE" and TLS_CA.name not in properties:
+        # Anybody has a certificate of a public authority for some name.
+        raise reader.bad(TLS_VERIFY, f"TRUE unless '{TLS_CA.name}' says whom to trust")
+    certificate, key = reader.take(CLIENT_CERTIFICATE), reader.take(CLIENT_KEY)
+    if certificate is not None and key is not None:
+        return properties | {CLIENT_CERTIFICATE.name: certificate, CLIENT_KEY.name: key}
+    if certificate is not None or key is not None:
+        given, other = (CLIENT_CERTIFICATE, CLIENT_KEY) if key is None else (CLIENT_KEY, CLIENT_CERTIFICATE)
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            f"the property '{other.name}' is needed beside '{given.name}'",
+            span=reader.span(given),
+        )
+    return properties
+
+
+def read_path(reader: PropertyReader, relation: str) -> EntityPath:
+    """The table that a relation is over: ("schema", "table"), before them the database if it is given."""
+    schema, table = reader.take(SCHEMA) or "public", reader.take(TABLE) or relation
+    database = reader.take(DATABASE)
+    return (database, schema, table) if database else (schema, table)
+
+
+def read_table(reader: PropertyReader) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """Columns and primary key of a table that is to be made; raises UserError 3D008 / 3D021."""
+    columns = reader.require(COLUMNS)
+    names = [column.name for column in columns]
+    key = tuple(name.strip() for name in (reader.take(PRIMARY_KEY) or "").split(",") if name.strip())
+    if any(name not in names for name in key) or len(set(key)) < len(key):
+        raise reader.bad(PRIMARY_KEY, f"names of columns, each once, of {', '.join(names)}")
+    return columns, key

@@ -1,0 +1,91 @@
+"""PostgreSQL's types as ours, and ours as PostgreSQL's; pure.
+
+What has no counterpart (numeric without a precision, uuid, json, interval, enums, ranges, …) is VARCHAR: PostgreSQL's own text, exact.
+"""
+
+from __future__ import annotations
+
+import re
+
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    SMALLINT,
+    VARCHAR,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    Timestamp,
+    Varchar,
+)
+
+_DECIMAL_DIGITS_MAX = 38
+_FORM = re.compile(r"([a-z ]+?)(?:\((\d+)(?:,(-?\d+))?\))?( with(?:out)? time zone)?(\[\])?\Z")
+_PLAIN: dict[str, DataType] = {
+    "boolean": BOOLEAN,
+    "smallint": SMALLINT,
+    "integer": INTEGER,
+    "bigint": BIGINT,
+    "oid": BIGINT,
+    "real": FLOAT,
+    "double precision": DOUBLE,
+    "date": DATE,
+    "bytea": BYTES,
+}
+_OURS = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "smallint",
+    "SMALLINT": "smallint",
+    "INTEGER": "integer",
+    "BIGINT": "bigint",
+    "FLOAT": "real",
+    "DOUBLE": "double precision",
+    "DATE": "date",
+    "BYTES": "bytea",
+}
+
+
+def of_postgresql(text: str) -> DataType:
+    """The type that `format_type` writes as `text`: 'numeric(12,2)', 'timestamp(3) with time zone', 'integer[]'."""
+    match = _FORM.match(text)
+    if match is None:
+        return VARCHAR
+    name, first, second, zone, array = match.groups()
+    element = _scalar(name, None if first is None else int(first), int(second or 0), zone)
+    return Array(element) if array else element
+
+
+def _scalar(name: str, first: int | None, second: int, zone: str | None) -> DataType:
+    if name == "timestamp":
+        return Timestamp(6 if first is None else first, local=zone == " with time zone")
+    if name == "numeric" and first is not None and 0 <= second <= first <= _DECIMAL_DIGITS_MAX:
+        return Decimal(first, second)
+    if name in ("character varying", "character") and first is not None:
+        return Varchar(first)
+    return _PLAIN.get(name, VARCHAR)
+
+
+def to_postgresql(kind: DataType) -> str:
+    """The type of a new table's column for one of ours; fractions of a second end at six digits there."""
+    match kind:
+        case Primitive(name):
+            return _OURS[name]
+        case Varchar(length):
+            return "text" if length is None else f"varchar({length})"
+        case Decimal(precision, scale):
+            return f"numeric({precision},{scale})"
+        case Timestamp(precision, local):
+            return f"timestamp({min(precision, 6)}) {'with' if local else 'without'} time zone"
+        case Array(element):
+            return f"{to_postgresql(element)}[]"
+        case Map() | Struct():
+            return "jsonb"
+    raise TypeError(f"no PostgreSQL type for {kind}")

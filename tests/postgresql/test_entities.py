@@ -1,0 +1,189 @@
+"""Tables of a real server as entities."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.connectors.postgresql.admin import SAMPLE_ROWS, PostgresEntities
+from headrace.connectors.postgresql.options import PROPERTIES
+from headrace.core.errors import HeadraceError
+from headrace.core.names import EntityPath
+from headrace.core.properties import PropertyReader, Scope, of_scope, stored
+from tests.harness.postgresql import PostgresServer
+
+Store = dict[str, str]
+entities = PostgresEntities()
+
+
+def table(**properties: str) -> PropertyReader:
+    given = {f"postgresql.{name.replace('_', '.')}": value for name, value in properties.items()}
+    return PropertyReader(stored(given), of_scope(PROPERTIES, Scope.ENTITY), what="property")
+
+
+async def printed(
+    store: Store, path: EntityPath, *, from_beginning: bool
+) -> list[tuple[str | None, str | None]]:
+    records = await entities.print_entity(store, path, from_beginning=from_beginning)
+    return [(record.key, record.value) async for record in records]
+
+
+def test_paths_go_from_databases_over_schemas_to_tables(
+    postgresql: PostgresServer, store: Store, schema: str, seed: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".a (x int)',
+        f'CREATE VIEW "{schema}".b AS SELECT 1 AS y',
+        f'CREATE TABLE "{schema}".parted (x int) PARTITION BY RANGE (x)',
+        f'CREATE TABLE "{schema}".part PARTITION OF "{schema}".parted FOR VALUES FROM (0) TO (9)',
+        f"CREATE DATABASE other_{seed}",
+    )
+    postgresql.execute("CREATE SCHEMA s", "CREATE TABLE s.there (x int)", database=f"other_{seed}")
+    assert {("postgres", False), (f"other_{seed}", False)} <= set(entities.list_entities(store, ()))
+    found = entities.list_entities(store, ("postgres",))
+    assert (schema, False) in found
+    assert not [name for name, _ in found if name.startswith("pg_") or name == "information_schema"]
+    assert entities.list_entities(store, ("postgres", schema)) == [("a", True), ("b", True), ("parted", True)]
+    assert entities.list_entities(store, (schema,)) == [("a", True), ("b", True), ("parted", True)]
+    assert entities.list_entities(store, (f"other_{seed}", "s")) == [("there", True)]
+    assert entities.describe_entity(store, (f"other_{seed}", "s", "there")).columns[0].name == "x"
+
+
+def test_a_table_tells_its_columns_its_key_and_its_replica_identity(
+    postgresql: PostgresServer, store: Store, schema: str
+) -> None:
+    types = {
+        "b": ("boolean", "BOOLEAN"),
+        "i2": ("smallint", "SMALLINT"),
+        "i4": ("integer", "INTEGER"),
+        "i8": ("bigint", "BIGINT"),
+        "f4": ("real", "FLOAT"),
+        "f8": ("double precision", "DOUBLE"),
+        "n": ("numeric(12,2)", "DECIMAL(12, 2)"),
+        "n_of_any_size": ("numeric", "VARCHAR"),
+        "n_too_wide": ("numeric(50,2)", "VARCHAR"),
+        "n_of_thousands": ("numeric(5,-3)", "VARCHAR"),
+        "v": ("varchar(20)", "VARCHAR(20)"),
+        "c": ("char(3)", "VARCHAR(3)"),
+        "t": ("text", "VARCHAR"),
+        "d": ("date", "DATE"),
+        "ts": ("timestamp", "TIMESTAMP"),
+        "ts3": ("timestamp(3)", "TIMESTAMP(3)"),
+        "tz": ("timestamptz", "TIMESTAMP_LTZ"),
+        "clock": ("time", "VARCHAR"),
+        "raw": ("bytea", "BYTES"),
+        "js": ("jsonb", "VARCHAR"),
+        "u": ("uuid", "VARCHAR"),
+        "many": ("int[]", "ARRAY<INTEGER>"),
+        "kind": (f'"{schema}".mood', "VARCHAR"),
+        "euro": (f'"{schema}".euro', "DECIMAL(10, 2)"),
+    }
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in types.items())
+    postgresql.execute(
+        f"""CREATE TYPE "{schema}".mood AS ENUM ('sad', 'glad')""",
+        f'CREATE DOMAIN "{schema}".money AS numeric(10,2)',
+        f'CREATE DOMAIN "{schema}".euro AS "{schema}".money NOT NULL',
+        f'CREATE TABLE "{schema}".t ({columns}, gone int, PRIMARY KEY (v, i4))',
+        f'ALTER TABLE "{schema}".t DROP COLUMN gone',
+        f'ALTER TABLE "{schema}".t REPLICA IDENTITY FULL',
+    )
+    found = entities.describe_entity(store, (schema, "t"))
+    assert {column.name: str(column.type) for column in found.columns} == {
+        name: ours for name, (_, ours) in types.items()
+    }
+    assert [column.name for column in found.columns if not column.nullable] == ["i4", "v", "euro"]
+    assert found.key == ("v", "i4")
+    assert found.configs == {"kind": "table", "replica.identity": "full"}
+
+
+async def test_a_table_is_made_filled_printed_and_dropped(store: Store, schema: str) -> None:
+    path = ("postgres", schema, "Orders")
+    columns = 'id BIGINT, amount DECIMAL(12, 2), at TIMESTAMP(3), "Tags" ARRAY<VARCHAR>, more STRUCT<a INT>'
+    made = entities.create_entity(store, path, table(columns=columns, primary_key="id"))
+    assert [(column.name, str(column.type)) for column in made.columns] == [
+        ("id", "BIGINT"),
+        ("amount", "DECIMAL(12, 2)"),
+        ("at", "TIMESTAMP(3)"),
+        ("Tags", "ARRAY<VARCHAR>"),
+        ("more", "VARCHAR"),
+    ]
+    assert made.key == ("id",)
+    entities.insert(
+        store, path, key=None, value=b'{"id": 2, "amount": 1.50, "Tags": ["a", "b"], "more": {"a": 1}}'
+    )
+    entities.insert(store, path, key=None, value=b'{"id": 1, "at": "2026-01-02T03:04:05.678"}')
+    assert await printed(store, path, from_beginning=True) == [
+        ("1", '{"id":1,"amount":null,"at":"2026-01-02T03:04:05.678","Tags":null,"more":null}'),
+        ("2", '{"id":2,"amount":1.50,"at":null,"Tags":["a","b"],"more":{"a": 1}}'),
+    ]
+    entities.drop_entity(store, path)
+    assert entities.list_entities(store, ("postgres", schema)) == []
+
+
+async def test_a_print_is_a_sample_unless_it_is_asked_for_all(
+    postgresql: PostgresServer, store: Store, schema: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (a int, b text, PRIMARY KEY (b, a))',
+        f"""INSERT INTO "{schema}".t SELECT n, 'k' FROM generate_series(1, 1234) AS n""",
+        f'CREATE TABLE "{schema}".keyless AS SELECT 7 AS n',
+    )
+    rows = await printed(store, (schema, "t"), from_beginning=True)
+    assert len(rows) == 1234
+    assert rows[-1] == ('{"b" : "k", "a" : 1234}', '{"a":1234,"b":"k"}')
+    assert await printed(store, (schema, "t"), from_beginning=False) == rows[:SAMPLE_ROWS]
+    assert await printed(store, (schema, "keyless"), from_beginning=False) == [(None, '{"n":7}')]
+
+
+def test_what_is_refused_is_said(postgresql: PostgresServer, store: Store, schema: str) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (x int CHECK (x > 0))',
+        f'CREATE VIEW "{schema}".v AS SELECT x FROM "{schema}".t',
+    )
+    path = (schema, "t")
+
+    def insert(text: str, at: EntityPath = path) -> None:
+        entities.insert(store, at, key=None, value=text.encode())
+
+    for call, state, words in (
+        (lambda: entities.describe_entity(store, (schema, "nope")), "3D007", "does not exist"),
+        (lambda: entities.drop_entity(store, (schema, "nope")), "3D007", "no such table"),
+        (lambda: entities.list_entities(store, ("nope",)), "3D007", "no database and no schema nope"),
+        (lambda: entities.list_entities(store, ("nope", "s")), "3D007", "no such database"),
+        (lambda: entities.list_entities(store, ("postgres", "s")), "3D007", "no schema s"),
+        (lambda: entities.list_entities(store, ("a", "b", "c")), "3D008", "database.schema"),
+        (
+            lambda: entities.create_entity(store, ("nope", "t"), table(columns="x INT")),
+            "3D007",
+            "no such schema",
+        ),
+        (lambda: entities.create_entity(store, path, table(columns="x INT")), "42710", "already"),
+        (lambda: entities.create_entity(store, path, table()), "3D021", "postgresql.columns"),
+        (lambda: entities.create_entity(store, path, table(columns="x INTT")), "3D008", "names with types"),
+        (
+            lambda: entities.create_entity(store, path, table(columns="x INT", primary_key="y")),
+            "3D008",
+            "names of columns",
+        ),
+        (lambda: entities.drop_entity(store, path), "2BP01", "others of its objects"),
+        (lambda: entities.describe_entity(store, ("t",)), "3D008", "schema.table"),
+        (lambda: insert('{"x": "a"}'), "22000", "refused a value"),
+        (lambda: insert('{"x": 0}'), "22000", "constraint"),
+        (lambda: insert('{"y": 0}'), "42703", "no such column"),
+        (lambda: insert("[1]"), "22P02", "JSON object"),
+    ):
+        with pytest.raises(HeadraceError, match=words) as caught:
+            call()
+        assert caught.value.state.value == state
+
+
+def test_a_right_that_is_missing_is_named(
+    postgresql: PostgresServer, store: Store, schema: str, seed: str
+) -> None:
+    postgresql.execute(
+        f"CREATE ROLE reader_{seed} LOGIN PASSWORD 'x'", f'CREATE TABLE "{schema}".t (x int PRIMARY KEY)'
+    )
+    reader = {**store, "postgres.username": f"reader_{seed}", "postgres.password": "x"}
+    with pytest.raises(HeadraceError, match="permission denied for schema") as caught:
+        entities.insert(reader, (schema, "t"), key=None, value=b'{"x": 1}')
+    assert "GRANT" in str(caught.value.hint)
+    assert (schema, False) not in entities.list_entities(reader, ("postgres",))

@@ -1,0 +1,99 @@
+"""A PostgreSQL store's properties, hostile ones too."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.connectors.postgresql.options import PROPERTIES, Address, address, read_path, read_store
+from headrace.core.errors import UserError
+from headrace.core.properties import PropertyReader, Scope, masked, of_scope, stored
+
+NEEDED = {"uris": "postgresql://h:5433/shop", "postgres.username": "u", "postgres.password": "hunter2"}
+PEM = "-----BEGIN CERTIFICATE-----\nx"
+
+
+def read(**given: str) -> dict[str, str]:
+    texts = {**NEEDED, **{name.replace("__", "."): value for name, value in given.items()}}
+    return read_store(PropertyReader(stored(texts), of_scope(PROPERTIES, Scope.STORE), what="property"))
+
+
+def test_a_store_is_over_tls_unless_it_is_said_otherwise() -> None:
+    assert read() == {**NEEDED, "tls.disabled": "FALSE", "tls.verify_server_hostname": "TRUE"}
+    assert read(tls__disabled="true")["tls.disabled"] == "TRUE"
+
+
+@pytest.mark.parametrize(
+    ("uris", "expected"),
+    [
+        ("postgresql://h/shop", Address("h", 5432, "shop")),
+        (" postgres://db.example.com:15432/My%20Shop ", Address("db.example.com", 15432, "My Shop")),
+        ("postgresql://[::1]:5432/shop", Address("::1", 5432, "shop")),
+    ],
+)
+def test_an_address_is_host_port_and_database(uris: str, expected: Address) -> None:
+    assert address(uris) == expected
+
+
+@pytest.mark.parametrize(
+    "uris",
+    [
+        "h:5432/shop",
+        "postgresql://h:5432",
+        "postgresql://h:5432/",
+        "postgresql:///shop",
+        "postgresql://h:0x1/shop",
+        "postgresql://h:99999/shop",
+        "postgresql://u:hunter2@h/shop",
+        "postgresql://h/shop?host=/var/run/postgresql",
+        "postgresql://h/shop?sslkey=/etc/shadow",
+        "postgresql://h/shop#x",
+        "postgresql://h/shop/t",
+        "postgresql://h/shop%00x",
+        "postgresql://%2Fvar%2Frun/shop",
+        "postgresql://h,i/shop",
+        "file:///etc/passwd",
+        "http://169.254.169.254/shop",
+    ],
+)
+def test_an_address_is_nothing_else(uris: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read(uris=uris)
+    assert caught.value.state.value == "3D008"
+    assert "hunter2" not in caught.value.text()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"tls__ca_cert_file": "/etc/passwd"}, "PEM text of a certificate"),
+        ({"tls__client__key_file": "/etc/shadow"}, "must be something else, found \\*\\*\\*\\*"),
+        ({"tls__client__cert_file": PEM}, "'tls.client.key_file' is needed"),
+        ({"tls__client__key_file": "-----BEGIN PRIVATE KEY-----"}, "'tls.client.cert_file' is needed"),
+        ({"tls__verify_server_hostname": "false"}, "says whom to trust"),
+        ({"sslmode": "disable"}, "has no property"),
+        ({"options": "-c x=y"}, "has no property"),
+    ],
+)
+def test_what_is_wrong_is_said(given: dict[str, str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        read(**given)
+
+
+def test_secrets_are_masked() -> None:
+    shown = masked(
+        read(tls__client__cert_file=PEM, tls__client__key_file="-----BEGIN PRIVATE KEY-----"), PROPERTIES
+    )
+    assert shown["postgres.password"] == shown["tls.client.key_file"] == "****"
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({}, ("public", "r")),
+        ({"postgresql.schema.name": "S", "postgresql.table.name": "T"}, ("S", "T")),
+        ({"postgresql.db.name": "d"}, ("d", "public", "r")),
+    ],
+)
+def test_a_relation_is_over_a_table(given: dict[str, str], path: tuple[str, ...]) -> None:
+    reader = PropertyReader(stored(given), of_scope(PROPERTIES, Scope.RELATION), what="property")
+    assert read_path(reader, "r") == path
