@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from headrace.connectors.postgresql import replication
 from headrace.connectors.postgresql.options import PROPERTIES, read_store
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
+from tests.harness.patience import until
 from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 
 
@@ -31,3 +35,13 @@ def schema(postgresql: PostgresServer, seed: str) -> str:
     name = f"Shop {seed}"
     postgresql.execute(f'CREATE SCHEMA "{name}"')
     return name
+
+
+@pytest.fixture
+def slot(postgresql: PostgresServer, seed: str) -> Iterator[str]:
+    """The name of a slot, which is dropped afterwards."""
+    yield f"s_{seed}"
+    active = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = 's_{seed}' AND active"
+    until(lambda: not postgresql.execute(active), "nobody reads the slot")
+    with postgresql.connect() as connection:
+        replication.drop(connection, f"s_{seed}")

@@ -47,6 +47,12 @@ def connect(store: Mapping[str, str], database: str | None = None) -> Connection
         return psycopg.connect(autocommit=True, **parameters)
 
 
+def connect_replication(store: Mapping[str, str], database: str | None = None) -> Connection:
+    """As `connect`; it takes the commands of the replication protocol too."""
+    with _parameters(store, database) as parameters:
+        return psycopg.connect(autocommit=True, replication="database", **parameters)
+
+
 async def connect_async(store: Mapping[str, str], database: str | None = None) -> AsyncConnection:
     """As `connect`, for an event loop."""
     with _parameters(store, database) as parameters:

@@ -160,6 +160,14 @@ _ANSWERS = (
         detail=True,
     ),
     _Kind(
+        "55006",
+        ExternalError,
+        _AWAY,
+        "the replication slot is in use at {server}",
+        "One query reads a slot at a time: stop the other, or name another slot with 'postgresql.slot.name'.",
+        detail=True,
+    ),
+    _Kind(
         "42703",
         UserError,
         SqlState.UNDEFINED_COLUMN,

@@ -1,0 +1,168 @@
+"""What a transaction did to the rows of a table, in Debezium's terms; pure.
+
+A change has an `op` (r read in the snapshot, c created, u updated, d deleted, t truncated) and the row before and after it. As
+Debezium tells it, an UPDATE of the primary key is the end of the old row and a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.connectors.postgresql.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Delete,
+    Insert,
+    Relation,
+    Truncate,
+    Update,
+    Values,
+)
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+Row = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Position:
+    """A place in the log: behind the first `changes` changes of the transaction whose commit is at `lsn`.
+
+    Transactions come in the order of their commits, so that positions only grow; and the same log gives the same positions again.
+    """
+
+    lsn: int
+    changes: int = 0
+
+    def __str__(self) -> str:
+        return f"{lsn_text(self.lsn)}+{self.changes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change; `position` is behind it. Values are PostgreSQL's texts, in the order of `table.columns`."""
+
+    op: str
+    table: Table
+    before: Row | None
+    after: Row | None
+    lsn: int
+    xid: int
+    committed_us: int
+    position: Position
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose changes are read: the columns that are wanted of it, and its primary key.
+
+    `key` may be empty: then an UPDATE is always one change.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, str]:
+        """As pgoutput names it."""
+        return (self.schema, self.name)
+
+
+class Transactions:
+    """Makes changes of the messages of transactions; `tables` are those that are wanted, others are passed over."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables: Mapping[tuple[str, str], Table] = {table.path: table for table in tables}
+        self._places: dict[int, tuple[Relation, tuple[int, ...]]] = {}
+        self._begin = Begin(0, 0, 0)
+        self._count = 0
+
+    def begin(self, begin: Begin) -> None:
+        """The changes that follow are of this transaction."""
+        self._begin = begin
+        self._count = 0
+
+    def changes(self, message: Insert | Update | Delete | Truncate, lsn: int) -> Iterator[Change]:
+        """What a message says, which began at `lsn`.
+
+        Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent.
+        """
+        for relation in message.relations if isinstance(message, Truncate) else (message.relation,):
+            table = self._tables.get((relation.schema, relation.name))
+            if table is not None:
+                for op, before, after in self._images(message, table, relation):
+                    self._count += 1
+                    position = Position(self._begin.commit_lsn, self._count)
+                    yield Change(
+                        op, table, before, after, lsn, self._begin.xid, self._begin.committed_us, position
+                    )
+
+    def _images(
+        self, message: Insert | Update | Delete | Truncate, table: Table, relation: Relation
+    ) -> Iterator[tuple[str, Row | None, Row | None]]:
+        known, places = self._places.get(relation.oid, (None, ()))
+        if known is not relation:
+            places = self._found(table, relation)
+        match message:
+            case Insert(_, new):
+                yield "c", None, _row(new, places, table)
+            case Delete(_, old):
+                yield "d", _row(old, places, table), None
+            case Update(_, old, new):
+                after = _row(new, places, table, old)
+                before = None if old is None else _row(old, places, table)
+                key = [table.columns.index(name) for name in table.key]
+                if before is not None and key and any(before[place] != after[place] for place in key):
+                    yield "d", before, None
+                    yield "c", None, after
+                else:
+                    yield "u", before, after
+            case Truncate():
+                yield "t", None, None
+
+    def _found(self, table: Table, relation: Relation) -> tuple[int, ...]:
+        names = [column.name for column in relation.columns]
+        for name in table.columns:
+            if name not in names:
+                raise UserError(
+                    SqlState.UNDEFINED_COLUMN,
+                    f"the table {table.schema}.{table.name} has no column {name} any more",
+                    hint="Drop the relation and create it again with the columns that the table has now.",
+                )
+        places = tuple(names.index(name) for name in table.columns)
+        self._places[relation.oid] = relation, places
+        return places
+
+
+def lsn_text(lsn: int) -> str:
+    """As PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def lsn_of(text: str) -> int:
+    """The opposite of `lsn_text`."""
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def _row(values: Values, places: tuple[int, ...], table: Table, old: Values | None = None) -> Row:
+    return tuple(
+        value if (value := values[place]) is not UNCHANGED else _unsent(place, name, table, old)
+        for place, name in zip(places, table.columns, strict=True)
+    )
+
+
+def _unsent(place: int, name: str, table: Table, old: Values | None) -> str | None:
+    before = UNCHANGED if old is None else old[place]
+    # Of an old row that is only a key the rest is NULL, and NULL is never stored apart.
+    if before is UNCHANGED or before is None:
+        where = f"{table.schema}.{table.name}"
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"PostgreSQL did not send the value of column {name} of {where}: it is large and an UPDATE did not change it",
+            hint=f"ALTER TABLE {where} REPLICA IDENTITY FULL, or leave the column out of the relation.",
+        )
+    return before

@@ -1,0 +1,230 @@
+"""The rows that a table has when its changes begin to be read, in chunks by primary key, and how changes are joined to them.
+
+The slot is made first, so that no change is missed. A run reads chunks in one transaction, whose snapshot says exactly which
+transactions its rows hold. Of the log's changes those are left out that the snapshot of their row's chunk holds already: so nothing is
+missed and nothing told twice, and there is no need to read the chunks in one run. Of each run only its snapshot and the last key
+are kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+from psycopg.sql import SQL, Composable, Identifier, Literal
+
+from headrace.connectors.postgresql.changes import Change, Position, Row, Table, lsn_of
+from headrace.connectors.postgresql.connection import Connection, connect
+from headrace.connectors.postgresql.failures import classified
+from headrace.core.errors import ExternalError
+from headrace.core.sqlstate import SqlState
+
+_SETTLE_S = 60.0
+_HALF = 1 << 31
+_WHOLE = 1 << 32
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The transactions that a snapshot of PostgreSQL holds, as `pg_current_snapshot` writes them: 'xmin:xmax:running,…'."""
+
+    text: str
+
+    def holds(self, xid: int) -> bool:
+        """Whether a committed transaction is in it; `xid` are the lower 32 bits of its number, as the log has them."""
+        least, most, running = self._bounds
+        number = most - (most - xid) % _WHOLE
+        if most - number > _HALF:
+            number += _WHOLE
+        return number < least or (number < most and number not in running)
+
+    @cached_property
+    def _bounds(self) -> tuple[int, int, frozenset[int]]:
+        least, most, running = self.text.split(":")
+        return int(least), int(most), frozenset(int(xid) for xid in running.split(",") if xid)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one run read of a table: from the end of the part before to the key `upto`, None being the table's end."""
+
+    table: int
+    upto: Row | None
+    snapshot: Visible
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a reader of tables is.
+
+    `log` is where the log is to be read on, `parts` what was read of the tables. What was committed behind `held_to` is in no part:
+    known when all was read.
+    """
+
+    log: Position
+    parts: tuple[Part, ...] = ()
+    held_to: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        parts = [[part.table, part.upto, part.snapshot.text] for part in self.parts]
+        return {"lsn": self.log.lsn, "changes": self.log.changes, "parts": parts, "held_to": self.held_to}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Progress:
+        """The opposite of `to_json`."""
+        parts = tuple(
+            Part(table, None if upto is None else tuple(upto), Visible(snapshot))
+            for table, upto, snapshot in data["parts"]
+        )
+        return cls(Position(data["lsn"], data["changes"]), parts, data["held_to"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the tables were read, and only changes are left."""
+        return self.held_to > 0
+
+    def next_part(self) -> tuple[int, Row | None]:
+        """The table that is to be read next, and behind which key; from its beginning behind None."""
+        last = self.parts[-1] if self.parts else Part(-1, None, Visible(""))
+        return (last.table + 1, None) if last.upto is None else (last.table, last.upto)
+
+    def with_part(self, part: Part) -> Progress:
+        """After one more chunk; chunks of one run are one part."""
+        last = self.parts[-1] if self.parts else None
+        same = last is not None and (last.table, last.snapshot) == (part.table, part.snapshot)
+        return replace(self, parts=(*(self.parts[:-1] if same else self.parts), part))
+
+
+class Run:
+    """Reads chunks in one transaction."""
+
+    def __init__(self, connection: Connection, tables: Sequence[Table]) -> None:
+        self._connection = connection
+        self._tables = tables
+        found = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
+        self.snapshot = Visible(found[0])
+
+    def chunk(self, progress: Progress, at_most: int) -> tuple[list[Change], Progress]:
+        """The next rows, by key, and what is read with them; raises `psycopg.Error`."""
+        number, after = progress.next_part()
+        table = self._tables[number]
+        rows = self._rows(table, after, at_most)
+        moment = time.time_ns() // 1000
+        changes = [
+            Change("r", table, None, row, progress.log.lsn, 0, moment, Position(progress.log.lsn))
+            for row in rows
+        ]
+        upto = key_of(table, rows[-1]) if len(rows) == at_most else None
+        progress = progress.with_part(Part(number, upto, self.snapshot))
+        if upto is None and number == len(self._tables) - 1:
+            (end,) = self._connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or (
+                "0/0",
+            )
+            progress = replace(progress, held_to=lsn_of(end))
+        return changes, progress
+
+    def _rows(self, table: Table, after: Row | None, at_most: int) -> list[Row]:
+        key = SQL(", ").join(map(Identifier, table.key))
+        beyond: Composable = SQL("")
+        if after is not None:
+            beyond = SQL(" WHERE ({}) > ({})").format(key, SQL(", ").join(map(Literal, after)))
+        query = SQL("COPY (SELECT {} FROM {}{} ORDER BY {} LIMIT {}) TO STDOUT").format(
+            SQL(", ").join(map(Identifier, table.columns)),
+            Identifier(*table.path),
+            beyond,
+            key,
+            Literal(at_most),
+        )
+        with self._connection.cursor().copy(query) as copy:
+            return list(copy.rows())
+
+
+@contextmanager
+def run(store: Mapping[str, str], database: str | None, tables: Sequence[Table]) -> Iterator[Run]:
+    """A run over tables that all have keys; raises ExternalError 57015 for what the server says."""
+    with classified(store), connect(store, database) as connection:
+        _settle(connection)
+        with connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield Run(connection, tables)
+
+
+def unseen(
+    store: Mapping[str, str],
+    database: str | None,
+    tables: Sequence[Table],
+    progress: Progress,
+    changes: Sequence[Change],
+) -> list[Change]:
+    """Those of the log's changes that the rows that were read do not hold already; raises ExternalError 57015."""
+    if changes[0].position.lsn > progress.held_to:
+        return list(changes)
+    with classified(store), ExitStack() as opened:
+        # Seldom needed: when runs differ in what they hold.
+        ask = cache(lambda: opened.enter_context(connect(store, database)))
+        return [change for change in changes if not _is_held(ask, tables, progress.parts, change)]
+
+
+def key_of(table: Table, row: Row) -> Row:
+    """The values of a row's primary key."""
+    return tuple(row[table.columns.index(name)] for name in table.key)
+
+
+def _is_held(
+    ask: Callable[[], Connection], tables: Sequence[Table], parts: Sequence[Part], change: Change
+) -> bool:
+    own = [part for part in parts if tables[part.table] is change.table]
+    held = {part.snapshot.holds(change.xid) for part in own}
+    image = change.after or change.before
+    if len(held) == 1 or image is None:
+        return held == {True}
+    key = key_of(change.table, image)
+    part = next(part for part in own if part.upto is None or _is_upto(ask(), change.table, key, part.upto))
+    return part.snapshot.holds(change.xid)
+
+
+def _is_upto(connection: Connection, table: Table, key: Row, upto: Row) -> bool:
+    """As the table itself orders keys: by the types and collations of its columns."""
+    condition = SQL("SELECT ({}) <= ({}) FROM {}, {}").format(
+        SQL(", ").join(Identifier("a", name) for name in table.key),
+        SQL(", ").join(Identifier("b", name) for name in table.key),
+        _record("a", table, key),
+        _record("b", table, upto),
+    )
+    return bool((connection.execute(condition).fetchone() or (False,))[0])
+
+
+def _record(alias: str, table: Table, key: Row) -> Composable:
+    pairs = [
+        part for name, value in zip(table.key, key, strict=True) for part in (Literal(name), Literal(value))
+    ]
+    return SQL("json_populate_record(NULL::{}, json_build_object({})) AS {}").format(
+        Identifier(*table.path), SQL(", ").join(pairs), Identifier(alias)
+    )
+
+
+def _settle(connection: Connection) -> None:
+    """Waits until every transaction that runs now has ended.
+
+    One may have written its commit into the log before the slot began, and still be in no snapshot.
+    """
+    deadline = time.monotonic() + _SETTLE_S
+    (end,) = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone() or ("0",)
+    while True:
+        (least,) = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text").fetchone() or (
+            "0",
+        )
+        if int(least) >= int(end):
+            return
+        if time.monotonic() > deadline:
+            raise ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                f"transactions that began before the tables are read still run after {_SETTLE_S:.0f} s",
+                hint="pg_stat_activity shows them (backend_xid is not null): end them. It is tried again by itself.",
+            )
+        time.sleep(0.05)

@@ -1,0 +1,227 @@
+"""Changes of a real server's tables: what they say, that none is lost or told twice, and what is refused."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from headrace.connectors.postgresql import replication
+from headrace.connectors.postgresql.changes import Change, Position, Table
+from headrace.connectors.postgresql.connection import connect
+from headrace.connectors.postgresql.replication import ChangeStream
+from headrace.core.errors import ExternalError, UserError
+from tests.harness.patience import until
+from tests.harness.postgresql import PostgresServer
+
+Store = dict[str, str]
+START = Position(0)
+
+
+def prepare(store: Store, slot: str, *tables: Table) -> int | None:
+    with connect(store) as connection:
+        return replication.prepare(connection, slot, tables)
+
+
+def take(stream: ChangeStream, count: int) -> list[Change]:
+    """The next `count` changes, however they come."""
+    found: list[Change] = []
+
+    def enough() -> bool:
+        found.extend(stream.read(at_most=count - len(found), wait_s=0.2))
+        return len(found) >= count
+
+    until(enough, lambda: f"{count} changes, found {found}")
+    return found
+
+
+def told(changes: list[Change]) -> list[tuple[object, ...]]:
+    return [(change.op, change.before, change.after) for change in changes]
+
+
+def test_every_kind_of_change_is_told_as_debezium_does(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (skipped int, id int PRIMARY KEY, name text)')
+    table = Table(schema, "t", ("id", "name"), ("id",))
+    assert prepare(store, slot, table)
+    assert prepare(store, slot, table) is None
+    postgresql.execute(
+        f"""INSERT INTO "{schema}".t (id, name) VALUES (1, 'a'), (2, NULL)""",
+        f"""UPDATE "{schema}".t SET name = 'ü"\\' WHERE id = 1""",
+        f'UPDATE "{schema}".t SET id = 3 WHERE id = 2',
+        f'DELETE FROM "{schema}".t WHERE id = 1',
+        f'CREATE TABLE "{schema}".other (x int)',
+        f'INSERT INTO "{schema}".other VALUES (1)',
+        f'TRUNCATE "{schema}".t, "{schema}".other',
+    )
+    with ChangeStream(store, None, slot, [table], START) as stream:
+        changes = take(stream, 7)
+    assert told(changes) == [
+        ("c", None, ("1", "a")),
+        ("c", None, ("2", None)),
+        ("u", None, ("1", 'ü"\\')),
+        ("d", ("2", None), None),
+        ("c", None, ("3", None)),
+        ("d", ("1", None), None),
+        ("t", None, None),
+    ]
+    assert changes[0].xid == changes[1].xid != changes[2].xid
+    assert [change.position for change in changes] == sorted({change.position for change in changes})
+    assert all(change.lsn for change in changes[:-1])
+
+
+def test_with_the_whole_old_row(postgresql: PostgresServer, store: Store, schema: str, slot: str) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, name text)',
+        f'ALTER TABLE "{schema}".t REPLICA IDENTITY FULL',
+    )
+    table = Table(schema, "t", ("id", "name"), ("id",))
+    prepare(store, slot, table)
+    postgresql.execute(
+        f"""INSERT INTO "{schema}".t VALUES (1, 'a')""",
+        f"""UPDATE "{schema}".t SET name = 'b'""",
+        f'UPDATE "{schema}".t SET id = 2',
+        f'DELETE FROM "{schema}".t',
+    )
+    with ChangeStream(store, None, slot, [table], START) as stream:
+        assert told(take(stream, 5))[1:] == [
+            ("u", ("1", "a"), ("1", "b")),
+            ("d", ("1", "b"), None),
+            ("c", None, ("2", "b")),
+            ("d", ("2", "b"), None),
+        ]
+
+
+def test_a_stream_that_is_broken_anywhere_goes_on_without_gap_or_repeat(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, seed: str
+) -> None:
+    """Also within a transaction, and whether what was read was confirmed or not."""
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)')
+    table = Table(schema, "t", ("id",), ("id",))
+    prepare(store, slot, table)
+    chance = random.Random(seed)
+    wanted = 0
+    with postgresql.connect() as writer:
+        while wanted < 400:
+            size = chance.randint(1, 60)
+            writer.execute(
+                f'INSERT INTO "{schema}".t SELECT n FROM generate_series({wanted}, {wanted + size - 1}) AS n'.encode()
+            )
+            wanted += size
+    found: list[Change] = []
+    while len(found) < wanted:
+        start = found[-1].position if found else START
+        with ChangeStream(store, None, slot, [table], start) as stream:
+            for _ in range(chance.randint(1, 3)):
+                found += take(stream, min(chance.randint(1, 70), wanted - len(found)))
+                if chance.random() < 0.5:
+                    stream.confirm(found[chance.randrange(len(found))].position)
+                if len(found) == wanted:
+                    break
+    assert [change.after for change in found] == [(str(number),) for number in range(wanted)]
+
+
+def test_what_others_write_does_not_make_the_server_keep_its_log(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".quiet (id int PRIMARY KEY)', f'CREATE TABLE "{schema}".busy (x text)'
+    )
+    table = Table(schema, "quiet", ("id",), ("id",))
+    prepare(store, slot, table)
+    flushed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
+    with ChangeStream(store, None, slot, [table], START) as stream, postgresql.connect() as writer:
+        before = writer.execute(flushed.encode(), (slot,)).fetchone()
+
+        def moved() -> bool:
+            writer.execute(f"""INSERT INTO "{schema}".busy VALUES ('x')""".encode())
+            assert stream.read(at_most=1, wait_s=0.1) == []
+            stream.confirm(START)
+            return writer.execute(flushed.encode(), (slot,)).fetchone() != before
+
+        until(moved, "the slot moves on")
+        lag = replication.lag_bytes(writer, slot)
+        assert lag is not None
+        assert lag >= 0
+        assert replication.lag_bytes(writer, "none") is None
+        writer.execute(f'INSERT INTO "{schema}".quiet VALUES (1)'.encode())
+        assert told(take(stream, 1)) == [("c", None, ("1",))]
+
+
+def test_a_column_that_is_added_goes_on_and_one_that_is_gone_is_told(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, name text)')
+    table = Table(schema, "t", ("id", "name"), ("id",))
+    prepare(store, slot, table)
+    postgresql.execute(
+        f"""INSERT INTO "{schema}".t VALUES (1, 'a')""",
+        f'ALTER TABLE "{schema}".t ADD COLUMN more int',
+        f"""INSERT INTO "{schema}".t VALUES (2, 'b', 7)""",
+    )
+    with ChangeStream(store, None, slot, [table], START) as stream:
+        assert told(take(stream, 2)) == [("c", None, ("1", "a")), ("c", None, ("2", "b"))]
+        postgresql.execute(
+            f'ALTER TABLE "{schema}".t DROP COLUMN name', f'INSERT INTO "{schema}".t VALUES (3, 8)'
+        )
+        with pytest.raises(UserError, match="has no column name any more"):
+            take(stream, 1)
+
+
+def test_a_large_value_that_was_not_sent_is_taken_from_the_old_row_or_told(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, big text, n int)',
+        f'ALTER TABLE "{schema}".t ALTER big SET STORAGE EXTERNAL',
+        f"""INSERT INTO "{schema}".t VALUES (1, repeat('x', 20000), 1)""",
+        f'ALTER TABLE "{schema}".t REPLICA IDENTITY FULL',
+    )
+    table = Table(schema, "t", ("id", "big", "n"), ("id",))
+    without = Table(schema, "t", ("id", "n"), ("id",))
+    prepare(store, slot, table)
+    postgresql.execute(
+        f'UPDATE "{schema}".t SET n = 2',
+        f'ALTER TABLE "{schema}".t REPLICA IDENTITY DEFAULT',
+        f'UPDATE "{schema}".t SET n = 3',
+    )
+    with ChangeStream(store, None, slot, [table], START) as stream:
+        assert take(stream, 1)[0].after == ("1", "x" * 20000, "2")
+        with pytest.raises(UserError, match="did not send the value of column big") as caught:
+            take(stream, 1)
+        assert "REPLICA IDENTITY FULL" in str(caught.value.hint)
+    with ChangeStream(store, None, slot, [without], START) as stream:
+        assert [change.after for change in take(stream, 2)] == [("1", "2"), ("1", "3")]
+
+
+def test_a_slot_is_read_by_one_at_a_time(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)')
+    table = Table(schema, "t", ("id",))
+    prepare(store, slot, table)
+    with (
+        ChangeStream(store, None, slot, [table], START),
+        pytest.raises(ExternalError, match="the replication slot is in use"),
+    ):
+        ChangeStream(store, None, slot, [table], START)
+
+
+def test_a_connection_that_breaks_is_told_as_the_stores_and_may_be_opened_again(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)', f'INSERT INTO "{schema}".t VALUES (0)'
+    )
+    table = Table(schema, "t", ("id",))
+    prepare(store, slot, table)
+    end = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{}' AND active_pid IS NOT NULL"
+    with ChangeStream(store, None, slot, [table], START) as stream:
+        until(lambda: postgresql.execute(end.format(slot)), "the slot is read")
+        with pytest.raises(ExternalError) as caught:
+            until(lambda: stream.read(at_most=1, wait_s=1), "the stream ends")
+    assert caught.value.state.value == "57015"
+    postgresql.execute(f'INSERT INTO "{schema}".t VALUES (1)')
+    with ChangeStream(store, None, slot, [table], START) as stream:
+        assert told(take(stream, 1)) == [("c", None, ("1",))]
