@@ -11,8 +11,10 @@ _COUNTED = "COUNT(*) AS n, COUNT(w) AS known, SUM(w) AS total, MIN(w) AS least, 
 _EVEN = "SUM(w) FILTER (WHERE w % 2 = 0) AS even"
 
 
-def _changelog(name: str, select: str, batch: str, **more: bool) -> Template:
-    return Template(name, select, batch, changelog=True, **more)
+def _changelog(
+    name: str, select: str, batch: str, *, exactly_once: bool = False, views: str = ""
+) -> Template:
+    return Template(name, select, batch, changelog=True, exactly_once=exactly_once, views=views)
 
 
 def _windowed(seconds: int, rows: str = "s", extra: str = "") -> str:
@@ -29,7 +31,23 @@ _TUMBLED = (
     f"FROM TUMBLE(s, SIZE 10 SECONDS) {_S} GROUP BY window_start, window_end, k"
 )
 
+_COUNTS = "SELECT k, COUNT(*) AS n, SUM(w) AS total FROM u {} GROUP BY k"
+
 CHANGES = (
+    _changelog(
+        "view_group",
+        "SELECT n, COUNT(*) AS groups, SUM(total) AS total FROM counts GROUP BY n",
+        f"SELECT n, COUNT(*) AS groups, SUM(total) AS total FROM ({_COUNTS.format('')}) GROUP BY n",
+        views=f"CREATE MATERIALIZED VIEW counts AS {_COUNTS.format(_U)};",
+    ),
+    _changelog(
+        "view_of_view",
+        "SELECT a.k AS k, b.k AS other, a.n AS n FROM large AS a JOIN large AS b ON a.n = b.n",
+        "SELECT a.k AS k, b.k AS other, a.n FROM (SELECT k, COUNT(*) AS n FROM u GROUP BY k HAVING SUM(w) > 100) AS a "
+        "JOIN (SELECT k, COUNT(*) AS n FROM u GROUP BY k HAVING SUM(w) > 100) AS b ON a.n = b.n",
+        views=f"CREATE MATERIALIZED VIEW all_of_them AS {_COUNTS.format(_U)};"
+        "CREATE MATERIALIZED VIEW large AS SELECT k, n FROM all_of_them WHERE total > 100;",
+    ),
     _changelog(
         "u_group",
         f"SELECT k, {_COUNTED}, {_EVEN} FROM u {_U} GROUP BY k",
@@ -103,6 +121,19 @@ CHANGES = (
 )
 
 JOINS = (
+    Template(
+        "view_temporal",
+        f"SELECT s.k AS k, s.v AS v, s.t AS t, e.twice AS twice FROM s {_S} JOIN even AS e ON s.k = e.k WHERE s.{_REAL}",
+        "SELECT s.k, s.v, s.t, c.w * 2 AS twice FROM s ASOF JOIN c ON s.k = c.k AND s.t >= c.t WHERE c.w % 2 = 0",
+        exactly_once=True,
+        views=f"CREATE MATERIALIZED VIEW even AS SELECT k, w * 2 AS twice FROM c {_S} WHERE w % 2 = 0;",
+    ),
+    _changelog(
+        "view_join",
+        f"SELECT x.id AS id, p.n AS n, p.total AS total FROM x {_U} LEFT JOIN per_k AS p ON x.k = p.k",
+        f"SELECT x.id, p.n, p.total FROM x LEFT JOIN ({_COUNTS.format('')}) AS p ON x.k = p.k",
+        views=f"CREATE MATERIALIZED VIEW per_k AS {_COUNTS.format(_U)};",
+    ),
     *(
         _changelog(
             f"u_{how.lower()}_join",

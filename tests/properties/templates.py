@@ -40,20 +40,24 @@ def window(seconds: int) -> str:
 
 @dataclass(frozen=True)
 class Template:
-    """`select` is what follows CREATE … AS; with `changelog`, the last record of each key is the result, else all records are."""
+    """`select` is what follows CREATE … AS; with `changelog`, the last record of each key is the result, else all records are.
+
+    `views` are statements that make the views which it reads.
+    """
 
     name: str
     select: str
     batch: str
     changelog: bool = False
     exactly_once: bool = False
+    views: str = ""
 
     def create(self, *, topic: str) -> str:
-        """The statement; its relation has the template's name."""
+        """The statements; the last one's relation has the template's name."""
         kind = "CHANGELOG" if self.changelog else "STREAM"
         guarantee = "exactly_once" if self.exactly_once else "at_least_once"
         sink = f"'topic' = '{topic}', 'value.format' = JSON, 'delivery.guarantee' = '{guarantee}'"
-        return f"CREATE {kind} q_{self.name} WITH ({sink}) AS {self.select};"
+        return f"{self.views}CREATE {kind} q_{self.name} WITH ({sink}) AS {self.select};"
 
 
 TEMPLATES = (
