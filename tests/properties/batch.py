@@ -36,14 +36,28 @@ def expected_rows(
         return found
 
 
-def result_rows(template: Template, names: Sequence[str], records: Iterable[Pair]) -> Bag:
-    """What a template's records say: all rows of a stream; of a changelog the last of each key, unless it is a deletion."""
+def result_rows(
+    template: Template, names: Sequence[str], records: Iterable[Pair], late: Sequence[str | None]
+) -> Bag:
+    """What a template's records and late rows say: all rows of a stream; of a changelog the last of each key, unless it is a deletion."""
     if template.changelog:
         last: dict[str | None, str | None] = dict(records)
         values = [value for value in last.values() if value is not None]
     else:
         values = [value or "{}" for _, value in records]
+    if template.streaming:
+        return _together(template.streaming, values, late)
     return Counter(tuple(json.loads(value).get(name) for name in names) for value in values)
+
+
+def _together(query: str, results: Sequence[str], late: Sequence[str | None]) -> Bag:
+    with duckdb.connect() as database:
+        database.execute("CREATE TABLE result (row JSON)")
+        database.execute("INSERT INTO result SELECT unnest(?)", [results])
+        columns = COLUMNS["s"]
+        read = ", ".join(f"(row->>'{name}')::{kind} AS {name}" for name, kind in columns.items())
+        database.execute(f"CREATE TABLE late AS SELECT {read} FROM (SELECT unnest(?)::JSON AS row)", [late])
+        return Counter(_plain(row) for row in database.execute(query).fetchall())
 
 
 def difference(expected: Bag, found: Bag, *, repeats: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.templates import END_KEY, LATENCY_MS, Template, window
+from tests.properties.templates import END_KEY, LATE_TOPIC, LATENCY_MS, Template, window
 
 _S = f"WITH ('starting.position' = 'earliest', 'source.allow.latency.millis' = {LATENCY_MS})"
 _U = "WITH ('starting.position' = 'earliest')"
@@ -11,10 +11,8 @@ _COUNTED = "COUNT(*) AS n, COUNT(w) AS known, SUM(w) AS total, MIN(w) AS least, 
 _EVEN = "SUM(w) FILTER (WHERE w % 2 = 0) AS even"
 
 
-def _changelog(
-    name: str, select: str, batch: str, *, exactly_once: bool = False, views: str = ""
-) -> Template:
-    return Template(name, select, batch, changelog=True, exactly_once=exactly_once, views=views)
+def _changelog(name: str, select: str, batch: str, *, exactly_once: bool = False, **more: str) -> Template:
+    return Template(name, select, batch, changelog=True, exactly_once=exactly_once, **more)
 
 
 def _windowed(seconds: int, rows: str = "s", extra: str = "") -> str:
@@ -266,4 +264,56 @@ WINDOWS = (
     ),
 )
 
-GROUPS = {"changes": CHANGES, "joins": JOINS, "windows": WINDOWS}
+_HASTY = (
+    "WITH ('starting.position' = 'earliest', 'source.allow.latency.millis' = 300, "
+    f"'source.late.rows.handling' = LOG, 'source.late.rows.log.topic' = '{LATE_TOPIC}')"
+)
+_BY_WINDOW = "SELECT window_start, window_end, k, COUNT(*) AS n, SUM(v) AS total FROM {} {} GROUP BY window_start, window_end, k"
+_FOUND = (
+    "SELECT (row->>'window_start')::TIMESTAMP AS window_start, (row->>'window_end')::TIMESTAMP AS window_end, "
+    "row->>'k' AS k, (row->>'n')::BIGINT AS n, (row->>'total')::BIGINT AS total FROM result"
+)
+_PER_KEY = "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM"
+_ADDED = "SUM(n)::BIGINT AS n, SUM(total)::BIGINT AS total"
+
+LATE = (
+    _changelog(
+        "late_tumble",
+        _BY_WINDOW.format("TUMBLE(s, SIZE 2 SECONDS)", _HASTY),
+        _windowed(2),
+        streaming=f"SELECT window_start, window_end, k, {_ADDED} FROM ({_FOUND} UNION ALL {_windowed(2, 'late')}) GROUP BY ALL",
+        exactly_once=True,
+    ),
+    _changelog(
+        "late_cumulate",
+        _BY_WINDOW.format("CUMULATE(s, SIZE 6 SECONDS, STEP BY 2 SECONDS)", _HASTY),
+        _windowed(6),
+        streaming=f"SELECT window_start, window_end, k, {_ADDED} FROM (SELECT * FROM ({_FOUND}) "
+        f"WHERE window_end = window_start + INTERVAL 6 SECOND UNION ALL {_windowed(6, 'late')}) GROUP BY ALL",
+    ),
+    _changelog(
+        "late_session",
+        _BY_WINDOW.format("SESSION(s, GAP 1 SECOND)", _HASTY),
+        f"{_PER_KEY} s GROUP BY k",
+        streaming=f"SELECT k, {_ADDED} FROM (SELECT k, n, total FROM ({_FOUND}) UNION ALL {_PER_KEY} late GROUP BY k) GROUP BY k",
+    ),
+)
+"""Rows come later than these queries wait: what is in a window and what is kept as late are together what a window should have."""
+
+_ARRIVED = "WITH ('starting.position' = 'earliest', 'source.time' = ARRIVAL)"
+ARRIVAL = tuple(
+    _changelog(
+        name,
+        _BY_WINDOW.format(windows, _ARRIVED),
+        f"SELECT k, {panes} * COUNT(*) AS n, {panes} * SUM(v) AS total FROM s GROUP BY k",
+        streaming=f"SELECT k, {_ADDED} FROM ({_FOUND}) WHERE k <> '{END_KEY}' GROUP BY k",
+    )
+    for name, windows, panes in (
+        ("arrival_tumble", "TUMBLE(s, SIZE 2 SECONDS)", 1),
+        ("arrival_hop", "HOP(s, SIZE 4 SECONDS, ADVANCE BY 2 SECONDS)", 2),
+        ("arrival_session", "SESSION(s, GAP 1 SECOND)", 1),
+    )
+)
+"""When a row came is not to be foreseen, but it counts once in each pane, whatever dies."""
+
+GROUPS = {"changes": CHANGES, "joins": JOINS, "windows": (*WINDOWS, *LATE, *ARRIVAL)}

@@ -17,6 +17,7 @@ from typing import Any
 LATENCY_MS = 5_000
 START_MS = 1_700_000_000_000
 END_KEY = "end"
+LATE_TOPIC = "LATE_TOPIC"
 PARTITIONS = int(os.environ.get("HEADRACE_PARTITIONS", "2"))
 COLUMNS = {
     "s": {"k": "VARCHAR", "v": "BIGINT", "d": "DOUBLE", "t": "BIGINT"},
@@ -33,6 +34,11 @@ _LABEL = "UPPER(k) || '-' || CAST(v AS VARCHAR) AS label"
 _SIZE = "CASE WHEN v IS NULL THEN -1 WHEN v > 50 THEN 1 ELSE 0 END AS size"
 
 
+def late_topic(topic: str) -> str:
+    """Where the late rows of a template are whose results go to `topic`."""
+    return f"{topic}_late"
+
+
 def window(seconds: int) -> str:
     """In DuckDB's SQL: the start of the window that a row is in."""
     return f"time_bucket(INTERVAL {seconds} SECOND, make_timestamp(t * 1000))"
@@ -42,7 +48,8 @@ def window(seconds: int) -> str:
 class Template:
     """`select` is what follows CREATE … AS; with `changelog`, the last record of each key is the result, else all records are.
 
-    `views` are statements that make the views which it reads.
+    `views` are statements that make the views which it reads. `streaming`, in DuckDB's SQL, says what of the result must be as the batch,
+    over `result` (its rows as JSON, in the column `row`) and `late` (the rows of `s` that the query keeps in LATE_TOPIC); unset, all of it.
     """
 
     name: str
@@ -51,13 +58,20 @@ class Template:
     changelog: bool = False
     exactly_once: bool = False
     views: str = ""
+    streaming: str = ""
+
+    @property
+    def keeps_late_rows(self) -> bool:
+        """Whether there is a topic of late rows, beside the result's."""
+        return LATE_TOPIC in self.select
 
     def create(self, *, topic: str) -> str:
         """The statements; the last one's relation has the template's name."""
         kind = "CHANGELOG" if self.changelog else "STREAM"
         guarantee = "exactly_once" if self.exactly_once else "at_least_once"
         sink = f"'topic' = '{topic}', 'value.format' = JSON, 'delivery.guarantee' = '{guarantee}'"
-        return f"{self.views}CREATE {kind} q_{self.name} WITH ({sink}) AS {self.select};"
+        select = self.select.replace(LATE_TOPIC, late_topic(topic))
+        return f"{self.views}CREATE {kind} q_{self.name} WITH ({sink}) AS {select};"
 
 
 TEMPLATES = (
