@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from headrace.analyzer.catalog_view import suggestion
-from headrace.analyzer.expressions import Call, ColumnReference, Expression, aggregates, children, overs, walk
+from headrace.analyzer.expressions import (
+    Call,
+    ColumnReference,
+    Expression,
+    aggregates,
+    children,
+    overs,
+    references,
+    walk,
+)
 from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
@@ -113,7 +122,7 @@ def _block(node: LogicalNode) -> Iterator[LogicalNode]:
 
 
 def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
-    """42803: an aggregate over a time window groups by window_start and window_end; 0A000: by nothing else, over a SESSION."""
+    """42803: an aggregate over a time window groups by window_start and window_end; 0A000: by no other column, over a SESSION."""
     for node in nodes(plan.root):
         if not isinstance(node, Aggregate):
             continue
@@ -130,9 +139,12 @@ def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
                 hint="Add GROUP BY window_start, window_end.",
                 span=window.span,
             )
-        if window.kind is WindowKind.SESSION and len(node.group_by) == len(
-            grouped & {WINDOW_START, WINDOW_END, WINDOW_TIME}
-        ):
+        told_apart = any(
+            reference.column not in (WINDOW_START, WINDOW_END, WINDOW_TIME)
+            for key in node.group_by
+            for reference in references(key)
+        )
+        if window.kind is WindowKind.SESSION and not told_apart:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "sessions of all rows together are not supported",

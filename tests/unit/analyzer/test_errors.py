@@ -207,6 +207,11 @@ NOT_SUPPORTED = [
         "flights",
         "whose session",
     ),
+    (
+        "SELECT 'all' AS k, COUNT(*) FROM SESSION(flights, GAP 1 MINUTE) GROUP BY window_start, window_end, 'all'",
+        "flights",
+        "whose session",
+    ),
     ("SELECT * FROM TUMBLE((SELECT maker FROM planes), SIZE 1 MINUTE)", None, "inside it"),
     (
         "SELECT f.carrier FROM flights f JOIN (SELECT 'AA' AS carrier) d ON f.carrier = d.carrier",
