@@ -436,18 +436,19 @@ def test_latest_means_the_moment_of_the_start(
     driver.stop(query)
 
 
+@pytest.mark.parametrize("limit", [3, 0])
 def test_a_limit_ends_the_query(
-    driver: DriverControl, kafka: KafkaClient, stores: Stores, topic: Topic, checkpoint: Path
+    driver: DriverControl, kafka: KafkaClient, stores: Stores, topic: Topic, checkpoint: Path, limit: int
 ) -> None:
     source = topic()
     kafka.produce(source, _records(*({"v": n} for n in range(10))))
     query = driver.start(
-        plan(*read(source, "v BIGINT"), results("a", "v BIGINT", limit=3)),
+        plan(*read(source, "v BIGINT"), results("a", "v BIGINT", limit=limit)),
         checkpoint=checkpoint,
         stores=stores,
     )
     assert driver.ended(query).error is None
-    assert driver.rows(query, 3) == [["0"], ["1"], ["2"]]
+    assert driver.rows(query, limit) == [["0"], ["1"], ["2"]][:limit]
 
 
 def test_a_slow_reader_slows_the_query_and_can_be_left(

@@ -277,7 +277,8 @@ class RunningQuery:
         return writer
 
     def _finish(self) -> None:
-        """The sink needs no more. From a batch, whose thread Spark would wait for: so in another one."""
+        """The sink needs no more, and no other batch begins. From a batch, whose thread Spark would wait for: so in another one."""
+        self._sink.stopping.set()
         threading.Thread(target=self.stop, daemon=True).start()
 
     def _end(self, failure: Failure | None) -> QueryEnded:

@@ -120,8 +120,6 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
 
     def deliver(batch: DataFrame, epoch: int) -> None:
         nonlocal left
-        if left == 0:
-            return
         # Of a changelog some rows are not shown: a limit counts those that are.
         limited = batch if left is None or step.changes else batch.limit(left)
         live = read(limited.collect()).part(0, left)
