@@ -20,6 +20,7 @@ from headrace.analyzer.functions.signature import Function, ParameterKind
 from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.properties import DIALECT
 from headrace.connectors.registry import connector
+from headrace.connectors.schema_registry.options import PROPERTIES as REGISTRY_PROPERTIES
 from headrace.core.properties import PropertySpec, Scope, of_scope
 from headrace.core.settings import Settings
 from headrace.core.types import (
@@ -99,6 +100,9 @@ def settings() -> str:
     lines = ["| variable | default | |", "|---|---|---|"]
     for name, field in Settings.model_fields.items():
         default = "" if field.default in (None, ()) or field.default_factory else f"`{field.default}`"
+        default = (
+            f"`{','.join(field.default)}`" if field.default and isinstance(field.default, tuple) else default
+        )
         default = "the user's data folder" if name == "data_dir" else default
         lines.append(f"| `HEADRACE_{name.upper()}` | {default} | {_cell(field.description or '')} |")
     return "\n".join(lines)
@@ -109,6 +113,12 @@ def properties(scope: Scope) -> str:
     rows = (
         f"| {_names(spec)} | {_cell(spec.default)} | {_cell(spec.doc)} |" for spec in of_scope(DIALECT, scope)
     )
+    return "\n".join(["| property | default | |", "|---|---|---|", *rows])
+
+
+def registries() -> str:
+    """The properties of schema registries, as a table."""
+    rows = (f"| {_names(spec)} | {_cell(spec.default)} | {_cell(spec.doc)} |" for spec in REGISTRY_PROPERTIES)
     return "\n".join(["| property | default | |", "|---|---|---|", *rows])
 
 
@@ -150,6 +160,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "reference/functions.md": {"functions": functions, "synonyms": synonyms},
     "reference/properties.md": {
         "stores": partial(properties, Scope.STORE),
+        "registries": registries,
         "print": partial(properties, Scope.PRINT),
         "record": partial(properties, Scope.RECORD),
         "relations": partial(properties, Scope.RELATION),

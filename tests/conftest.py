@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.runtime.kafka_broker import KafkaBroker
+from tests.harness.apicurio import Apicurio
 from tests.harness.kafka import KafkaClient
 from tests.harness.postgresql import PostgresServer
 from tests.harness.process import HeadraceProcess
@@ -28,6 +29,13 @@ def postgresql(
     """The oldest and the newest PostgreSQL that there is for the tests, in turns."""
     with PostgresServer(tmp_path_factory.mktemp("postgresql"), request.param) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
+    """A real schema registry on loopback."""
+    with Apicurio(tmp_path_factory.mktemp("registry")) as registry:
+        yield registry
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.client import Client
 from headrace.core.context import SessionContext
+from tests.harness.apicurio import Apicurio
 from tests.harness.kafka import KafkaClient
 from tests.harness.process import HeadraceProcess
 from tests.harness.reference_page import assert_documented
@@ -14,6 +15,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 WITH_A_BROKER = {
     "CreateStore": "CREATE STORE k_{seed} WITH ('type' = KAFKA, 'uris' = '{bootstrap}', 'tls.disabled' = TRUE)",
+    "CreateSchemaRegistry": "CREATE SCHEMA_REGISTRY r_{seed} WITH ('type' = CONFLUENT, 'uris' = '{registry}')",
+    "UpdateSchemaRegistry": "UPDATE SCHEMA_REGISTRY r_{seed} WITH ('description' = 'ours')",
+    "UpdateStore": "UPDATE STORE k_{seed} WITH ('schema_registry.name' = r_{seed})",
     "CreateEntity": "CREATE ENTITY e_{seed} WITH ('topic.partitions' = 1)",
     "DescribeEntity": "DESCRIBE ENTITY e_{seed}",
     "InsertIntoEntity": "INSERT INTO ENTITY e_{seed} VALUE('{{}}')",
@@ -25,13 +29,14 @@ WITH_A_BROKER = {
 
 
 async def test_the_page_names_every_column_of_every_answer(
-    headrace_server: HeadraceProcess, kafka: KafkaClient, seed: str
+    headrace_server: HeadraceProcess, kafka: KafkaClient, registry: Apicurio, seed: str
 ) -> None:
     kafka.create(f"f_{seed}")
     async with Client(headrace_server.url, headrace_server.token, context=SessionContext("")) as client:
         await client.execute(f"CREATE DATABASE d_{seed}; USE DATABASE d_{seed};")
         for kind, text in WITH_A_BROKER.items():
-            answer = await client.execute(text.format(seed=seed, bootstrap=kafka.bootstrap))
+            text = text.format(seed=seed, bootstrap=kafka.bootstrap, registry=registry.url)
+            answer = await client.execute(text)
             assert_documented(kind, [column.name for column in answer.columns])
         [query] = (await client.execute(f"LIST QUERIES WHERE query LIKE '%t_{seed}%'")).rows
         await client.execute(f"TERMINATE QUERY {query[0]}")

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Principal, Relation, RelationKind, Store
+from headrace.catalog.objects import Principal, Relation, RelationKind, SchemaRegistry, Store
 from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
 from headrace.core.resultset import ResultSet
@@ -47,10 +47,13 @@ class Session:
 
 @asynccontextmanager
 async def open_session(folder: Path) -> AsyncIterator[Session]:
-    """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused."""
+    """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused, and
+    the schema registry r, where nothing listens."""
     catalog = Catalog.open(folder)
     for store in ("k", "unused"):
         catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
+    properties = {"uris": "http://127.0.0.1:1", "confluent.username": "u", "confluent.password": "hunter2"}
+    catalog.create_schema_registry(SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, properties))
     catalog.create_database("shop", "sysadmin")
     catalog.create_database("lab", "sysadmin")
     catalog.create_schema("lab", "tests", "sysadmin")

@@ -48,13 +48,23 @@ def in_process(services: InProcessDoor) -> Iterator[InProcessDoor]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_over_rest(path: Path, rest: RestDoor, kafka: KafkaClient, seed: str) -> None:
-    Runner(rest, kafka, seed=seed).run(path)
+def test_over_rest(
+    path: Path, rest: RestDoor, kafka: KafkaClient, seed: str, request: pytest.FixtureRequest
+) -> None:
+    Runner(rest, kafka, seed=seed, **_servers(path, request)).run(path)
 
 
 @pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)
-def test_in_process(path: Path, in_process: InProcessDoor, kafka: KafkaClient, seed: str) -> None:
-    Runner(in_process, kafka, seed=seed).run(path)
+def test_in_process(
+    path: Path, in_process: InProcessDoor, kafka: KafkaClient, seed: str, request: pytest.FixtureRequest
+) -> None:
+    Runner(in_process, kafka, seed=seed, **_servers(path, request)).run(path)
+
+
+def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The addresses of what a file asks for besides the broker."""
+    asked = "${registry}" in path.read_text()
+    return {"registry": request.getfixturevalue("registry").url} if asked else {}
 
 
 def test_postgresql(

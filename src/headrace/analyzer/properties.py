@@ -30,6 +30,13 @@ RETENTION_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 TYPE = PropertySpec("type", TEXT, Scope.STORE, "the store type, one of those below", default="needed")
 REGION = PropertySpec("access_region", TEXT, Scope.STORE, "accepted and ignored", synonyms=("access.region",))
 DESCRIPTION = PropertySpec("description", TEXT, Scope.STORE, "accepted and ignored")
+SCHEMA_REGISTRY = PropertySpec(
+    "schema_registry.name",
+    TEXT,
+    Scope.STORE,
+    "the [schema registry](statements.md#schema-registries) that has the schemas of its records",
+    default="none",
+)
 FROM_BEGINNING = PropertySpec(
     "from_beginning", FLAG, Scope.PRINT, "may stand without a value", default="FALSE"
 )

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from enum import Enum
 
-from headrace.catalog.objects import ComputePool, Database, Principal, Query, Relation, SchemaObject, Store
+from headrace.catalog.objects import (
+    ComputePool,
+    Database,
+    Principal,
+    Query,
+    Relation,
+    SchemaObject,
+    SchemaRegistry,
+    Store,
+)
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -20,6 +29,7 @@ class Privilege(Enum):
 
     CREATE_DATABASE = "CREATE_DATABASE"
     CREATE_STORE = "CREATE_STORE"
+    CREATE_SCHEMA_REGISTRY = "CREATE_SCHEMA_REGISTRY"
     CREATE_QUERY = "CREATE_QUERY"
     CREATE_COMPUTE_POOL = "CREATE_COMPUTE_POOL"
     MANAGE_MEMBERS = "MANAGE_MEMBERS"
@@ -45,6 +55,7 @@ _ON_ORGANIZATION: dict[str, frozenset[Privilege]] = {
         {
             Privilege.CREATE_DATABASE,
             Privilege.CREATE_STORE,
+            Privilege.CREATE_SCHEMA_REGISTRY,
             Privilege.CREATE_QUERY,
             Privilege.CREATE_COMPUTE_POOL,
         }
@@ -101,7 +112,7 @@ def allows(role: str, privilege: Privilege, target: object | None) -> bool:
 
 
 def _owner(target: object) -> str:
-    if isinstance(target, Database | SchemaObject | Store | Relation | Query | ComputePool):
+    if isinstance(target, Database | SchemaObject | Store | SchemaRegistry | Relation | Query | ComputePool):
         return target.owner
     raise TypeError(f"nothing is known of who owns {target!r}")
 
@@ -121,5 +132,11 @@ def _described(target: object | None) -> str:
         return f"the schema {target.database}.{target.name}"
     if isinstance(target, Query):
         return f"the query {target.id}"
-    kind = {Database: "database", Store: "store", ComputePool: "compute pool"}.get(type(target), "object")
+    kinds = {
+        Database: "database",
+        Store: "store",
+        SchemaRegistry: "schema registry",
+        ComputePool: "compute pool",
+    }
+    kind = kinds.get(type(target), "object")
     return f"the {kind} {getattr(target, 'name', target)}"

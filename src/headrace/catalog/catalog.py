@@ -40,6 +40,7 @@ from headrace.catalog.objects import (
     QueryState,
     Relation,
     SchemaObject,
+    SchemaRegistry,
     Store,
 )
 from headrace.catalog.secrets import SecretBox
@@ -52,7 +53,9 @@ DEFAULT_COMPUTE_POOL = "default_pool"
 DEFAULT_SCHEMA = "public"
 ADMINISTRATOR = "admin"
 EVENTS_PER_QUERY_MAX = 200
+_REGISTRY = "schema registry"
 _NOT_FOUND_WITHOUT = {
+    "stores": SqlState.SCHEMA_REGISTRY_NOT_FOUND,
     "schemas": SqlState.DATABASE_NOT_FOUND,
     # Its schema or its store: statements check both before, so that only a race comes here.
     "relations": SqlState.SCHEMA_NOT_FOUND,
@@ -220,23 +223,48 @@ class Catalog:
         return self._store(found[0]) if found else None
 
     def create_store(self, store: Store) -> None:
-        """Its properties are sealed. Raises 42P05."""
-        sealed = self._box.seal(json.dumps(dict(store.properties)).encode(), f"store {store.name}")
-        values = {
-            "name": store.name,
-            "type": store.type,
-            "owner": store.owner,
-            "sealed_properties": sealed,
-            "created_at": rows.micros(store.created_at),
-            "updated_at": rows.micros(store.updated_at),
-        }
+        """Its properties are sealed. Raises 42P05, or 3D009 when its schema registry is gone."""
+        values = self._sealed("store", store) | {"schema_registry": store.schema_registry}
         self._insert(tables.stores, values, SqlState.DUPLICATE_STORE, f"the store {store.name!r}")
+
+    def update_store(self, store: Store) -> None:
+        """Its properties, its schema registry and its time. Raises 3D006, or 3D009 when its schema registry is gone."""
+        values = self._sealed("store", store) | {"schema_registry": store.schema_registry}
+        self._update(tables.stores, values, SqlState.STORE_NOT_FOUND, f"the store {store.name!r}")
 
     def drop_store(self, name: str) -> None:
         """Raises 3D006."""
         self._delete(
             tables.stores, tables.stores.c.name == name, SqlState.STORE_NOT_FOUND, f"the store {name!r}"
         )
+
+    # --- schema registries
+
+    def schema_registries(self) -> list[SchemaRegistry]:
+        """By name, properties opened."""
+        table = tables.schema_registries
+        return [self._schema_registry(row) for row in self._all(select(table).order_by(table.c.name))]
+
+    def schema_registry(self, name: str) -> SchemaRegistry | None:
+        """The schema registry of that name, or None."""
+        table = tables.schema_registries
+        found = self._all(select(table).where(table.c.name == name))
+        return self._schema_registry(found[0]) if found else None
+
+    def create_schema_registry(self, registry: SchemaRegistry) -> None:
+        """Its properties are sealed. Raises 42P018."""
+        what, state = f"the schema registry {registry.name!r}", SqlState.DUPLICATE_SCHEMA_REGISTRY
+        self._insert(tables.schema_registries, self._sealed(_REGISTRY, registry), state, what)
+
+    def update_schema_registry(self, registry: SchemaRegistry) -> None:
+        """Its properties and its time. Raises 3D009."""
+        what, state = f"the schema registry {registry.name!r}", SqlState.SCHEMA_REGISTRY_NOT_FOUND
+        self._update(tables.schema_registries, self._sealed(_REGISTRY, registry), state, what)
+
+    def drop_schema_registry(self, name: str) -> None:
+        """Raises 3D009, or 2BP01 while a store has it."""
+        table, state = tables.schema_registries, SqlState.SCHEMA_REGISTRY_NOT_FOUND
+        self._delete(table, table.c.name == name, state, f"the schema registry {name!r}")
 
     # --- relations
 
@@ -394,9 +422,7 @@ class Catalog:
             except IntegrityError as error:
                 savepoint.rollback()
                 if _is_missing_reference(error):
-                    raise UserError(
-                        _NOT_FOUND_WITHOUT[table.name], f"{what} belongs to something that does not exist"
-                    ) from None
+                    raise _without_reference(table, what) from None
                 raise UserError(
                     state, f"{what} already exists", hint="Choose another name, or drop it first."
                 ) from None
@@ -415,6 +441,17 @@ class Catalog:
                     hint="Drop them first.",
                 ) from None
             if deleted == 0:
+                raise UserError(state, f"{what} does not exist")
+
+    def _update(self, table: Any, values: Mapping[str, object], state: SqlState, what: str) -> None:
+        """Of what has the name in `values`."""
+        with self.transaction():
+            statement = update(table).where(table.c.name == values["name"]).values(values)
+            try:
+                changed = self._connection.execute(statement).rowcount
+            except IntegrityError:
+                raise _without_reference(table, what) from None
+            if changed == 0:
                 raise UserError(state, f"{what} does not exist")
 
     def _update_query(self, identifier: str, values: Mapping[str, object]) -> None:
@@ -441,13 +478,35 @@ class Catalog:
         )
 
     def _store(self, row: RowMapping) -> Store:
-        opened = self._box.open(row["sealed_properties"], f"store {row['name']}")
-        return rows.store(row, json.loads(opened))
+        return rows.store(row, self._opened("store", row))
+
+    def _schema_registry(self, row: RowMapping) -> SchemaRegistry:
+        return rows.schema_registry(row, self._opened(_REGISTRY, row))
+
+    def _sealed(self, kind: str, value: Store | SchemaRegistry) -> dict[str, object]:
+        """What is stored of an object with properties. The seal is for this object alone."""
+        text = json.dumps(dict(value.properties)).encode()
+        return {
+            "name": value.name,
+            "type": value.type,
+            "owner": value.owner,
+            "sealed_properties": self._box.seal(text, f"{kind} {value.name}"),
+            "created_at": rows.micros(value.created_at),
+            "updated_at": rows.micros(value.updated_at),
+        }
+
+    def _opened(self, kind: str, row: RowMapping) -> dict[str, str]:
+        opened: dict[str, str] = json.loads(self._box.open(row["sealed_properties"], f"{kind} {row['name']}"))
+        return opened
 
 
 def _named(name: RelationName) -> ColumnElement[bool]:
     table = tables.relations.c
     return (table.database == name.database) & (table.schema == name.schema) & (table.name == name.name)
+
+
+def _without_reference(table: Any, what: str) -> UserError:
+    return UserError(_NOT_FOUND_WITHOUT[table.name], f"{what} belongs to something that does not exist")
 
 
 def _is_missing_reference(error: IntegrityError) -> bool:

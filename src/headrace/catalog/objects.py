@@ -80,10 +80,26 @@ class SchemaObject:
 
 @dataclass(frozen=True)
 class Store:
-    """A connection to a system of the user; `type` names its store type.
+    """A connection to a system of the user; `type` names its store type, `schema_registry` the registry of its records' schemas.
 
     `properties` are the typed options as text, secrets included: `repr` leaves them out, and only `statements` and the
     supervisor's start message read them.
+    """
+
+    name: str
+    type: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    schema_registry: str | None = None
+
+
+@dataclass(frozen=True)
+class SchemaRegistry:
+    """A registry that keeps the schemas of records; `type` is one of `connectors.schema_registry.TYPES`.
+
+    `properties` are its options as text, secrets included, as a store's are.
     """
 
     name: str

@@ -17,6 +17,7 @@ from headrace.catalog.objects import (
     QueryState,
     Relation,
     RelationKind,
+    SchemaRegistry,
     Store,
     ViewDefinition,
 )
@@ -45,6 +46,19 @@ def present() -> int:
 def store(row: Row, properties: Mapping[str, str]) -> Store:
     """A store with its opened properties."""
     return Store(
+        row["name"],
+        row["type"],
+        row["owner"],
+        moment(row["created_at"]),
+        moment(row["updated_at"]),
+        properties,
+        row["schema_registry"],
+    )
+
+
+def schema_registry(row: Row, properties: Mapping[str, str]) -> SchemaRegistry:
+    """A schema registry with its opened properties."""
+    return SchemaRegistry(
         row["name"],
         row["type"],
         row["owner"],

@@ -1,4 +1,4 @@
-"""Encryption at rest of store properties.
+"""Encryption at rest of the properties of stores and schema registries.
 
 Envelope: each value is sealed with AES-256-GCM under a data key of its own, which is sealed under the key of the data directory.
 Sealed form: 12-byte nonce and 48 bytes of sealed data key, then 12-byte nonce and the sealed value. `label` (the object's name) is

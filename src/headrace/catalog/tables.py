@@ -82,6 +82,16 @@ schemas = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
+schema_registries = Table(
+    "schema_registries",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("type", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("sealed_properties", LargeBinary, nullable=False),
+    *_times(),
+)
+
 stores = Table(
     "stores",
     metadata,
@@ -90,6 +100,7 @@ stores = Table(
     Column("owner", String, nullable=False),
     Column("sealed_properties", LargeBinary, nullable=False),
     *_times(),
+    Column("schema_registry", ForeignKey("schema_registries.name")),
 )
 
 relations = Table(

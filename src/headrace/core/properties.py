@@ -45,6 +45,8 @@ class Scope(Flag):
     """PRINT ENTITY."""
     RECORD = auto()
     """INSERT INTO ENTITY."""
+    REGISTRY = auto()
+    """CREATE SCHEMA_REGISTRY."""
 
 
 @dataclass(frozen=True)

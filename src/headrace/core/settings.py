@@ -6,6 +6,7 @@ Limits live here too, so that every queue, page and message has a named maximum.
 from __future__ import annotations
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -14,6 +15,8 @@ from platformdirs import user_data_path
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+EGRESS_DEFAULT = ("loopback", "private", "public")
+_DESTINATION = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 
 
@@ -27,6 +30,20 @@ def _hosts(value: object) -> object:
                 f"expected names such as data.example.com or data.example.com:8443, found {name!r}"
             )
     return tuple(names)
+
+
+def _egress(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    entries = tuple(entry.strip().lower() for entry in value.split(",") if entry.strip())
+    for entry in entries:
+        try:
+            ip_network(entry)
+        except ValueError:
+            if not _DESTINATION.fullmatch(entry):
+                message = "expected loopback, private, public, a network such as 10.1.0.0/16, or a name such as *.example.com"
+                raise ValueError(f"{message}, found {entry!r}") from None
+    return entries
 
 
 def _public_url(value: object) -> object:
@@ -62,6 +79,11 @@ class Settings(BaseSettings):
     token: SecretStr | None = Field(
         None,
         description="The administrator's only token from this start on. Unset, the first start makes one and shows it once.",
+    )
+    egress_allowed: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_egress)] = Field(
+        EGRESS_DEFAULT,
+        description="Where stores and schema registries may be, separated by commas: `loopback`, `private`, `public`, networks such as "
+        "`10.1.0.0/16`, names such as `db.example.com` or `*.example.com`.",
     )
     spark_master: str = Field("local[32]", description="Spark master of each compute pool's driver.")
     spark_secret: SecretStr | None = Field(

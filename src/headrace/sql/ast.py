@@ -59,7 +59,7 @@ def duration_text(milliseconds: int) -> str:
 
 @dataclass(frozen=True)
 class Property:
-    """One entry of WITH (…). `value` is text as written, without its quotes; None when the key stands alone.
+    """One entry of WITH (…). `value` is text as written, without its quotes; None when the key stands alone, or is to be `removed`.
 
     The value may be a password: it is left out of the repr.
     """
@@ -67,9 +67,12 @@ class Property:
     key: str
     value: str | None = field(repr=False)
     span: Span = field(compare=False)
+    removed: bool = False
 
     def sql(self) -> str:
         """Canonical text; the value is always a string."""
+        if self.removed:
+            return f"{quoted_text(self.key)} = NULL"
         if self.value is None:
             return quoted_text(self.key)
         return f"{quoted_text(self.key)} = {quoted_text(self.value)}"

@@ -11,7 +11,6 @@ _KINDS = (
     "FUNCTION",
     "FUNCTION_SOURCE",
     "METRICS INTEGRATION",
-    "SCHEMA_REGISTRY",
     "SECRET",
     "SECURITY INTEGRATION",
 )
@@ -29,6 +28,7 @@ NOT_SUPPORTED: dict[str, str] = {
     **{f"LIST {kind}": "" for kind in _PLURALS},
     **{f"{verb} COMPUTE_POOL": "" for verb in ("ALTER", "CREATE", "DROP", "START", "STOP", "UPDATE")},
     **{f"{verb} ORGANIZATION": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "UPDATE")},
+    "ALTER SCHEMA_REGISTRY": "",
     **{f"{verb} ROLE": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "GRANT", "REVOKE")},
     **{f"{verb} USER": "" for verb in ("DESCRIBE", "DROP", "INVITE")},
     **{f"{verb} INVITATION": "" for verb in ("ACCEPT", "REJECT", "REVOKE")},
@@ -53,17 +53,14 @@ NOT_SUPPORTED: dict[str, str] = {
     "TEST STORE": "",
     "TRUNCATE": "",
     "UPDATE ENTITY": "",
-    "UPDATE STORE": "",
 }
 HINTS = {
     "CREATE OR REPLACE": "DROP it first, or write CREATE … IF NOT EXISTS.",
-    "ALTER STORE": "DROP STORE and CREATE STORE it with the new settings.",
+    "ALTER STORE": "UPDATE STORE name WITH (…) changes its properties.",
     "BEGIN APPLICATION": "Send its statements one by one.",
-    "CREATE SCHEMA_REGISTRY": "Use 'value.format' = JSON.",
     "RESUME QUERY": "RESTART QUERY starts a query again from its last checkpoint.",
     "LIST COLUMNS": "DESCRIBE RELATION COLUMNS name; lists a relation's.",
     "LIST CREATE": "DESCRIBE RELATION name; says what a relation is made of.",
     "LIST TOPICS": "Topics are entities of a store: LIST ENTITIES; lists them.",
     "SET DEFAULT": "USE sets the session's current names.",
-    "UPDATE STORE": "DROP STORE and CREATE STORE it with the new settings.",
 }

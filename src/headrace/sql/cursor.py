@@ -211,14 +211,21 @@ class Cursor:
         self.index += 1
         return token.text
 
-    def properties(self) -> Properties:
-        """`WITH ( 'key' [= value] [, …] )` if it is next; empty otherwise."""
+    def changes(self) -> Properties:
+        """`WITH ( 'key' = value [, …] )`, where the value may be NULL: the property is taken back."""
+        found = self.properties(removable=True)
+        if not found:
+            raise self.error("WITH ( 'key' = value [, …] )", hint="NULL as a value takes a property back.")
+        return found
+
+    def properties(self, *, removable: bool = False) -> Properties:
+        """`WITH ( 'key' [= value] [, …] )` if it is next; empty otherwise. `removable`: NULL is no word, but takes a property back."""
         if not self.at("WITH", "("):
             return Properties()
         self.index += 2
         entries: dict[str, Property] = {}
         while True:
-            entry = self._property()
+            entry = self._property(removable)
             if entry.key in entries:
                 raise UserError(
                     SqlState.SYNTAX_ERROR,
@@ -234,7 +241,7 @@ class Cursor:
             if not self.accept(","):
                 raise self.error("',' or ')' after a property")
 
-    def _property(self) -> Property:
+    def _property(self, removable: bool) -> Property:
         start = self.index
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
@@ -243,8 +250,11 @@ class Cursor:
                 hint = f"Write '{token.text}' = value."
             raise self.error("a property name in single quotes", hint=hint)
         self.index += 1
-        value = self._property_value() if self.accept("=") else None
-        return Property(token.text, value, self.span_from(start))
+        value, removed = None, False
+        if self.accept("="):
+            removed = removable and self.accept("NULL")
+            value = None if removed else self._property_value()
+        return Property(token.text, value, self.span_from(start), removed)
 
     def _property_value(self) -> str:
         token = self.token

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import Privilege, authorize
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Principal, Relation, Store
+from headrace.catalog.objects import Principal, Relation, SchemaRegistry, Store
 from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.egress import Egress
 from headrace.connectors.registry import connector
+from headrace.connectors.schema_registry.client import RegistryClient, registry_client
 from headrace.core.context import SessionContext
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, QualifiedName, RelationName
+from headrace.core.properties import PropertyReader, Specs
 from headrace.core.resultset import ResultSet, result
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
-from headrace.sql.ast import Statement
+from headrace.sql.ast import Properties, Statement
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,34 @@ class Execution:
             )
         return store, connector(store.type)
 
+    def schema_registry(self, name: Identifier) -> SchemaRegistry:
+        """The schema registry of that name; raises 3D009."""
+        registry = self.catalog.schema_registry(name.name)
+        if registry is None:
+            raise UserError(
+                SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+                f"the schema registry {name.name!r} does not exist",
+                hint=suggestion(
+                    name.name,
+                    [item.name for item in self.catalog.schema_registries()],
+                    otherwise="LIST SCHEMA_REGISTRIES shows those that do; CREATE SCHEMA_REGISTRY makes one.",
+                ),
+                span=name.span,
+            )
+        return registry
+
+    def registry_client(self, store: Store) -> RegistryClient | None:
+        """The client of a store's schema registry; None when it has none. What it asks blocks: use a thread."""
+        if store.schema_registry is None:
+            return None
+        registry = self.schema_registry(Identifier(store.schema_registry))
+        return registry_client(registry.properties, self.egress)
+
+    @property
+    def egress(self) -> Egress:
+        """Where the operator lets stores and schema registries be."""
+        return Egress(self.services.settings.egress_allowed)
+
     def compute_pool(self) -> str:
         """The session's compute pool, or the default one; raises 3D023."""
         name = self.context.compute_pool
@@ -222,6 +253,29 @@ def relation_ddl(relation: Relation, command: str, done: str) -> ResultSet:
     """That row for a relation; its type is the word that LIST RELATIONS has for it."""
     name, word = relation.name, relation.kind.value
     return ddl(word, name.name, command, f"{word.replace('_', ' ')} {name} {done}", name.path)
+
+
+def changed(
+    changes: Properties, kept: Mapping[str, str], specs: Specs, *, kind: str, what: str
+) -> PropertyReader:
+    """The properties of an object with changes in them: given ones count, removed ones do not, and the type stays what it is.
+
+    Raises UserError 3D008 for another type, and for one that is none of `specs`.
+    """
+    for entry in changes.entries:
+        if entry.key == "type" and (entry.value or "").lower() != kind:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"the type of {what} cannot be changed",
+                hint="Create another one with that type.",
+                span=entry.span,
+            )
+    removed = [entry for entry in changes.entries if entry.removed]
+    PropertyReader(removed, specs, what=what)
+    gone = [spec for spec in specs if any(spec.is_called(entry.key) for entry in removed)]
+    left = {name: text for name, text in kept.items() if not any(spec.is_called(name) for spec in gone)}
+    given = [entry for entry in changes.entries if not entry.removed]
+    return PropertyReader(given, specs, what=what, defaults=left)
 
 
 def now() -> datetime.datetime:

@@ -19,7 +19,6 @@ _TITLES = {
     "DESCRIPTOR_SOURCES": ("Name", "Type", "Url", "Tags"),
     "FUNCTIONS": ("Name", "Signature", "Type", "SourceName", "ClassName", "EgressAllowURIs", "Properties"),
     "FUNCTION_SOURCES": ("Name", "State", "Language", "Description", "Url"),
-    "SCHEMA_REGISTRIES": ("Name", "Type", "State", "Url"),
     "SECRETS": ("Name", "Type", "Description", "State"),
 }
 

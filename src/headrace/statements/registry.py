@@ -21,6 +21,7 @@ MODULES = (
     "relation",
     "role",
     "schema",
+    "schema_registry",
     "select",
     "session",
     "store",

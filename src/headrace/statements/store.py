@@ -1,21 +1,25 @@
-"""STORE: create, list, describe, drop."""
+"""STORE: create, update, list, describe, drop."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
+from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.registry import connector, type_names
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.names import Identifier
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, value_of
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores
-from headrace.statements.base import Execution, Outcome, ddl, handles, now
+from headrace.sql.ast import Properties
+from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores, UpdateStore
+from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now
 
 
 @handles(CreateStore, requires=Privilege.CREATE_STORE)
@@ -32,15 +36,31 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
                 span=statement.name.span,
             )
         store = _checked(statement, run)
-        try:
-            await asyncio.to_thread(connector(store.type).test, store.properties)
-        except (ExternalError, UserError) as error:
-            error.span = statement.properties.span("uris")
-            raise
+        await asyncio.to_thread(_test, store, statement.properties, run)
         run.catalog.create_store(store)
     selected = run.context.store and run.catalog.store(run.context.store)
     context = None if selected else run.with_context(store=name)
     return Outcome(ddl("store", name, "CREATE", f"store {name} was created", [name]), context)
+
+
+@handles(UpdateStore, requires=None)
+async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
+    """What is given changes, and the store must answer with it. Queries that run have it when they start again."""
+    store, kind = run.store(statement.name)
+    run.authorize(Privilege.OWNERSHIP, store)
+    registry = {dialect.SCHEMA_REGISTRY.name: store.schema_registry} if store.schema_registry else {}
+    reader = changed(
+        statement.properties,
+        {**store.properties, **registry},
+        of_scope((*kind.properties, *dialect.DIALECT), Scope.STORE),
+        kind=kind.type,
+        what=f"a {kind.label} store",
+    )
+    properties, chosen = _read(kind, reader, run, statement.properties)
+    updated = replace(store, properties=properties, schema_registry=chosen, updated_at=now())
+    await asyncio.to_thread(_test, updated, statement.properties, run)
+    run.catalog.update_store(updated)
+    return Outcome(ddl("store", store.name, "UPDATE", f"store {store.name} was updated", [store.name]))
 
 
 @handles(DropStore, requires=None)
@@ -115,7 +135,7 @@ async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
         json.dumps(public),
         public.get("tls.disabled") != "TRUE",
         public.get("tls.verify_server_hostname") != "FALSE",
-        None,
+        store.schema_registry,
         json.dumps([store.name]),
     )
     return Outcome(result(columns, [row]))
@@ -135,9 +155,37 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     specs = of_scope((*found.properties, *dialect.DIALECT), Scope.STORE)
     # What is missing stands nowhere: it is the type that asks for it.
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {found.label} store", lacking=span)
+    properties, registry = _read(found, reader, run, statement.properties)
+    moment = now()
+    return Store(statement.name.name, found.type, run.role, moment, moment, properties, registry)
+
+
+def _read(
+    kind: StoreDescriptor, reader: PropertyReader, run: Execution, given: Properties
+) -> tuple[dict[str, str], str | None]:
+    """The properties of a store, and the name of its schema registry."""
     for spec in (dialect.TYPE, dialect.REGION, dialect.DESCRIPTION):
         reader.take(spec)
-    properties = found.read(reader)
+    name = reader.take(dialect.SCHEMA_REGISTRY)
+    if name is not None:
+        registry = run.schema_registry(Identifier(name, given.span(dialect.SCHEMA_REGISTRY.name)))
+        run.authorize(Privilege.USAGE, registry)
+    properties = kind.read(reader)
     reader.finish()
-    moment = now()
-    return Store(statement.name.name, found.type, run.role, moment, moment, properties)
+    return properties, name
+
+
+def _test(store: Store, given: Properties, run: Execution) -> None:
+    """That the store may be connected to, and answers."""
+    kind = connector(store.type)
+    secret = {spec.name for spec in kind.properties if spec.secret}
+    try:
+        run.egress.check(
+            text
+            for name, text in store.properties.items()
+            if name == "uris" or ("://" in text and name not in secret)
+        )
+        kind.test(store.properties)
+    except HeadraceError as error:
+        error.span = error.span or given.span("uris")
+        raise

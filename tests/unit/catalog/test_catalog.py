@@ -22,6 +22,7 @@ from headrace.catalog.objects import (
     QueryState,
     Relation,
     RelationKind,
+    SchemaRegistry,
     Store,
 )
 from headrace.core.errors import HeadraceError, InternalError, UserError
@@ -109,11 +110,38 @@ def test_a_catalog_of_the_first_revision_is_read(catalog: Catalog, tmp_path: Pat
     with sqlite3.connect(tmp_path / "catalog.db") as stored:
         stored.execute("UPDATE relations SET entity = 'orders'")
         stored.execute("UPDATE stores SET type = 'Kafka'")
+        stored.execute("ALTER TABLE stores DROP COLUMN schema_registry")
+        stored.execute("DROP TABLE schema_registries")
         stored.execute("UPDATE alembic_version SET version_num = '0001'")
     stored.close()
     again = Catalog.open(tmp_path)
     assert again.relation(NAME) == given
     assert again.store("k") == store()
+    again.close()
+
+
+def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    made = SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, {"confluent.password": "hunter2"})
+    catalog.create_schema_registry(made)
+    catalog.create_store(dataclasses.replace(store(), schema_registry="r"))
+    later = NOW + datetime.timedelta(hours=1)
+    changed = dataclasses.replace(made, properties={"confluent.password": "hunter3"}, updated_at=later)
+    catalog.update_schema_registry(changed)
+    with pytest.raises(UserError) as failure:
+        catalog.drop_schema_registry("r")
+    assert failure.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    without = dataclasses.replace(store(), properties={"uris": "c:1"}, updated_at=later)
+    assert catalog.store("k") == dataclasses.replace(store(), schema_registry="r")
+    catalog.update_store(without)
+    catalog.close()
+    assert all(b"hunter" not in path.read_bytes() for path in tmp_path.iterdir())
+    again = Catalog.open(tmp_path)
+    assert again.schema_registries() == [changed] == [again.schema_registry("r")]
+    assert again.store("k") == without
+    again.drop_schema_registry("r")
+    assert again.schema_registry("r") is None
     again.close()
 
 
@@ -159,6 +187,7 @@ def test_what_is_missing_has_the_code_of_its_kind(catalog: Catalog) -> None:
         SqlState.DATABASE_NOT_FOUND: lambda: catalog.drop_database("x"),
         SqlState.SCHEMA_NOT_FOUND: lambda: catalog.drop_schema("x", "y"),
         SqlState.STORE_NOT_FOUND: lambda: catalog.drop_store("x"),
+        SqlState.SCHEMA_REGISTRY_NOT_FOUND: lambda: catalog.drop_schema_registry("x"),
         SqlState.RELATION_NOT_FOUND: lambda: catalog.drop_relation(NAME),
         SqlState.QUERY_NOT_FOUND: lambda: catalog.request_restart("x"),
     }
@@ -172,6 +201,9 @@ def test_what_belongs_to_nothing_is_refused_as_such(catalog: Catalog) -> None:
     orphans = {
         SqlState.DATABASE_NOT_FOUND: lambda: catalog.create_schema("x", "y", "sysadmin"),
         SqlState.SCHEMA_NOT_FOUND: lambda: catalog.create_relation(relation()),
+        SqlState.SCHEMA_REGISTRY_NOT_FOUND: lambda: catalog.create_store(
+            dataclasses.replace(store(), schema_registry="x")
+        ),
     }
     for state, create in orphans.items():
         with pytest.raises(UserError) as failure:

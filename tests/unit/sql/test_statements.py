@@ -39,15 +39,29 @@ from headrace.sql.statements.relation import (
 )
 from headrace.sql.statements.role import ListRoles
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
+from headrace.sql.statements.schema_registry import (
+    CreateSchemaRegistry,
+    DescribeSchemaRegistry,
+    DropSchemaRegistry,
+    ListSchemaRegistries,
+    UpdateSchemaRegistry,
+)
 from headrace.sql.statements.session import Use
-from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores
+from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores, UpdateStore
 
 QUERY_ID = "0b7c1a2b-0e5d-4c6e-9b12-1e5d0000000f"
 
 STATEMENTS = [
     ("create store lake with ('type' = KAFKA, 'uris' = 'a:9092')", CreateStore),
     ("CREATE STORE IF NOT EXISTS \"Lake 东\" WITH ('type' = 'KAFKA')", CreateStore),
+    ("UPDATE STORE lake WITH ('uris' = 'b:9092', 'kafka.sasl.username' = NULL)", UpdateStore),
     ("DROP STORE lake", DropStore),
+    ("CREATE SCHEMA_REGISTRY r WITH ('type' = CONFLUENT, 'uris' = 'http://r:8081')", CreateSchemaRegistry),
+    ("CREATE SCHEMA_REGISTRY IF NOT EXISTS \"R\" WITH ('type' = CONFLUENT_CLOUD)", CreateSchemaRegistry),
+    ("update schema_registry r with ('confluent.password' = null)", UpdateSchemaRegistry),
+    ("DROP SCHEMA_REGISTRY r", DropSchemaRegistry),
+    ("DESCRIBE SCHEMA_REGISTRY r", DescribeSchemaRegistry),
+    ("SHOW SCHEMA_REGISTRIES", ListSchemaRegistries),
     ("DESCRIBE STORE lake", DescribeStore),
     ("LIST STORES", ListStores),
     ("SHOW STORES", ListStores),
@@ -101,7 +115,7 @@ STATEMENTS = [
     ("SELECT 1 AS one", SelectStatement),
     ("WITH x AS (SELECT 1 AS a) SELECT a FROM x", SelectStatement),
     ("LIST QUERIES", ListQueries),
-    ("LIST SCHEMA_REGISTRIES", ListNothing),
+    ("LIST SECRETS", ListNothing),
     ("LIST STORES WHERE type = 'x'", FilteredList),
     (
         "SHOW STREAMS IN SCHEMA d.s WHERE \"Name\" NOT LIKE '%''s' AND is_default != TRUE AND n = 4",

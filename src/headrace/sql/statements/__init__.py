@@ -12,6 +12,7 @@ from headrace.sql.statements import (
     relation,
     role,
     schema,
+    schema_registry,
     session,
     store,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "relation",
     "role",
     "schema",
+    "schema_registry",
     "session",
     "store",
 ]

@@ -1,4 +1,4 @@
-"""STORE: create, drop, describe, list. Grammar: dialect section 6."""
+"""STORE: create, update, drop, describe, list. Grammar: dialect section 6."""
 
 from __future__ import annotations
 
@@ -31,6 +31,22 @@ def create_store(cursor: Cursor) -> CreateStore:
     if not properties:
         raise cursor.error("WITH ( 'type' = …, 'uris' = … )")
     return CreateStore(*cursor.origin, name, properties, if_not_exists)
+
+
+@dataclass(frozen=True)
+class UpdateStore(Statement):
+    """`UPDATE STORE name WITH (…)`; NULL takes a property back."""
+
+    name: Identifier
+    properties: Properties
+
+    def sql(self) -> str:
+        return f"UPDATE STORE {self.name}{self.properties.sql()}"
+
+
+@grammar("UPDATE STORE")
+def update_store(cursor: Cursor) -> UpdateStore:
+    return UpdateStore(*cursor.origin, cursor.identifier("the name of the store"), cursor.changes())
 
 
 @dataclass(frozen=True)

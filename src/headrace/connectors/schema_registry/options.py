@@ -1,0 +1,153 @@
+"""The properties of schema registries. Source: dialect section 7.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from headrace.connectors.tls import TLS, TLS_DISABLED, tls_properties
+from headrace.core.errors import Span, UserError
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.sqlstate import SqlState
+
+
+def _urls(text: str) -> str:
+    urls = [part.strip().rstrip("/") for part in text.split(",") if part.strip()]
+    if not urls:
+        raise ValueError("expected at least one URL")
+    for url in urls:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or parts.query or parts.fragment or not url.isascii() or not url.isprintable():
+            raise ValueError(f"expected http(s)://host:port, found {url.rpartition('@')[2]!r}")
+        if parts.username is not None:
+            raise ValueError("expected a URL without a user: give it as a property of its own")
+    return ",".join(urls)
+
+
+TYPE = PropertySpec("type", TEXT, Scope.REGISTRY, "`CONFLUENT` or `CONFLUENT_CLOUD`", default="needed")
+REGION = PropertySpec(
+    "access_region", TEXT, Scope.REGISTRY, "accepted and ignored", synonyms=("access.region",)
+)
+DESCRIPTION = PropertySpec("description", TEXT, Scope.REGISTRY, "accepted and ignored")
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _urls),
+    Scope.REGISTRY,
+    "the addresses, `http://host:port` or `https://…`, with the path if it has one, separated by commas: the first that answers is used",
+    default="needed",
+    synonyms=("url",),
+)
+_BASIC = (
+    PropertySpec(
+        "confluent.username", TEXT, Scope.REGISTRY, "CONFLUENT: basic authentication", default="none"
+    ),
+    PropertySpec("confluent.password", TEXT, Scope.REGISTRY, "likewise", secret=True),
+)
+_TOKEN = PropertySpec(
+    "confluent.token",
+    TEXT,
+    Scope.REGISTRY,
+    "CONFLUENT: a bearer token, instead of a user",
+    default="none",
+    secret=True,
+)
+_KEY = (
+    PropertySpec(
+        "confluent_cloud.key", TEXT, Scope.REGISTRY, "CONFLUENT_CLOUD: the API key", default="needed"
+    ),
+    PropertySpec("confluent_cloud.secret", TEXT, Scope.REGISTRY, "likewise", default="needed", secret=True),
+)
+COMMON: Specs = (TYPE, URIS, REGION, DESCRIPTION)
+PROPERTIES: Specs = (TYPE, URIS, *_BASIC, _TOKEN, *_KEY, *TLS, REGION, DESCRIPTION)
+
+
+@dataclass(frozen=True)
+class RegistryType:
+    """`type` is what the catalog keeps, `label` is for showing; `credentials` are a user and a password, `token` stands for both."""
+
+    type: str
+    label: str
+    credentials: tuple[PropertySpec[str], PropertySpec[str]]
+    token: PropertySpec[str] | None = None
+    needs_credentials: bool = False
+
+    @property
+    def properties(self) -> Specs:
+        """All that may be given of one."""
+        token = () if self.token is None else (self.token,)
+        return (*COMMON, *self.credentials, *token, *TLS)
+
+    def read(self, reader: PropertyReader) -> dict[str, str]:
+        """Checked, canonical text; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
+        for spec in (TYPE, REGION, DESCRIPTION):
+            reader.take(spec)
+        uris = reader.require(URIS)
+        texts = {spec.name: reader.take(spec) for spec in self.credentials}
+        if self.token is not None:
+            texts[self.token.name] = reader.take(self.token)
+        given = {name: text for name, text in texts.items() if text}
+        whole = [{spec.name for spec in self.credentials}]
+        whole += [] if self.needs_credentials else [set()]
+        whole += [] if self.token is None else [{self.token.name}]
+        if set(given) not in whole:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"a {self.label} registry takes {' and '.join(spec.name for spec in self.credentials)} together"
+                + (f", or {self.token.name}" if self.token else ""),
+                span=next(
+                    (span for spec in self.properties if spec.name in given and (span := reader.span(spec))),
+                    None,
+                )
+                or reader.span(TYPE),
+            )
+        plain = uris.startswith("http:")
+        if any(url.startswith("http:") != plain for url in uris.split(",")):
+            raise reader.bad(URIS, "all of http or all of https")
+        tls = tls_properties(reader, disabled=plain)
+        if (tls[TLS_DISABLED.name] == "TRUE") != plain:
+            raise reader.bad(TLS_DISABLED, "what the scheme of 'uris' says")
+        return {URIS.name: uris, **given, **{name: tls[name] for name in tls if name != TLS_DISABLED.name}}
+
+
+CONFLUENT = RegistryType("confluent", "Confluent", (_BASIC[0], _BASIC[1]), _TOKEN)
+CONFLUENT_CLOUD = RegistryType(
+    "confluent_cloud", "ConfluentCloud", (_KEY[0], _KEY[1]), needs_credentials=True
+)
+TYPES = {kind.type: kind for kind in (CONFLUENT, CONFLUENT_CLOUD)}
+
+
+def registry_type(name: str, *, span: Span | None = None) -> RegistryType:
+    """A type by its name, in any case. Raises UserError 3D008 for an unknown one."""
+    found = TYPES.get(name.lower())
+    if found is None:
+        names = ", ".join(sorted(TYPES)).upper()
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"unknown type of schema registry {name!r}",
+            hint=f"Use one of {names}. Apicurio, Karapace and Redpanda speak the protocol of CONFLUENT.",
+            span=span,
+        )
+    return found
+
+
+def connection(properties: Mapping[str, str]) -> dict[str, str]:
+    """How a client connects, whatever the type: `uris`, `tls.*`, and `auth` with what that takes.
+
+    It is `none`; `basic`, which takes `username` and `password`; or `token`, which takes `token`.
+    """
+    texts = {name: text for name, text in properties.items() if name == URIS.name or name.startswith("tls.")}
+    if _TOKEN.name in properties:
+        return texts | {"auth": "token", "token": properties[_TOKEN.name]}
+    for user, password in (_BASIC, _KEY):
+        if user.name in properties:
+            return texts | {
+                "auth": "basic",
+                "username": properties[user.name],
+                "password": properties[password.name],
+            }
+    return texts | {"auth": "none"}

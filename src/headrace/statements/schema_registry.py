@@ -1,0 +1,152 @@
+"""SCHEMA_REGISTRY: create, update, list, describe, drop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import SchemaRegistry
+from headrace.connectors.schema_registry.client import registry_client
+from headrace.connectors.schema_registry.options import TYPE, TYPES, URIS, RegistryType, registry_type
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.properties import PropertyReader, masked, value_of
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.sql.ast import Properties
+from headrace.sql.statements.schema_registry import (
+    CreateSchemaRegistry,
+    DescribeSchemaRegistry,
+    DropSchemaRegistry,
+    ListSchemaRegistries,
+    UpdateSchemaRegistry,
+)
+from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now
+
+_KIND = "schema_registry"
+
+
+@handles(CreateSchemaRegistry, requires=Privilege.CREATE_SCHEMA_REGISTRY)
+async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution) -> Outcome:
+    """The registry must answer: nothing is created otherwise."""
+    name = statement.name.name
+    existing = run.catalog.schema_registry(name)
+    if existing is not None and not statement.if_not_exists:
+        raise UserError(
+            SqlState.DUPLICATE_SCHEMA_REGISTRY,
+            f"the schema registry {name!r} already exists",
+            hint="Choose another name, or UPDATE SCHEMA_REGISTRY it.",
+            span=statement.name.span,
+        )
+    if existing is None:
+        written = value_of(statement.properties.entries, TYPE)
+        if written is None:
+            raise UserError(
+                SqlState.MISSING_PARAMETER,
+                "CREATE SCHEMA_REGISTRY needs the property 'type'",
+                hint=f"It is one of {', '.join(sorted(TYPES)).upper()}.",
+                span=statement.span,
+            )
+        span = statement.properties.span(TYPE.name)
+        kind = registry_type(written, span=span)
+        reader = PropertyReader(
+            statement.properties.entries, kind.properties, what=f"a {kind.label} registry", lacking=span
+        )
+        moment = now()
+        made = SchemaRegistry(name, kind.type, run.role, moment, moment, _read(kind, reader))
+        await _test(made, statement.properties, run)
+        run.catalog.create_schema_registry(made)
+    return Outcome(ddl(_KIND, name, "CREATE", f"schema registry {name} was created", [name]))
+
+
+@handles(UpdateSchemaRegistry, requires=None)
+async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution) -> Outcome:
+    """What is given changes, and the registry must answer with it. Queries that run have it when they start again."""
+    registry = run.schema_registry(statement.name)
+    run.authorize(Privilege.OWNERSHIP, registry)
+    kind = TYPES[registry.type]
+    reader = changed(
+        statement.properties,
+        registry.properties,
+        kind.properties,
+        kind=kind.type,
+        what=f"a {kind.label} registry",
+    )
+    updated = replace(registry, properties=_read(kind, reader), updated_at=now())
+    await _test(updated, statement.properties, run)
+    run.catalog.update_schema_registry(updated)
+    name = registry.name
+    return Outcome(ddl(_KIND, name, "UPDATE", f"schema registry {name} was updated", [name]))
+
+
+@handles(DropSchemaRegistry, requires=None)
+async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) -> Outcome:
+    """Refused with 2BP01 while a store has it."""
+    registry = run.schema_registry(statement.name)
+    run.authorize(Privilege.OWNERSHIP, registry)
+    users = [store.name for store in run.catalog.stores() if store.schema_registry == registry.name]
+    if users:
+        raise UserError(
+            SqlState.DEPENDENT_OBJECTS_EXIST,
+            f"the schema registry {registry.name!r} is referenced by the stores {', '.join(users)}",
+            hint="UPDATE STORE … WITH ('schema_registry.name' = NULL), or DROP them, first.",
+            span=statement.name.span,
+        )
+    run.catalog.drop_schema_registry(registry.name)
+    name = registry.name
+    return Outcome(ddl(_KIND, name, "DROP", f"schema registry {name} was dropped", [name]))
+
+
+@handles(ListSchemaRegistries, requires=None)
+async def list_schema_registries(_statement: ListSchemaRegistries, run: Execution) -> Outcome:
+    columns = [
+        *((title, VARCHAR) for title in ("Name", "Type", "State", "Url", "Owner")),
+        ("CreatedAt", TIMESTAMP),
+        ("UpdatedAt", TIMESTAMP),
+    ]
+    rows = [
+        (
+            registry.name,
+            TYPES[registry.type].label,
+            "ready",
+            registry.properties[URIS.name],
+            registry.owner,
+            registry.created_at,
+            registry.updated_at,
+        )
+        for registry in run.catalog.schema_registries()
+    ]
+    return Outcome(result(columns, rows))
+
+
+@handles(DescribeSchemaRegistry, requires=None)
+async def describe_schema_registry(statement: DescribeSchemaRegistry, run: Execution) -> Outcome:
+    """Property and value; secrets masked."""
+    registry = run.schema_registry(statement.name)
+    run.authorize(Privilege.USAGE, registry)
+    kind = TYPES[registry.type]
+    facts = {
+        "name": registry.name,
+        "type": kind.label,
+        "status": "ready",
+        **masked(registry.properties, kind.properties),
+        "owner": registry.owner,
+        "created_at": registry.created_at.isoformat(sep=" ", timespec="milliseconds"),
+        "updated_at": registry.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+    }
+    return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
+
+
+def _read(kind: RegistryType, reader: PropertyReader) -> dict[str, str]:
+    properties = kind.read(reader)
+    reader.finish()
+    return properties
+
+
+async def _test(registry: SchemaRegistry, given: Properties, run: Execution) -> None:
+    try:
+        await asyncio.to_thread(registry_client(registry.properties, run.egress).test)
+    except HeadraceError as error:
+        error.span = given.span(URIS.name)
+        raise

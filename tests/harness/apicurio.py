@@ -1,0 +1,141 @@
+"""A real schema registry: Apicurio, which speaks Confluent's protocol, on loopback and in memory.
+
+It is fetched once into the cache (160 MB), and checked against `apicurio.lock`. Like Confluent's own, it refuses what is not
+backward compatible: that is set when it starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from jgo.maven import MavenContext
+
+from headrace.runtime.guard import guarded
+from headrace.runtime.java import java_command
+from headrace.runtime.paths import cache_dir
+from tests.harness.patience import PATIENCE_S
+
+LOCK = Path(__file__).with_name("apicurio.lock")
+_GRACE_S = 10
+
+
+class Apicurio:
+    """One registry; a context manager that starts and stops it. `url` is what CREATE SCHEMA_REGISTRY takes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "apicurio.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = int(probe.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
+
+    def __enter__(self) -> Self:
+        command = [str(java_command()), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command += ["-Djava.util.logging.manager=org.jboss.logmanager.LogManager"]
+        command += ["-jar", str(installation() / "quarkus-run.jar")]
+        settings = {
+            "QUARKUS_HTTP_HOST": "127.0.0.1",
+            "QUARKUS_HTTP_PORT": str(self._port),
+            "APICURIO_STORAGE_KIND": "sql",
+            "APICURIO_STORAGE_SQL_KIND": "h2",
+            "APICURIO_DATASOURCE_URL": f"jdbc:h2:mem:registry{self._port};DB_CLOSE_DELAY=-1",
+            "APICURIO_DATASOURCE_USERNAME": "sa",
+            "APICURIO_DATASOURCE_PASSWORD": "sa",
+        }
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                guarded(command, grace_s=_GRACE_S),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **settings},
+                start_new_session=True,
+            )
+        try:
+            self._wait()
+            self.ask("PUT", "/config", {"compatibility": "BACKWARD"})
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End it; what was registered is gone."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            process.wait(_GRACE_S + 20)
+            if process.stdin:
+                process.stdin.close()
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """What the registry answers to a request of its protocol."""
+        answer = httpx.request(method, self.url + path, json=body, timeout=PATIENCE_S)
+        answer.raise_for_status()
+        return answer.json()
+
+    def register(self, subject: str, schema: Any, kind: str = "AVRO", references: Any = ()) -> int:
+        """The id of a schema, given as text or as what its JSON says."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        body = {"schema": text, "schemaType": kind, "references": list(references)}
+        return int(self.ask("POST", f"/subjects/{subject}/versions", body)["id"])
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            assert self._process is not None
+            assert self._process.poll() is None, self._log.read_text()[-2000:]
+            try:
+                self.ask("GET", "/schemas/types")
+                return
+            except httpx.HTTPError:
+                assert time.monotonic() < deadline, self._log.read_text()[-2000:]
+                time.sleep(0.1)
+
+
+def installation() -> Path:
+    """The folder of the program, fetched and unpacked when it is not there."""
+    name, digest = LOCK.read_text().splitlines()[-1].split()
+    organization, artifact, version, packaging, classifier = name.split(":")
+    folder = cache_dir() / "test-servers" / f"{artifact}-{version}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as staging:
+        mirror = os.environ.get("HEADRACE_MAVEN_REPOSITORY")
+        context = MavenContext(
+            repo_cache=Path(staging), remote_repos={"mirror": mirror.rstrip("/")} if mirror else None
+        )
+        project = context.project(organization, artifact).at_version(version)
+        archive = project.artifact(classifier=classifier, packaging=packaging).resolve()
+        with archive.open("rb") as file:
+            found = hashlib.file_digest(file, "sha512").hexdigest()
+        assert found == digest, f"{name} that arrived is not the one in {LOCK.name}: {found}"
+        unpacked = Path(staging) / "unpacked"
+        with tarfile.open(archive) as tar:
+            tar.extractall(unpacked, filter="data")
+        roots = [path.parent for path in unpacked.rglob("quarkus-run.jar")]
+        assert len(roots) == 1, f"{name} has {len(roots)} quarkus-run.jar"
+        if not folder.exists():
+            roots[0].rename(folder)
+    return folder
