@@ -104,6 +104,6 @@ lock: $(UV) ## Choose new package versions: rewrites requirements.lock from pypr
 	  --quiet --output-file requirements.lock
 
 clean: ## Remove what was made in this folder (the download cache stays)
-	rm -rf $(VENV) build dist web/dist web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) build dist web/dist web/node_modules tests/harness/kinesis/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -169,6 +169,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "queries": partial(properties, Scope.QUERY),
         "kafka": partial(store_type, "kafka"),
         "postgresql": partial(store_type, "postgresql"),
+        "kinesis": partial(store_type, "kinesis"),
     },
     "operations.md": {"settings": settings},
 }

@@ -11,6 +11,7 @@ import pytest
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.apicurio import Apicurio
 from tests.harness.kafka import KafkaClient
+from tests.harness.kinesis import KinesisClient, KinesisServer
 from tests.harness.postgresql import PostgresServer
 from tests.harness.process import HeadraceProcess
 
@@ -36,6 +37,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
     """A real schema registry on loopback."""
     with Apicurio(tmp_path_factory.mktemp("registry")) as registry:
         yield registry
+
+
+@pytest.fixture(scope="session")
+def kinesis() -> Iterator[KinesisClient]:
+    """A stand-in for Amazon Kinesis on loopback, and a client for it."""
+    with KinesisServer() as server:
+        yield KinesisClient(server)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ FUNCTIONS_ALLOWED_LONGER: dict[str, int] = {}
 
 BANNED_NAMES = {"utils", "util", "helper", "helpers", "manager", "managers", "common", "misc"}
 SOURCES = {".py", ".scala", ".ts", ".tsx", ".css", ".sh", ".sql"}
-GENERATED = ("web/package-lock.json", "requirements.lock")
+GENERATED = ("web/package-lock.json", "tests/harness/kinesis/package-lock.json", "requirements.lock")
 
 # Put together here so that this file does not hold what it forbids.
 FOREIGN = re.compile(

@@ -63,8 +63,13 @@ def test_in_process(
 
 def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     """The addresses of what a file asks for besides the broker."""
-    asked = "${registry}" in path.read_text()
-    return {"registry": request.getfixturevalue("registry").url} if asked else {}
+    text = path.read_text()
+    servers = {"registry": lambda server: server.url, "kinesis": lambda client: client.server.uri}
+    return {
+        name: address(request.getfixturevalue(name))
+        for name, address in servers.items()
+        if f"${{{name}}}" in text
+    }
 
 
 def test_postgresql(

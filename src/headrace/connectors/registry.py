@@ -11,6 +11,7 @@ from headrace.core.sqlstate import SqlState
 STORE_TYPES: dict[str, str] = {
     "kafka": "headrace.connectors.kafka.admin:KAFKA",
     "postgresql": "headrace.connectors.postgresql.admin:POSTGRESQL",
+    "kinesis": "headrace.connectors.kinesis.admin:KINESIS",
 }
 """By the name of its folder: where its descriptor is."""
 _loaded: dict[str, StoreDescriptor] = {}

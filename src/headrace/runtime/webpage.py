@@ -39,7 +39,7 @@ def build() -> Path:
     wanted = _digest(web)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return web / "dist"
-    _install(web)
+    install_packages(web)
     _npm(web, "run", "build")
     stamp.write_text(wanted, encoding="utf-8")
     return web / "dist"
@@ -51,7 +51,7 @@ def check() -> None:
     Raises `InternalError` with what was found, or when there is no Node.
     """
     web = _sources()
-    _install(web)
+    install_packages(web)
     _npm(web, "run", "check")
     _npm(web, "test")
 
@@ -65,25 +65,28 @@ def _sources() -> Path:
     return tree / "web"
 
 
-def _install(web: Path) -> None:
-    """What the lock names, and nothing else; costs nothing when it is there already."""
-    lock = (web / "package-lock.json").read_bytes()
-    stamp = web / "node_modules" / _STAMP
+def install_packages(folder: Path) -> None:
+    """Into `folder` what its package-lock.json names, and nothing else; costs nothing when it is there already.
+
+    Raises `InternalError` when there is no Node or a package cannot be had.
+    """
+    lock = (folder / "package-lock.json").read_bytes()
+    stamp = folder / "node_modules" / _STAMP
     wanted = hashlib.sha256(lock).hexdigest()
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return
-    _npm(web, "ci", "--no-audit", "--no-fund", "--loglevel=error")
+    _npm(folder, "ci", "--no-audit", "--no-fund", "--loglevel=error")
     stamp.write_text(wanted, encoding="utf-8")
 
 
-def _npm(web: Path, *arguments: str) -> None:
-    folder = node_folder()
+def _npm(folder: Path, *arguments: str) -> None:
+    node = node_folder()
     environment = {
         **os.environ,
-        "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": f"{node}{os.pathsep}{os.environ.get('PATH', '')}",
         "NO_COLOR": "1",
     }
-    _run([str(folder / "npm"), *arguments], web, environment)
+    _run([str(node / "npm"), *arguments], folder, environment)
 
 
 def node_folder() -> Path:
@@ -136,7 +139,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     )
     if result.returncode:
         shown = " ".join(["npm", *command[1:]])
-        raise InternalError(f"{shown} failed in web/:\n{result.stdout.strip()[-4000:]}")
+        raise InternalError(f"{shown} failed in {folder.name}/:\n{result.stdout.strip()[-4000:]}")
 
 
 def main() -> int:

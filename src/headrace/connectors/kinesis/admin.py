@@ -1,0 +1,181 @@
+"""The control-plane half of the Kinesis store type. An entity is a stream, and its layout the number of its open shards."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from headrace.connectors.base import EntityDescription, PrintedRecord, StoreDescriptor
+from headrace.connectors.kinesis import options
+from headrace.connectors.kinesis.client import address, kinesis
+from headrace.connectors.kinesis.failures import classified
+from headrace.connectors.kinesis.reader import (
+    BEGINNING,
+    Record,
+    Stream,
+    StreamReader,
+    arrival_ms,
+    of_shards,
+    shard_id,
+)
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import PropertyReader
+from headrace.core.sqlstate import SqlState
+
+# AWS takes half a minute to make a stream.
+_CHANGE_TIMEOUT_S = 120.0
+_CHANGE_POLL_S = 0.25
+_PRINTED_AT_ONCE = 500
+_PRINT_POLL_S = 0.2
+_KEY_MAX = 256
+
+
+def test(store: Mapping[str, str]) -> None:
+    """Asks for one stream's name; the error names the step that failed: name, network, TLS, keys, rights."""
+    with classified(store):
+        kinesis(store).list_streams(Limit=1)
+
+
+class KinesisStreams:
+    """Streams. See `connectors.base` for what each method promises."""
+
+    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
+        if within:
+            return []
+        with classified(store):
+            pages = kinesis(store).get_paginator("list_streams").paginate()
+            return [(name, True) for page in pages for name in page["StreamNames"]]
+
+    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        stream = options.stream_of(path)
+        with classified(store, stream):
+            found = _summary(kinesis(store), store, stream)
+        configs = {
+            "stream.mode": found.get("StreamModeDetails", {}).get("StreamMode", "PROVISIONED"),
+            "retention.hours": str(found["RetentionPeriodHours"]),
+            "encryption": found.get("EncryptionType", "NONE"),
+        }
+        return EntityDescription(path, {"shards": found["OpenShardCount"]}, configs)
+
+    def create_entity(
+        self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
+    ) -> EntityDescription:
+        stream, shards = options.stream_of(path), reader.take(options.SHARDS) or 1
+        with classified(store, stream):
+            client = kinesis(store)
+            try:
+                client.create_stream(StreamName=stream, ShardCount=shards)
+            except client.exceptions.ResourceInUseException:
+                raise UserError(
+                    SqlState.DUPLICATE_ENTITY,
+                    f"the stream {stream!r} already exists",
+                    hint="Choose another name.",
+                ) from None
+            _wait(client, store, stream, "ACTIVE")
+        return self.describe_entity(store, path)
+
+    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
+        stream = options.stream_of(path)
+        with classified(store, stream):
+            client = kinesis(store)
+            client.delete_stream(**address(store, stream), EnforceConsumerDeletion=True)
+            _wait(client, store, stream, None)
+
+    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
+        stream = options.stream_of(path)
+        with classified(store, stream):
+            kinesis(store).put_record(**address(store, stream), PartitionKey=partition_key(key), Data=value)
+
+    async def print_entity(
+        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
+    ) -> AsyncGenerator[PrintedRecord]:
+        name = options.stream_of(path)
+
+        def begin() -> tuple[Stream, str]:
+            with classified(store, name):
+                stream = Stream(store, name)
+                now = stream.now()  # finds a stream that is missing, too
+                return stream, BEGINNING if from_beginning else now
+
+        return _printed(store, *await asyncio.to_thread(begin))
+
+
+def partition_key(key: bytes | None) -> str:
+    """What says which shard gets a record: its key, a digest of one that Kinesis does not take, a random text without one."""
+    if not key:
+        return str(uuid.uuid4())
+    text = _text(key)
+    return text if len(text) <= _KEY_MAX else hashlib.sha256(key).hexdigest()
+
+
+async def _printed(store: Mapping[str, str], stream: Stream, began: str) -> AsyncGenerator[PrintedRecord]:
+    reader = StreamReader(stream, began)
+    try:
+        with classified(store, stream.name):
+            places = await asyncio.to_thread(stream.beginnings, began)
+            while True:
+                found, places = await asyncio.to_thread(reader.read, places, most=_PRINTED_AT_ONCE)
+                for shard, record in of_shards(found):
+                    yield _shown(shard, record)
+                if not any(found.values()):
+                    await asyncio.to_thread(reader.wait, _PRINT_POLL_S)
+    finally:
+        reader.stop()
+
+
+def _shown(shard: int, record: Record) -> PrintedRecord:
+    where = f"shard {shard_id(shard)}, sequence number {record['SequenceNumber']}"
+    return PrintedRecord(
+        record["PartitionKey"], _text(record["Data"]), f"{where}, timestamp {arrival_ms(record)}"
+    )
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode()
+
+
+def _summary(client: Any, store: Mapping[str, str], stream: str) -> dict[str, Any]:
+    answer = client.describe_stream_summary(**address(store, stream))
+    return dict(answer["StreamDescriptionSummary"])
+
+
+def _wait(client: Any, store: Mapping[str, str], stream: str, status: str | None) -> None:
+    """Until the stream has that status, or None: is gone."""
+    deadline = time.monotonic() + _CHANGE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            found = _summary(client, store, stream)["StreamStatus"]
+        except client.exceptions.ResourceNotFoundException:
+            found = None
+        if found == status:
+            return
+        time.sleep(_CHANGE_POLL_S)
+    raise ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        f"the stream {stream!r} was not {status or 'gone'} within {_CHANGE_TIMEOUT_S:.0f} s",
+        hint="AWS is still at it: DESCRIBE ENTITY shows the stream when it is done.",
+    )
+
+
+_streams = KinesisStreams()
+KINESIS = StoreDescriptor(
+    type="kinesis",
+    label="Kinesis",
+    properties=options.PROPERTIES,
+    read=options.read_store,
+    test=test,
+    path=options.stream_path,
+    layout=options.LAYOUT,
+    entities=_streams,
+    inserter=_streams,
+    printer=_streams,
+)

@@ -1,0 +1,197 @@
+"""What AWS and botocore say, as errors with whose fault it is, a sentence and a hint: one table for the control plane and for Spark.
+
+AWS answers with a code, botocore has a class where there is no answer, and in a traceback from Spark both are part of its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+_AWAY = SqlState.REMOTE_UNAVAILABLE
+_WORDS = re.compile(r"An error occurred \((\w+)\) when calling the (\w+) operation[^:]*: (.*)")
+_ARN = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d+:")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One reaction: what it is recognized by (a pattern), and what is told. `detail`: with AWS's own words."""
+
+    pattern: str
+    error: type[UserError] | type[ExternalError]
+    state: SqlState
+    message: str
+    hint: str
+    detail: bool = False
+
+    def told(self, text: str) -> HeadraceError:
+        words = _WORDS.search(text)
+        message = f"{self.message}: {_ARN.sub('', words[3])}" if self.detail and words else self.message
+        return self.error(self.state, message, hint=self.hint)
+
+
+_MISSING = _Kind(
+    r"ResourceNotFoundException",
+    UserError,
+    SqlState.ENTITY_NOT_FOUND,
+    "the stream does not exist",
+    "LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
+)
+_NO_NAME = _Kind(
+    r"NameResolutionError|Failed to resolve|Name or service not known",
+    ExternalError,
+    _AWAY,
+    "the host name of the Kinesis store is not known",
+    "Check 'uris' and the region in it, and that the name can be resolved from where Headrace runs.",
+)
+_UNTRUSTED = _Kind(
+    r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
+    ExternalError,
+    _AWAY,
+    "the certificate of the Kinesis store is not trusted",
+    "Use the host name that the certificate is for in 'uris'; public authorities are trusted.",
+)
+_UNREACHABLE = _Kind(
+    r"EndpointConnectionError|ConnectTimeoutError|ReadTimeoutError|ConnectionClosedError|ProxyConnectionError|SSLError"
+    r"|HTTPClientError|ResponseParserError|IncompleteReadError|ResponseStreamingError|InternalFailure|ServiceUnavailable"
+    r"|InternalServerError|InternalServiceError|UnknownOperationException|An error occurred \(\d+\)",
+    ExternalError,
+    _AWAY,
+    "Kinesis does not answer",
+    "Check 'uris', https or http in it, and the network.",
+)
+_KINDS = (
+    _MISSING,
+    _Kind(
+        r"ResourceInUseException",
+        ExternalError,
+        _AWAY,
+        "the stream is being made, changed or deleted just now",
+        "It is tried again by itself; a statement can be given again in a moment.",
+    ),
+    _Kind(
+        r"ProvisionedThroughputExceeded|KMSThrottling|Throttl|TooManyRequests|RequestLimitExceeded"
+        r"|LimitExceededException\) when calling the (List|Describe|Get|Put)",
+        ExternalError,
+        _AWAY,
+        "Kinesis is throttling the store's requests",
+        "It is tried again by itself, more slowly. More shards take more, and each shard serves all of its readers together.",
+    ),
+    _Kind(
+        r"LimitExceededException",
+        UserError,
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        "a limit of the AWS account forbids this",
+        "Use fewer shards, wait until other streams are made, or have AWS raise the limit.",
+        detail=True,
+    ),
+    _Kind(
+        r"UnrecognizedClient|InvalidClientTokenId|InvalidSignature|SignatureDoesNotMatch|IncompleteSignature|AuthFailure"
+        r"|MissingAuthenticationToken|ExpiredToken|InvalidAccessKeyId|NoCredentialsError|PartialCredentialsError",
+        ExternalError,
+        _AWAY,
+        "Kinesis refused the store's keys",
+        "Check 'kinesis.access_key_id', 'kinesis.secret_access_key' and the region, and that the clock is right.",
+    ),
+    _Kind(
+        r"AccessDenied\w*\) when calling the AssumeRole",
+        ExternalError,
+        _AWAY,
+        "the role of the store may not be assumed",
+        "The trust policy of 'kinesis.iam_role_arn' must name who assumes it, and these must be allowed sts:AssumeRole.",
+        detail=True,
+    ),
+    _Kind(
+        r"AccessDenied|NotAuthorized|OptInRequired|UnauthorizedOperation",
+        ExternalError,
+        _AWAY,
+        "AWS refused the store's user: a right is missing",
+        "Sources need DescribeStreamSummary, ListShards, GetShardIterator and GetRecords, sinks PutRecords, a store ListStreams.",
+        detail=True,
+    ),
+    _Kind(
+        r"\(KMS\w+\)",
+        ExternalError,
+        _AWAY,
+        "the key that encrypts the stream cannot be used",
+        "Check the KMS key's state and that the store's user may use it.",
+        detail=True,
+    ),
+    _Kind(
+        r"InvalidArgumentException\) when calling the (GetShardIterator|GetRecords)|records that the query had not read",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "records that the query had not read yet are gone from the stream",
+        "They expired, or the stream was made anew. Terminate the query and create it again to go on from what is there.",
+    ),
+    _Kind(
+        r"InvalidArgumentException|ValidationException|ParamValidationError|SerializationException",
+        UserError,
+        SqlState.INVALID_PARAMETER,
+        "Kinesis refused the request",
+        "Check the stream's name, its shards, and that no record is larger than the stream takes.",
+        detail=True,
+    ),
+    _NO_NAME,
+    _UNTRUSTED,
+    _UNREACHABLE,
+)
+THROTTLED = _KINDS[2].pattern
+
+
+def classify(text: str) -> HeadraceError | None:
+    """What the text of an exception says about Kinesis; None when it says nothing."""
+    if "botocore" not in text and "headrace.connectors.kinesis" not in text:
+        return None
+    kind = _kind(text)
+    return kind.told(text) if kind is not None else None
+
+
+@contextmanager
+def classified(store: Mapping[str, str], stream: str | None = None) -> Iterator[None]:
+    """botocore's errors inside become ours; `stream` is the one that was asked for.
+
+    What is not Kinesis is told in the same words whatever it is, a closed port or some other server: one who may create stores
+    is not to explore the network with them.
+    """
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise _told(error, store["uris"], stream) from None
+
+
+def missing_stream(stream: str) -> UserError:
+    """3D007, with the stream's name."""
+    return UserError(_MISSING.state, f"the stream {stream!r} does not exist", hint=_MISSING.hint)
+
+
+def is_throttled(error: ClientError) -> bool:
+    """Whether asking again, later, is the remedy."""
+    return re.search(THROTTLED, str(error)) is not None
+
+
+def _told(error: BotoCoreError | ClientError, uris: str, stream: str | None) -> HeadraceError:
+    text = f"{type(error).__name__} {error}"
+    kind = _kind(text)
+    if isinstance(error, BotoCoreError):
+        # What lies below is not in its words.
+        kind = _kind(f"{type(error.kwargs.get('error')).__name__} {text}")
+    if kind is _MISSING and stream is not None:
+        return missing_stream(stream)
+    if kind is None and isinstance(error, ClientError):
+        code = error.response.get("Error", {}).get("Code", "nothing")
+        return ExternalError(_AWAY, f"Kinesis reported {code}", hint="Who runs the store can say more.")
+    if kind is None or kind is _UNREACHABLE:
+        return ExternalError(_AWAY, f"{uris} did not answer as Kinesis", hint=_UNREACHABLE.hint)
+    return kind.told(text)
+
+
+def _kind(text: str) -> _Kind | None:
+    return next((kind for kind in _KINDS if re.search(kind.pattern, text)), None)

@@ -1,0 +1,181 @@
+"""The properties that Kinesis adds to the dialect: of stores and of streams.
+
+Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: of 'uris' only scheme, host and port are taken, and a
+client is given nothing that is not declared here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import COUNT, TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.sqlstate import SqlState
+
+_HOST = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
+_STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
+_AWS = re.compile(r"(?:^|\.)(?:amazonaws\.com(?:\.cn)?|api\.aws)\Z")
+_REGION_OF = re.compile(r"(?:^|\.)(?:data-|control-)?kinesis(?:-fips)?\.([a-z]{2,}(?:-[a-z]+)+-\d+)\.")
+_FORM = "https://kinesis.us-east-1.amazonaws.com"
+OWN_REGION = "us-east-1"
+"""For addresses that are not AWS's: what stands in for it takes any region, but the same one each time."""
+
+
+def _uris(text: str) -> str:
+    parts = urlsplit(text.strip())
+    try:
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        raise ValueError(f"expected a port from 1 to 65535, found {text!r}") from None
+    if "@" in parts.netloc:
+        # Nothing of a user's name or password is repeated.
+        raise ValueError(
+            "expected no user in it: use 'kinesis.access_key_id' and 'kinesis.secret_access_key'"
+        )
+    strange = parts.path.strip("/") or parts.query or parts.fragment
+    if parts.scheme not in ("https", "http") or strange or not _is_host(host):
+        raise ValueError(f"expected {_FORM}, or http(s)://host:port, found {text!r}")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}" + (f":{port}" if port else "")
+
+
+def _is_host(host: str) -> bool:
+    """A name, or an address that no cloud gives to the secrets of its machines."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        # A resolver takes 0x7f.1 and 2130706433 for addresses too: no name ends with a number.
+        return bool(_HOST.match(host)) and not re.match(r"0[xX]|\d+\Z", host.rpartition(".")[2])
+    inside = getattr(address, "ipv4_mapped", None) or address
+    return not (
+        inside.is_link_local or inside.is_unspecified or inside == ipaddress.ip_address("fd00:ec2::254")
+    )
+
+
+def _matching(pattern: str, expected: str) -> PropertyType[str]:
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text.strip()):
+            raise ValueError(text)
+        return text.strip()
+
+    return PropertyType(expected, read)
+
+
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _uris),
+    Scope.STORE,
+    f"`{_FORM}`, or the address of what speaks its protocol; nothing but scheme, host and port is taken",
+    default="needed",
+)
+ACCESS_KEY_ID = PropertySpec(
+    "kinesis.access_key_id",
+    _matching(r"\w{1,128}", "an access key's id"),
+    Scope.STORE,
+    "the id of an access key",
+    default="needed without a role",
+)
+SECRET_ACCESS_KEY = PropertySpec(
+    "kinesis.secret_access_key",
+    _matching(r"[!-~]{1,256}", "a secret access key"),
+    Scope.STORE,
+    "its secret",
+    default="needed with an id",
+    secret=True,
+)
+ROLE = PropertySpec(
+    "kinesis.iam_role_arn",
+    _matching(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", "arn:aws:iam::<12 digits>:role/<name>"),
+    Scope.STORE,
+    "a role to assume: with the access key, or, at AWS's own addresses, as the identity that the server runs under",
+    default="none",
+)
+ACCOUNT = PropertySpec(
+    "kinesis.account.id",
+    _matching(r"\d{12}", "twelve digits"),
+    Scope.STORE,
+    "the AWS account that the streams are in, where it is another than the key's",
+    default="the key's",
+)
+REGION = PropertySpec(
+    "aws.region",
+    _matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
+    Scope.STORE,
+    "the region, where `uris` does not name it",
+    default=f"that of `uris`; {OWN_REGION} where the address is not AWS's",
+)
+STREAM = PropertySpec("topic", TEXT, Scope.RELATION | Scope.SINK, "the stream", default="the relation's name")
+SHARDS = PropertySpec(
+    "kinesis.shards",
+    COUNT,
+    Scope.ENTITY | Scope.RELATION | Scope.SINK,
+    "of a stream that is made; must equal those of one that exists",
+    default="1; in CREATE … AS the leftmost source's",
+    synonyms=("topic.shards",),
+)
+LAYOUT = {"shards": SHARDS}
+STORE: Specs = (URIS, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, ACCOUNT, REGION)
+PROPERTIES: Specs = (*STORE, STREAM, SHARDS)
+
+
+def read_store(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    uris = reader.require(URIS)
+    host = urlsplit(uris).hostname or ""
+    texts = {URIS.name: uris, "tls.disabled": str(uris.startswith("http:")).upper()}
+    texts[REGION.name] = _region(reader, host)
+    texts |= {spec.name: value for spec in (ROLE, ACCOUNT) if (value := reader.take(spec))}
+    key, secret = reader.take(ACCESS_KEY_ID), reader.take(SECRET_ACCESS_KEY)
+    if key is not None and secret is not None:
+        return texts | {ACCESS_KEY_ID.name: key, SECRET_ACCESS_KEY.name: secret}
+    if key is not None or secret is not None or ROLE.name not in texts:
+        reader.require(
+            ACCESS_KEY_ID,
+            hint=f"Give '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}'.",
+        )
+        reader.require(SECRET_ACCESS_KEY)
+    if not _AWS.search(host):
+        # What the server's own identity signs goes to AWS alone.
+        raise reader.bad(ROLE, f"with '{ACCESS_KEY_ID.name}' at an address that is not AWS's own")
+    return texts
+
+
+def is_aws(store: Mapping[str, str]) -> bool:
+    """Whether a store's address is AWS's own."""
+    return _AWS.search(urlsplit(store[URIS.name]).hostname or "") is not None
+
+
+def stream_of(path: EntityPath) -> str:
+    """The stream that a path names; raises UserError 42601, 3D008."""
+    if len(path) != 1:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"a stream's name has one part, found {len(path)}",
+            hint='Put a name that holds dots in double quotes: "a.b".',
+        )
+    if not _STREAM.match(path[0]):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{path[0]!r} is not a legal stream name",
+            hint="Use up to 128 letters, digits, '.', '_' and '-'.",
+        )
+    return path[0]
+
+
+def stream_path(reader: PropertyReader, relation: str) -> EntityPath:
+    """The entity that a relation is over."""
+    return (reader.take(STREAM) or relation,)
+
+
+def _region(reader: PropertyReader, host: str) -> str:
+    named = _REGION_OF.search(host)
+    said = reader.take(REGION)
+    if named is not None and said not in (None, named[1]):
+        raise reader.bad(REGION, f"{named[1]}, as in '{URIS.name}'")
+    if named is None and said is None and _AWS.search(host):
+        return reader.require(REGION, hint=f"Or name it in '{URIS.name}', as {_FORM} does.")
+    return said or (named[1] if named else OWN_REGION)

@@ -1,0 +1,265 @@
+"""Reading shards: what there are, and the records of each, ahead of who takes them.
+
+Where a reader stands in a shard is a text: the sequence number of the last record that was taken, or where it began,
+`TRIM_HORIZON` or `AT_TIMESTAMP <milliseconds>`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from headrace.connectors.kinesis.client import address, kinesis
+from headrace.connectors.kinesis.failures import is_throttled
+
+BEGINNING = "TRIM_HORIZON"
+# A shard's limits, which all of its readers share: 5 requests and 2 MB a second, 10,000 records a request.
+_RECORDS_MAX = 10_000
+_REQUEST_S = 0.2
+_BYTES_PER_S = 2_000_000
+_BACKOFF_S, _BACKOFF_MAX_S = 0.5, 8.0
+
+Record = Mapping[str, Any]
+"""As GetRecords gives it: Data, PartitionKey, SequenceNumber, ApproximateArrivalTimestamp."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard, by the number in its id; its parents are those that were split or merged into it and still have records."""
+
+    number: int
+    parents: tuple[int, ...]
+    closed: bool
+
+
+def shard_id(number: int) -> str:
+    """As AWS names it."""
+    return f"shardId-{number:012d}"
+
+
+def at_time(milliseconds: int) -> str:
+    """A position: the first record that arrived then or later."""
+    return f"AT_TIMESTAMP {milliseconds}"
+
+
+class Stream:
+    """A stream of a store. Its methods raise botocore's errors."""
+
+    def __init__(self, store: Mapping[str, str], name: str) -> None:
+        self.name = name
+        self.client = kinesis(store, connections=50)
+        self.address = address(store, name)
+
+    def shards(self) -> list[Shard]:
+        """All whose records have not expired, by number."""
+        pages = self.client.get_paginator("list_shards").paginate(**self.address)
+        listed = [shard for page in pages for shard in page["Shards"]]
+        numbers = {shard["ShardId"]: int(shard["ShardId"].rpartition("-")[2]) for shard in listed}
+        return sorted(
+            (
+                Shard(
+                    numbers[shard["ShardId"]],
+                    tuple(
+                        numbers[parent]
+                        for parent in (shard.get("ParentShardId"), shard.get("AdjacentParentShardId"))
+                        if parent in numbers
+                    ),
+                    "EndingSequenceNumber" in shard["SequenceNumberRange"],
+                )
+                for shard in listed
+            ),
+            key=lambda shard: shard.number,
+        )
+
+    def now(self) -> str:
+        """The position after what is there: the moment of this call by the store's clock, which tells whole seconds.
+
+        Where ours agrees with it, ours tells the milliseconds.
+        """
+        asked = time.time()
+        answer = self.client.describe_stream_summary(**self.address)
+        second = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
+        agrees = second - 1 <= asked <= second + 1
+        return at_time(int((asked if agrees else second) * 1000))
+
+    def beginnings(self, position: str) -> dict[int, str | None]:
+        """Where a reader begins that reads from a position: at the oldest shards, of whose children `following` tells."""
+        return {shard.number: position for shard in self.shards() if not shard.parents}
+
+    def following(self, places: Mapping[int, str | None], position: str) -> dict[int, str | None]:
+        """Places after shards have ended, which are None in `places`: their children begin when all of their parents have ended.
+
+        `position` is where the reader began, which may be after the children did. Shards that have ended and expired are left out.
+        """
+        listed = {shard.number: shard for shard in self.shards()}
+        kept = {number: place for number, place in places.items() if place is not None or number in listed}
+        begun = {
+            number: position
+            for number, shard in listed.items()
+            if number not in places
+            and shard.parents
+            and all(parent in places and places[parent] is None for parent in shard.parents)
+        }
+        return dict(sorted({**kept, **begun}.items()))
+
+
+class ShardReader:
+    """Reads ahead in one shard, in a thread of its own, one answer at a time: the next is asked for when that was taken.
+
+    `position` is where what was taken ends. `arrived` is set whenever there is something to take.
+    """
+
+    def __init__(self, stream: Stream, number: int, position: str, arrived: threading.Event) -> None:
+        self.position = position
+        self.ended = False
+        self._stream = stream
+        self._arrived = arrived
+        self._shard = shard_id(number)
+        self._asked = position
+        self._records: Sequence[Record] = ()
+        self._last = False
+        self._failure: Exception | None = None
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=f"kinesis-{self._shard}", daemon=True)
+        self._thread.start()
+
+    def take(self, most: int) -> Sequence[Record]:
+        """What is there now, at most so many records; `ended` when the shard has no more. Raises what the thread ran into."""
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            taken, self._records = self._records[:most], self._records[most:]
+            if taken:
+                self.position = taken[-1]["SequenceNumber"]
+            self.ended = self._last and not self._records
+            self._changed.notify_all()
+            return taken
+
+    def stop(self) -> None:
+        """The thread ends with the answer that it waits for."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        except Exception as error:  # noqa: BLE001 - it is raised to who takes
+            with self._changed:
+                self._failure = error
+                self._arrived.set()
+
+    def _read(self) -> None:
+        iterator: str | None = self._iterator()
+        throttled = 0
+        while iterator and not self._stopped:
+            began = time.monotonic()
+            try:
+                answer = self._stream.client.get_records(ShardIterator=iterator, Limit=_RECORDS_MAX)
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") == "ExpiredIteratorException":
+                    iterator = self._iterator()
+                    continue
+                if not is_throttled(error):
+                    raise
+                throttled += 1
+                most = min(_BACKOFF_S * 2**throttled, _BACKOFF_MAX_S)
+                self._pause(random.uniform(_BACKOFF_S, most))  # noqa: S311 - readers that were refused together part
+                continue
+            throttled = 0
+            records = answer["Records"]
+            iterator = answer.get("NextShardIterator")
+            self._give(records, last=iterator is None)
+            size = sum(len(record["Data"]) + len(record["PartitionKey"]) for record in records)
+            self._pause(began + max(_REQUEST_S, size / _BYTES_PER_S) - time.monotonic())
+
+    def _iterator(self) -> str:
+        kind, _, milliseconds = self._asked.partition(" ")
+        where: dict[str, Any] = {"ShardIteratorType": kind}
+        if milliseconds:
+            where["Timestamp"] = int(milliseconds) / 1000
+        elif kind != BEGINNING:
+            where = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": kind}
+        answer = self._stream.client.get_shard_iterator(**self._stream.address, ShardId=self._shard, **where)
+        return str(answer["ShardIterator"])
+
+    def _give(self, records: Sequence[Record], *, last: bool) -> None:
+        with self._changed:
+            self._records, self._last = records, last
+            if records:
+                self._asked = records[-1]["SequenceNumber"]
+            if records or last:
+                self._arrived.set()
+            self._changed.wait_for(lambda: not self._records or self._stopped)
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped, max(0.0, seconds))
+
+
+class StreamReader:
+    """Reads a stream's shards, from places by shard number on; None is the place of one that has ended."""
+
+    def __init__(self, stream: Stream, began: str) -> None:
+        self._stream = stream
+        self._began = began
+        self._arrived = threading.Event()
+        self._readers: dict[int, ShardReader] = {}
+
+    def read(
+        self, places: Mapping[int, str | None], *, most: int
+    ) -> tuple[dict[int, Sequence[Record]], dict[int, str | None]]:
+        """The records that are there after `places`, by shard, about `most` of them; and the places after them.
+
+        A child's records come only after a read has told that its parents have ended.
+        """
+        found: dict[int, Sequence[Record]] = {}
+        after: dict[int, str | None] = dict(places)
+        left = most
+        for number, reader in self._at(places).items():
+            found[number] = taken = reader.take(left)
+            left = max(1, left - len(taken))
+            after[number] = None if reader.ended else reader.position
+        if any(place is None for number, place in after.items() if places.get(number) is not None):
+            after = self._stream.following(after, self._began)
+        return found, after
+
+    def wait(self, seconds: float) -> None:
+        """Until a shard has something new, or the time is up."""
+        self._arrived.wait(seconds)
+        self._arrived.clear()
+
+    def stop(self) -> None:
+        """Ends the threads."""
+        for reader in self._readers.values():
+            reader.stop()
+        self._readers = {}
+
+    def _at(self, places: Mapping[int, str | None]) -> dict[int, ShardReader]:
+        for number, reader in list(self._readers.items()):
+            if places.get(number) != reader.position:
+                self._readers.pop(number).stop()
+        for number, place in places.items():
+            if place is not None and number not in self._readers:
+                self._readers[number] = ShardReader(self._stream, number, place, self._arrived)
+        return self._readers
+
+
+def arrival_ms(record: Record) -> int:
+    """When Kinesis got a record."""
+    arrived: datetime = record["ApproximateArrivalTimestamp"]
+    return round(arrived.timestamp() * 1000)
+
+
+def of_shards(found: Mapping[int, Sequence[Record]]) -> Iterable[tuple[int, Record]]:
+    """Records with the number of their shard."""
+    return ((number, record) for number, records in found.items() for record in records)

@@ -1,0 +1,211 @@
+"""Two stand-ins for AWS on loopback, and a client for them.
+
+`KinesisServer` is kinesis-mock (npm kinesis-local, in package-lock.json by its hash), which knows resharding, positions by time and
+AWS's errors, but is slow. `MotoServer` (PyPI moto) takes ten thousand records a second and assumes roles, but its closed shards never end.
+Neither can enhanced fan-out.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import boto3
+
+from headrace.runtime.guard import guarded
+from headrace.runtime.webpage import install_packages, node_folder
+from tests.harness.patience import PATIENCE_S, until
+
+ACCESS_KEY, SECRET_KEY = "AKIASTANDIN000000000", "stand-in/secret+key"
+REGION = "us-east-1"
+BATCH = 500
+_HERE = Path(__file__).parent
+_STEPS = ("CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDATE_SHARD_COUNT")
+
+
+class StandIn:
+    """A server on loopback, at the same port after a `stop` and `start`; a context manager. `environment` is what it reads more."""
+
+    def __init__(self, **environment: str) -> None:
+        self.port = 0
+        self._given = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="headrace-kinesis-")
+
+    @property
+    def uri(self) -> str:
+        """For 'uris' of a store."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, service: str = "kinesis") -> Any:
+        """boto3's."""
+        return boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION).client(
+            service, endpoint_url=self.uri
+        )
+
+    def store(self, name: str) -> str:
+        """CREATE STORE."""
+        return (
+            f"CREATE STORE {name} WITH ('type' = KINESIS, 'uris' = '{self.uri}', "
+            f"'kinesis.access_key_id' = '{ACCESS_KEY}', 'kinesis.secret_access_key' = '{SECRET_KEY}');"
+        )
+
+    def start(self) -> Self:
+        """Returns when it answers."""
+        self.port = self.port or _free_port()
+        with (self._at / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                guarded(self._command(), grace_s=2),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self._at,
+                env={**os.environ, **self._environment(), **self._given},
+            )
+        until(self._answers, self.log)
+        return self
+
+    def stop(self) -> None:
+        """Ends it, and with it what it holds."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+            process.wait(PATIENCE_S)
+
+    def log(self) -> str:
+        """The end of its log."""
+        return (self._at / "server.log").read_text(errors="replace")[-4000:]
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    @property
+    def _at(self) -> Path:
+        return Path(self._folder.name)
+
+    def _command(self) -> list[str]:
+        raise NotImplementedError
+
+    def _environment(self) -> Mapping[str, str]:
+        return {}
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log()
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
+
+
+class KinesisServer(StandIn):
+    """kinesis-mock, by the Node that builds the web page."""
+
+    def _command(self) -> list[str]:
+        install_packages(_HERE)
+        main = _HERE / "node_modules" / "kinesis-local" / "main.js"
+        return [
+            str(node_folder() / "node"),
+            *("--require", str(_HERE / "loopback.cjs"), "--max-old-space-size=512", str(main)),
+        ]
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            "KINESIS_MOCK_PLAIN_PORT": str(self.port),
+            "KINESIS_MOCK_TLS_PORT": str(_free_port()),
+            "KINESIS_MOCK_CERT_PATH": str(_HERE / "node_modules" / "kinesis-local" / "server.json"),
+            "AWS_REGION": REGION,
+            "LOG_LEVEL": "WARN",
+            "SHARD_LIMIT": "1000",
+            **{f"{step}_DURATION": "50ms" for step in _STEPS},
+        }
+
+
+class MotoServer(StandIn):
+    """moto's server."""
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+
+
+class KinesisClient:
+    """Streams, records in, records out: of one stand-in."""
+
+    def __init__(self, server: StandIn) -> None:
+        self.server = server
+        self.boto = server.client()
+
+    def create(self, stream: str, *, shards: int = 1) -> None:
+        """Make a stream and wait until it is active."""
+        self.boto.create_stream(StreamName=stream, ShardCount=shards)
+        self.active(stream)
+
+    def active(self, stream: str) -> None:
+        """Wait until what was asked of a stream is done."""
+
+        def status() -> str:
+            found = self.boto.describe_stream_summary(StreamName=stream)
+            return str(found["StreamDescriptionSummary"]["StreamStatus"])
+
+        until(lambda: status() == "ACTIVE", f"{stream} is active")
+
+    def put(self, stream: str, records: Iterable[tuple[str, str]], *, shard: str | None = None) -> None:
+        """Write (partition key, text) pairs in order, to one shard if it is named."""
+        place = {"ExplicitHashKey": self._hash_key(stream, shard)} if shard is not None else {}
+        entries = [{"PartitionKey": key, "Data": value.encode(), **place} for key, value in records]
+        for at in range(0, len(entries), BATCH):
+            answer = self.boto.put_records(StreamName=stream, Records=entries[at : at + BATCH])
+            assert not answer["FailedRecordCount"], answer
+
+    def shards(self, stream: str) -> Sequence[dict[str, Any]]:
+        """As ListShards gives them, closed ones too."""
+        return list(self.boto.list_shards(StreamName=stream)["Shards"])
+
+    def split(self, stream: str, shard: str) -> None:
+        """Into two halves; returns when it is done."""
+        found = self._range(stream, shard)
+        middle = (int(found["StartingHashKey"]) + int(found["EndingHashKey"])) // 2
+        self.boto.split_shard(StreamName=stream, ShardToSplit=shard, NewStartingHashKey=str(middle))
+        self.active(stream)
+
+    def merge(self, stream: str, shard: str, other: str) -> None:
+        """Two neighbours; returns when it is done."""
+        self.boto.merge_shards(StreamName=stream, ShardToMerge=shard, AdjacentShardToMerge=other)
+        self.active(stream)
+
+    def read(self, stream: str) -> list[tuple[str, str]]:
+        """(partition key, text) of every record that is there, a shard after the other."""
+        found: list[tuple[str, str]] = []
+        for shard in self.shards(stream):
+            iterator = self.boto.get_shard_iterator(
+                StreamName=stream, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+            )["ShardIterator"]
+            while iterator:
+                answer = self.boto.get_records(ShardIterator=iterator)
+                found += [(record["PartitionKey"], record["Data"].decode()) for record in answer["Records"]]
+                if not answer["Records"]:
+                    break
+                iterator = answer.get("NextShardIterator")
+        return found
+
+    def _range(self, stream: str, shard: str) -> dict[str, str]:
+        return dict(next(one for one in self.shards(stream) if one["ShardId"] == shard)["HashKeyRange"])
+
+    def _hash_key(self, stream: str, shard: str) -> str:
+        return self._range(stream, shard)["StartingHashKey"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

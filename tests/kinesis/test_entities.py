@@ -1,0 +1,181 @@
+"""Streams of a stand-in as entities, and what is told when one cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.connectors.base import PrintedRecord
+from headrace.connectors.kinesis.admin import KINESIS, KinesisStreams, partition_key
+from headrace.connectors.kinesis.options import PROPERTIES
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.properties import PropertyReader, Scope, of_scope, stored
+from headrace.core.sqlstate import SqlState
+from tests.harness.kinesis import KinesisClient, MotoServer
+from tests.harness.patience import PATIENCE_S
+from tests.kinesis.conftest import Store, store_of
+
+streams = KinesisStreams()
+
+
+def shards(number: int) -> PropertyReader:
+    return PropertyReader(
+        stored({"kinesis.shards": str(number)}), of_scope(PROPERTIES, Scope.ENTITY), what="an entity"
+    )
+
+
+def failure(store: Store, stream: str | None = None) -> HeadraceError:
+    """What CREATE STORE is told, or DESCRIBE ENTITY where a stream is named."""
+    with pytest.raises(HeadraceError) as caught:
+        KINESIS.test(store) if stream is None else streams.describe_entity(store, (stream,))
+    return caught.value
+
+
+async def printed(store: Store, stream: str, count: int, *, from_beginning: bool) -> list[PrintedRecord]:
+    records = await streams.print_entity(store, (stream,), from_beginning=from_beginning)
+    found = []
+    async with asyncio.timeout(PATIENCE_S):
+        async for record in records:
+            found.append(record)
+            if len(found) == count:
+                break
+    await records.aclose()  # type: ignore[attr-defined]
+    return found
+
+
+def test_streams_are_made_listed_described_filled_and_dropped(store: Store, seed: str) -> None:
+    stream = f"made.of_{seed}"
+    made = streams.create_entity(store, (stream,), shards(3))
+    assert made.layout == {"shards": 3}
+    assert made.configs == {"stream.mode": "PROVISIONED", "retention.hours": "24", "encryption": "NONE"}
+    assert streams.describe_entity(store, (stream,)) == made
+    assert (stream, True) in streams.list_entities(store, ())
+    assert streams.list_entities(store, (stream,)) == []
+    with pytest.raises(UserError) as caught:
+        streams.create_entity(store, (stream,), shards(1))
+    assert caught.value.state is SqlState.DUPLICATE_ENTITY
+    streams.drop_entity(store, (stream,))
+    assert failure(store, stream).state is SqlState.ENTITY_NOT_FOUND
+    # Gone at once, so that another of its name can be made.
+    assert streams.create_entity(store, (stream,), shards(1)).layout == {"shards": 1}
+
+
+async def test_a_printed_stream_goes_on_over_a_split_and_a_merge(
+    kinesis: KinesisClient, store: Store, seed: str
+) -> None:
+    stream = f"split_{seed}"
+    kinesis.create(stream, shards=2)
+    streams.insert(store, (stream,), key=b"k", value=b'{"n": 1}')
+    kinesis.split(stream, "shardId-000000000000")
+    kinesis.put(stream, [("a", "2"), ("b", "3")])
+    kinesis.merge(stream, "shardId-000000000003", "shardId-000000000001")
+    kinesis.put(stream, [("c", "4")])
+    found = await printed(store, stream, 4, from_beginning=True)
+    assert sorted(str(record.value) for record in found) == ["2", "3", "4", '{"n": 1}']
+    assert [record.key for record in found if record.value == '{"n": 1}'] == ["k"]
+    assert re.fullmatch(r"shard shardId-\d{12}, sequence number \d+, timestamp \d+", found[0].metadata)
+
+
+async def test_printing_from_now_on_leaves_out_what_was_there(
+    kinesis: KinesisClient, store: Store, seed: str
+) -> None:
+    stream = f"now_{seed}"
+    kinesis.create(stream, shards=2)
+    kinesis.put(stream, [(str(number), "old") for number in range(10)])
+    kinesis.split(stream, "shardId-000000000001")
+    records = await streams.print_entity(store, (stream,), from_beginning=False)
+    kinesis.put(stream, [("k", "new")])
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await anext(records)).value == "new"  # type: ignore[call-overload]
+    await records.aclose()  # type: ignore[attr-defined]
+
+
+def test_a_key_that_kinesis_would_not_take_is_made_one_that_it_does() -> None:
+    assert partition_key("clé".encode()) == "clé"
+    assert partition_key(b"\xff\x00") == "/wA="
+    assert len(partition_key(b"x" * 257)) == 64
+    assert partition_key(b"x" * 257) == partition_key(b"x" * 257)
+    assert partition_key(None) != partition_key(None)
+    assert partition_key(b"")
+
+
+def test_a_stream_of_another_account_is_reached_by_its_arn(
+    kinesis: KinesisClient, store: Store, seed: str
+) -> None:
+    kinesis.create(f"shared_{seed}")
+    own = store | {"kinesis.account.id": "000000000000"}
+    assert streams.describe_entity(own, (f"shared_{seed}",)).layout == {"shards": 1}
+    other = store | {"kinesis.account.id": "123456789012"}
+    assert failure(other, f"shared_{seed}").state is SqlState.ENTITY_NOT_FOUND
+
+
+def test_what_kinesis_refuses_is_said(store: Store) -> None:
+    missing = failure(store, "missing")
+    assert missing.state is SqlState.ENTITY_NOT_FOUND
+    assert "the stream 'missing' does not exist" in missing.text()
+    for name in ("a b", "a/b", "", "x" * 129):
+        assert failure(store, name).state is SqlState.INVALID_PARAMETER
+    with pytest.raises(UserError) as caught:
+        streams.create_entity(store, ("too_many",), shards(9999))
+    assert caught.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    assert "shard count must be between" in caught.value.text()
+    with pytest.raises(UserError) as caught:
+        streams.describe_entity(store, ("a", "b"))
+    assert caught.value.state is SqlState.SYNTAX_ERROR
+
+
+@pytest.fixture(scope="module")
+def guarded_aws() -> Iterator[tuple[MotoServer, Store]]:
+    """A stand-in that checks keys and rights, and a store of a user who may assume the role `reader`, and nothing else."""
+    with MotoServer(INITIAL_NO_AUTH_ACTION_COUNT="5") as server:
+        iam = server.client("iam")
+        iam.create_user(UserName="u")
+        assume = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}]}'
+        iam.put_user_policy(UserName="u", PolicyName="p", PolicyDocument=assume)
+        key = iam.create_access_key(UserName="u")["AccessKey"]
+        iam.create_role(RoleName="reader", AssumeRolePolicyDocument=assume)
+        everything = assume.replace("sts:AssumeRole", "kinesis:*")
+        iam.put_role_policy(RoleName="reader", PolicyName="p", PolicyDocument=everything)
+        keys = {
+            "kinesis.access_key_id": key["AccessKeyId"],
+            "kinesis.secret_access_key": key["SecretAccessKey"],
+        }
+        yield server, store_of(server, **keys)
+
+
+def test_a_role_is_assumed_with_the_keys(guarded_aws: tuple[MotoServer, Store]) -> None:
+    _, store = guarded_aws
+    role = store | {"kinesis.iam_role_arn": "arn:aws:iam::123456789012:role/reader"}
+    KINESIS.test(role)
+    assert streams.create_entity(role, ("by_role",), shards(1)).layout == {"shards": 1}
+
+
+def test_keys_and_rights_that_are_refused_are_said_and_no_secret_with_it(
+    guarded_aws: tuple[MotoServer, Store],
+) -> None:
+    _, store = guarded_aws
+    lacking = failure(store)
+    assert (lacking.state, type(lacking)) == (SqlState.REMOTE_UNAVAILABLE, ExternalError)
+    assert "a right is missing" in lacking.text()
+    wrong = failure(store | {"kinesis.secret_access_key": "hunter2"})
+    assert "refused the store's keys" in wrong.text()
+    unknown = failure(store | {"kinesis.access_key_id": "AKIANOBODY", "kinesis.secret_access_key": "hunter2"})
+    assert "refused the store's keys" in unknown.text()
+    assert "hunter2" not in wrong.text() + unknown.text()
+
+
+def test_the_step_that_failed_is_named(store: Store) -> None:
+    nowhere = failure(store | {"uris": "https://kinesis.nowhere.invalid"})
+    assert "the host name of the Kinesis store is not known" in nowhere.text()
+    plain = failure(store | {"uris": store["uris"].replace("http:", "https:")})
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        closed = failure(store | {"uris": f"http://127.0.0.1:{silent.getsockname()[1]}"})
+    # What is no Kinesis looks the same as what is not there at all.
+    for found in (plain, closed):
+        assert found.state is SqlState.REMOTE_UNAVAILABLE
+        assert re.search(r"https?://127.0.0.1:\d+ did not answer as Kinesis", found.text())
