@@ -31,7 +31,7 @@ def read(
 ) -> list[Step]:
     """Steps `<name>0` (read) and `<name>` (decode)."""
     return [
-        ReadEntity(id=f"{name}0", store=STORE, connector="kafka", entity=entity, starting_position=start),  # type: ignore[arg-type]
+        ReadEntity(id=f"{name}0", store=STORE, connector="kafka", entity=(entity,), starting_position=start),  # type: ignore[arg-type]
         DecodeRows(id=name, input=f"{name}0", columns=columns(declared), **decode),
     ]
 
@@ -53,7 +53,7 @@ def write(
     return [
         EncodeRows(id="encoded", input=of, columns=columns(declared), **encode),
         WriteEntity(
-            id="sink", input="encoded", store=STORE, connector="kafka", entity=entity, guarantee=guarantee
+            id="sink", input="encoded", store=STORE, connector="kafka", entity=(entity,), guarantee=guarantee
         ),  # type: ignore[arg-type]
     ]
 

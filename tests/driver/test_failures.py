@@ -61,7 +61,10 @@ def test_a_record_that_cannot_be_read_ends_the_query_and_is_named(
     ended = failure(
         plan(*read(source, "id BIGINT; t TIMESTAMP; s STRUCT<x INTEGER>"), results("a", "id BIGINT"))
     )
-    assert ended.error == f"cannot read the record at offset 1 of partition 0 of {source}: {reason}"
+    assert (
+        ended.error
+        == f"cannot read the record at topic {source}, partition 0, offset 1, timestamp type CreateTime: {reason}"
+    )
     assert (ended.sqlstate, ended.domain) == ("22P02", "user")
     assert "source.deserialization.error.handling" in (ended.hint or "")
 
@@ -244,7 +247,7 @@ def test_a_column_that_is_not_there_is_the_statements_fault(
 def test_a_query_whose_failure_cannot_be_classified_is_over_all_the_same(
     failure: Callable[[SparkPlan], QueryEnded],
 ) -> None:
-    source = ReadEntity(id="a", store=STORE, connector="nowhere", entity="t", starting_position="latest")
+    source = ReadEntity(id="a", store=STORE, connector="nowhere", entity=("t",), starting_position="latest")
     assert failure(plan(source, results("a", "v BIGINT"))).sqlstate == "XX000"
 
 

@@ -26,7 +26,7 @@ SENT_MS = 1_700_000_000_000
 
 
 def _plan(source: str, target: str, dead: str, *, mode: str, guarantee: str = "at_least_once") -> SparkPlan:
-    letters = WriteEntity(id="letters", input="a", store=STORE, connector="kafka", entity=dead)
+    letters = WriteEntity(id="letters", input="a", store=STORE, connector="kafka", entity=(dead,))
     steps = [
         *read(source, DECLARED, on_error="letters"),
         letters,
@@ -77,6 +77,7 @@ def test_a_bad_record_is_in_its_topic_as_it_came(
         "headrace.topic": source.encode(),
         "headrace.partition": b"0",
         "headrace.offset": b"1",
+        "headrace.timestamp_type": b"CreateTime",
         "headrace.query": query.encode(),
     }
 
@@ -111,7 +112,7 @@ def test_a_late_row_is_in_its_topic_as_it_came_though_its_batch_failed(
     steps = SparkPlan(
         steps=[
             *read(source, "ts BIGINT", timestamp="ts", carries_record=True),
-            WriteEntity(id="late", input="a0", store=STORE, connector="kafka", entity=late),
+            WriteEntity(id="late", input="a0", store=STORE, connector="kafka", entity=(late,)),
             watermark("w", "a", window_ms=10_000, advance_ms=10_000, late="late"),
             sql("b", ["w"], counts),
             *write(target, "b", "at TIMESTAMP; n BIGINT"),
@@ -141,6 +142,7 @@ def test_a_late_row_is_in_its_topic_as_it_came_though_its_batch_failed(
         "headrace.topic": source.encode(),
         "headrace.partition": b"0",
         "headrace.offset": b"2",
+        "headrace.timestamp_type": b"CreateTime",
         "headrace.query": query.encode(),
         "headrace.event.time": b"1700000000001000",
         "headrace.window.end": b"1700000010000000",

@@ -236,7 +236,7 @@ def test_a_record_that_cannot_be_read_stops_its_query_each_time_and_no_other(
     kafka.produce(f"readings_{seed}", [(None, '{"id": "two"}'), (None, '{"id": 3}')])
     first = scene.until_fact(f"strict_{seed}", "state", "errored")
     assert first["sqlstate"] == "22P02"
-    assert f"offset 1 of partition 0 of readings_{seed}" in first["message"]
+    assert f"topic readings_{seed}, partition 0, offset 1" in first["message"]
     in_view = scene.until_fact(f"view_{seed}", "state", "errored")
     assert (in_view["sqlstate"], in_view["message"]) == (first["sqlstate"], first["message"])
     scene.door.execute(f"RESTART QUERY strict_{seed};")

@@ -32,8 +32,8 @@ from tests.plans.world import SESSION, World, relation, schema, select_of
 
 Rows = list[list[Cell]]
 HIDDEN = (
-    "CAST(NULL AS TIMESTAMP) AS __rowtime, CAST(NULL AS STRING) AS __rowkey, false AS __deleted, '' AS __topic, "
-    "0 AS __partition, 0L AS __offset, 0 AS __timestamp_type"
+    "CAST(NULL AS TIMESTAMP) AS __rowtime, CAST(NULL AS STRING) AS __rowkey, false AS __deleted, '' AS __entity, "
+    "0 AS __split, 0L AS __sequence, named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '') AS __metadata"
 )
 
 

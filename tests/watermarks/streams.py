@@ -119,7 +119,7 @@ def assign(
         "ts",
         "topic",
         "partition",
-        dict(partitions),
+        {topic: list(range(count)) for topic, count in partitions.items()},
         int(watermarks.delay * 1000),
         int(watermarks.idle * 1000),
         watermarks.all_idle,

@@ -10,6 +10,7 @@ from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.coercion import as_type, unify
 from headrace.analyzer.expressions import (
     ROW_KEY,
+    ROW_METADATA,
     ROW_TIME,
     Call,
     Case,
@@ -26,11 +27,10 @@ from headrace.analyzer.logical import SourceColumns
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import is_temporal
 from headrace.catalog.objects import RelationKind
-from headrace.core.errors import Span, UserError
+from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
     BIGINT,
-    INTEGER,
     TIMESTAMP_LTZ,
     VARCHAR,
     Array,
@@ -42,18 +42,6 @@ from headrace.core.types import (
 )
 from headrace.sql.ast import JsonCall, span_of, type_of
 
-ROW_METADATA = Struct(
-    (("topic", VARCHAR), ("partition", INTEGER), ("offset", BIGINT), ("timestamp_type", VARCHAR))
-)
-_ROWMETA = function(
-    "ROWMETA",
-    "any, any, any, any",
-    ROW_METADATA,
-    "Where a record stands in its entity.",
-    spark="named_struct('topic', {0}, 'partition', {1}, 'offset', {2}, "
-    "'timestamp_type', CASE {3} WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' END)",
-    never_null=True,
-)
 _FROM_JSON = function(
     "FROM_JSON", "text", VARCHAR, "A JSON text as a typed value.", spark="from_json({0}, '{type}')"
 )
@@ -66,12 +54,6 @@ _ROW = function(
         "named_struct(" + ", ".join(f"'f{i}', {text}" for i, text in enumerate(arguments)) + ")"
     ),
     never_null=True,
-)
-_METADATA_COLUMNS = (
-    ("__topic", VARCHAR),
-    ("__partition", INTEGER),
-    ("__offset", BIGINT),
-    ("__timestamp_type", INTEGER),
 )
 METADATA_FUNCTIONS = ("ROWTIME", "ROWKEY", "ROWMETA")
 
@@ -147,11 +129,11 @@ class Special:
 
     def _rowmeta(self, node: exp.Anonymous) -> Expression:
         source, span = self._source(node), span_of(node)
-        columns = tuple(
-            ColumnReference(source=source.alias, column=name, type=kind, nullable=False, span=span)
-            for name, kind in _METADATA_COLUMNS
+        if source.metadata is None:
+            raise InternalError(f"{source.alias} has no metadata of its rows")
+        return ColumnReference(
+            source=source.alias, column=ROW_METADATA, type=source.metadata, nullable=False, span=span
         )
-        return Call(function=_ROWMETA, arguments=columns, type=ROW_METADATA, nullable=False, span=span)
 
     # --- units and times
 

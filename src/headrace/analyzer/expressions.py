@@ -24,6 +24,7 @@ INTERVAL = Primitive("INTERVAL")
 
 ROW_TIME = "__rowtime"
 ROW_KEY = "__rowkey"
+ROW_METADATA = "__metadata"
 KEY_BYTES = "__key"
 WINDOW = "__window"
 

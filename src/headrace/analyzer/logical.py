@@ -15,7 +15,7 @@ from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
-from headrace.core.types import BIGINT, DataType, Timestamp
+from headrace.core.types import BIGINT, DataType, Struct, Timestamp
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
@@ -120,12 +120,16 @@ class Item:
 
 @dataclass(frozen=True)
 class SourceColumns:
-    """The columns that one source of FROM brings under its alias; `relation` is None for a subquery."""
+    """The columns that one source of FROM brings under its alias; `relation` is None for a subquery.
+
+    `metadata` is what its store says of where a row stands.
+    """
 
     alias: str
     schema: Schema
     relation: Relation | None = None
     key_type: DataType | None = None
+    metadata: Struct | None = None
     hidden: bool = True
 
 
@@ -162,18 +166,20 @@ def _nodes(value: object) -> tuple[LogicalNode, ...]:
 
 @dataclass(frozen=True)
 class Scan(LogicalNode):
-    """A relation of the catalog under an alias; `store_type` is its store's (empty: a materialized view)."""
+    """A relation of the catalog under an alias; `store_type` is its store's (empty: a materialized view), and `metadata` of its rows."""
 
     relation: Relation
     alias: str
     properties: SourceProperties = SourceProperties()
     store_type: str = ""
+    metadata: Struct | None = None
     span: Span | None = field(default=None, compare=False)
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
+        relation = self.relation
         return (
-            SourceColumns(self.alias, self.relation.schema, self.relation, self.relation.format.key_type),
+            SourceColumns(self.alias, relation.schema, relation, relation.format.key_type, self.metadata),
         )
 
     @property

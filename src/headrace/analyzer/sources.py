@@ -27,7 +27,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.scope import UNNAMED, Scope
 from headrace.analyzer.source_properties import source_properties
-from headrace.catalog.objects import Relation, RelationKind, Store
+from headrace.catalog.objects import Relation, RelationKind
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, printed
@@ -151,8 +151,19 @@ def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
 def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContext) -> Scan:
     relation, span = named_relation(node, context)
     store = context.catalog.store(relation.store) if relation.store is not None else None
-    properties = _properties(relation, store, given, context, span)
-    return Scan(relation, alias, properties, store.type if store is not None else "", span)
+    descriptor = (
+        context.connectors(store.type) if store is not None and context.connectors is not None else None
+    )
+    properties = _properties(relation, descriptor, given, context, span)
+    read = descriptor.source if descriptor is not None else None
+    return Scan(
+        relation,
+        alias,
+        properties,
+        store_type=store.type if store is not None else "",
+        metadata=read.metadata if read is not None else None,
+        span=span,
+    )
 
 
 def named_relation(node: exp.Table, context: BindingContext) -> tuple[Relation, Span | None]:
@@ -186,7 +197,11 @@ def _check_readable(relation: Relation, connector: StoreDescriptor, span: Span |
 
 
 def _properties(
-    relation: Relation, store: Store | None, given: Properties, context: BindingContext, span: Span | None
+    relation: Relation,
+    connector: StoreDescriptor | None,
+    given: Properties,
+    context: BindingContext,
+    span: Span | None,
 ) -> SourceProperties:
     if relation.kind is RelationKind.MATERIALIZED_VIEW:
         if given:
@@ -204,9 +219,6 @@ def _properties(
             hint="Read a STREAM, a CHANGELOG or a MATERIALIZED VIEW.",
             span=span,
         )
-    connector = (
-        context.connectors(store.type) if store is not None and context.connectors is not None else None
-    )
     if connector is not None:
         _check_readable(relation, connector, span)
     return source_properties(relation, given.entries, connector, context.catalog.store)

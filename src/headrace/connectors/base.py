@@ -15,6 +15,7 @@ from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, PropertySpec, Specs
 from headrace.core.resultset import Cell
 from headrace.core.schema import Column
+from headrace.core.types import Struct
 
 Guarantee = Literal["at_least_once", "exactly_once"]
 
@@ -54,16 +55,18 @@ def no_options(_reader: PropertyReader) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RecordSource:
-    """Entities can be read as records, by `spark.source`."""
+    """Entities can be read as records, by `spark.source`. `metadata` is what ROWMETA() says of each: where it stands."""
 
+    metadata: Struct
     options: TakeOptions = no_options
     real_time: bool = False
 
 
 @dataclass(frozen=True)
 class RowSource:
-    """Entities can be read as rows, by `spark.rows`; with `upserts` as a changelog too, by its primary key."""
+    """Entities can be read as rows, by `spark.rows`; with `upserts` as a changelog too, by its primary key. `metadata` as of records."""
 
+    metadata: Struct
     options: TakeOptions = no_options
     upserts: bool = False
     real_time: bool = False

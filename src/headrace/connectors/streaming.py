@@ -1,7 +1,10 @@
 """The driver half of the protocol of a store type: what the functions of its `spark.py` are given and give.
 
-    partition_counts(request: SourceRequest) -> dict[str, int]     partitions of each topic, as they are now
-    source(session, request: SourceRequest) -> DataFrame           raw records, as planner.physical.ReadEntity describes them
+    splits(request: SourceRequest) -> dict[str, list[int]]         the splits of each entity (its partitions or shards), by number, as they
+                                                                   are now; entities as dotted texts
+    source(session, request: SourceRequest) -> DataFrame           raw records: key BINARY, value BINARY, timestamp TIMESTAMP; where each
+                                                                   stands: entity STRING, split INT, sequence BIGINT (orders the records
+                                                                   of a key in a batch), metadata (a STRUCT of `RecordSource.metadata`)
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
@@ -24,6 +27,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Literal
 
+from headrace.core.names import EntityPath
+
 
 @dataclass(frozen=True)
 class SourceRequest:
@@ -32,7 +37,7 @@ class SourceRequest:
     With `headers` the records have a column `headers`: an ARRAY of STRUCTs of `key` STRING and `value` BINARY.
     """
 
-    entity: str
+    entity: EntityPath
     properties: Mapping[str, str] = field(repr=False)
     starting_position: Literal["earliest", "latest", "timestamp"] = "latest"
     starting_timestamp_ms: int | None = None
@@ -49,7 +54,7 @@ class SinkRequest:
     """
 
     query_id: str
-    entity: str
+    entity: EntityPath
     properties: Mapping[str, str] = field(repr=False)
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     options: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ TimestampFormat = Literal["sql", "iso8601"]
 
 BAD_RECORD = "HEADRACE_BAD_RECORD"
 """Begins the message of the exception that ends a query at a record that cannot be decoded; then, between colons, in base64
-JSON with `topic`, `partition`, `offset` and `reason`."""
+JSON with the `reason` and the fields of the record's `metadata` as texts."""
 
 EVENT_TIME_HEADER = "headrace.event.time"
 """The header of a tombstone that we write: the event time of what ended the key, in microseconds since 1970, as digits.
@@ -24,10 +24,10 @@ HIDDEN_COLUMNS = (
     "__rowtime",
     "__rowkey",
     "__deleted",
-    "__topic",
-    "__partition",
-    "__offset",
-    "__timestamp_type",
+    "__entity",
+    "__split",
+    "__sequence",
+    "__metadata",
 )
 """What a decoder gives beside the declared columns."""
 
@@ -51,6 +51,7 @@ class DecodeSpec:
     carries_key: bool = False
     carries_record: bool = False
     arrival: bool = False
+    flat_metadata: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,16 @@ _VALUE_FORMATS: dict[str, ModuleType] = {"json": json}
 _EPOCH_MS_MIN, _EPOCH_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999."""
 
+_FLAT_METADATA = (
+    "__metadata.topic AS __topic",
+    "__metadata.partition AS __partition",
+    "__metadata.offset AS __offset",
+    "CASE __metadata.timestamp_type WHEN 'CreateTime' THEN 0 WHEN 'LogAppendTime' THEN 1 END AS __timestamp_type",
+)
+
 
 def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
-    """The declared and hidden columns of `records` (key, value, topic, partition, offset, timestamp, timestampType).
+    """The declared and hidden columns of `records`, which are as `connectors.streaming` says.
 
     A record without a value is a deletion for an upsert relation and is skipped for others. One that cannot be decoded is
     counted and skipped, or set aside, where `on_error` says so; else the query fails with a message that begins with BAD_RECORD.
@@ -38,11 +45,11 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         f"{_key_sql(spec)} AS __decoded_key",
         "key AS __key",
         "value IS NULL AS __deleted",
-        "topic AS __topic",
-        "partition AS __partition",
-        "offset AS __offset",
+        "entity AS __entity",
+        "split AS __split",
+        "sequence AS __sequence",
+        "metadata AS __metadata",
         f"{_record_time_sql(records, spec)} AS __record_time",
-        "timestampType AS __timestamp_type",
         *(as_it_came if sets_aside or spec.carries_record else []),
     )
     timed = parsed.selectExpr(
@@ -68,9 +75,12 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     checked = timed.selectExpr(
         f"inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
         f"coalesce(__reason, concat('its event time ', __rowtime, {late})), "
-        f"__topic, __partition, __offset, {record if sets_aside else 'NULL'}, {text_sql(spec.on_error)}))",
+        f"__metadata, {record if sets_aside else 'NULL'}, {text_sql(spec.on_error)}))",
         *hidden,
     )
+    if spec.flat_metadata:
+        checked = checked.selectExpr("*", *_FLAT_METADATA)
+        hidden = (*hidden, "__topic", "__partition", "__offset", "__timestamp_type")
     return checked.select(*(name_sql(column.name) for column in spec.columns), *hidden)
 
 

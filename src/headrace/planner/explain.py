@@ -313,7 +313,7 @@ def _steps(plan: physical.SparkPlan) -> Iterator[str]:
 def _step(step: physical.Step) -> str:
     match step:
         case physical.ReadEntity():
-            return f"read entity {step.entity} of store {printed(step.store)} ({step.connector})"
+            return f"read entity {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
         case physical.DecodeRows():
             errors = {
                 "terminate": "stop at a record that cannot be read",
@@ -345,7 +345,8 @@ def _step(step: physical.Step) -> str:
             tombstones = f", no value where {step.deleted}" if step.deleted else ""
             return f"encode {step.input} as {step.value_format.upper()}{tombstones}"
         case physical.WriteEntity():
-            return f"write {step.input} to entity {step.entity} of store {printed(step.store)}, {step.guarantee.replace('_', '-')}"
+            entity = f"entity {path_text(step.entity)} of store {printed(step.store)}"
+            return f"write {step.input} to {entity}, {step.guarantee.replace('_', '-')}"
         case physical.WriteView():
             return f"write {step.input} to view {step.view}"
         case physical.WriteResults():

@@ -11,9 +11,9 @@ order: the edge is the difference of a multiset.
 
 Hidden columns begin with two underscores. `DecodeRows` gives, beside the declared columns:
 `__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__deleted` BOOLEAN (true for a
-tombstone of an upsert changelog), `__topic` STRING, `__partition` INT, `__offset` BIGINT, `__timestamp_type` INT; and, where it is
-to be carried through, `__key` BINARY (the key as it came), or `__record` (the record as it came: a STRUCT of key, value, timestamp
-and headers).
+tombstone of an upsert changelog); where the row stands: `__entity` STRING, `__split` INT (a partition or shard of it), `__sequence`
+BIGINT (orders the rows of a key in a batch), `__metadata` (a STRUCT, as the store type says it); and, where it is to be carried
+through, `__key` BINARY (the key as it came), or `__record` (the record as it came: a STRUCT of key, value, timestamp and headers).
 Types are texts of `core.types`. All times are milliseconds.
 """
 
@@ -24,9 +24,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headrace.core.names import EntityPath
 from headrace.planner.upgrades import upgraded
 
-PLAN_VERSION: Literal[2] = 2
+PLAN_VERSION: Literal[3] = 3
 
 
 class _Data(BaseModel):
@@ -42,13 +43,13 @@ class Column(_Data):
 
 
 class ReadEntity(_Data):
-    """Raw records of an entity: key BINARY, value BINARY, topic, partition, offset, timestamp TIMESTAMP, timestamp_type."""
+    """Raw records of an entity, whose path is `entity`: the columns that `connectors.streaming` names."""
 
     step: Literal["read_entity"] = "read_entity"
     id: str
     store: str
     connector: str
-    entity: str
+    entity: EntityPath
     starting_position: Literal["earliest", "latest", "timestamp"] = "latest"
     starting_timestamp_ms: int | None = None
     options: dict[str, str] = Field(default_factory=dict)
@@ -61,7 +62,8 @@ class DecodeRows(_Data):
     query (`on_error` = `terminate`; the error names topic, partition and offset), is skipped (`ignore`), or is skipped and
     written, as it came, to the output whose id `on_error` is; so does one whose event time is more than `ahead_ms` ahead of
     the clock (0: any may be). `carries_key`: the sink's records have this source's keys. `carries_record`: `AssignWatermark` sends late
-    records on as they came. `arrival`: `__rowtime` is the time of the batch.
+    records on as they came. `arrival`: `__rowtime` is the time of the batch. `flat_metadata`: the SQL of the plan, stored before version 3,
+    names `__topic`, `__partition`, `__offset` and `__timestamp_type`.
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -80,6 +82,7 @@ class DecodeRows(_Data):
     carries_key: bool = False
     carries_record: bool = False
     arrival: bool = False
+    flat_metadata: bool = False
 
 
 class AssignWatermark(_Data):
@@ -283,14 +286,14 @@ class EncodeRows(_Data):
 
 
 class WriteEntity(_Data):
-    """Records to an entity of `partitions` partitions."""
+    """Records to an entity."""
 
     step: Literal["write_entity"] = "write_entity"
     id: str
     input: str
     store: str
     connector: str
-    entity: str
+    entity: EntityPath
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     options: dict[str, str] = Field(default_factory=dict)
 
@@ -361,7 +364,7 @@ class SparkPlan(_Data):
     `mode` and the `reasons` for it are the planner's choice; `bounded` ends the query when it has read what was there at its start.
     """
 
-    version: Literal[2] = PLAN_VERSION
+    version: Literal[3] = PLAN_VERSION
     mode: Literal["micro_batch", "real_time"] = "micro_batch"
     reasons: list[str] = Field(default_factory=list)
     output_mode: Literal["append", "update"] = "append"

@@ -28,7 +28,6 @@ from headrace.analyzer.traits import row_windows, traits, window_groups
 from headrace.catalog.objects import RelationKind
 from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, UserError
-from headrace.core.names import path_text
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
@@ -249,7 +248,7 @@ class _Planner:
                         input="records",
                         store=sink.store,
                         connector=sink.connector,
-                        entity=path_text(sink.entity),
+                        entity=sink.entity,
                         guarantee=sink.guarantee,
                         options=dict(sink.options),
                     )

@@ -20,7 +20,18 @@ def _to_2(plan: dict[str, Any]) -> dict[str, Any]:
     return {**plan, "version": 2, "outputs": [step["id"] for step in plan["steps"][-1:]]}
 
 
-UPGRADES: Mapping[int, Upgrade] = {1: _to_2}
+def _to_3(plan: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 names entities by their paths, and has where a row stands in other columns: the SQL goes on with the old ones."""
+    return {**plan, "version": 3, "steps": [_step_to_3(step) for step in plan["steps"]]}
+
+
+def _step_to_3(step: dict[str, Any]) -> dict[str, Any]:
+    if step["step"] in ("read_entity", "write_entity"):
+        return {**step, "entity": [step["entity"]]}
+    return {**step, "flat_metadata": True} if step["step"] == "decode_rows" else step
+
+
+UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3}
 """By the version that a function takes; it gives the next one."""
 
 

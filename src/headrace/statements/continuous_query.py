@@ -259,11 +259,7 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
     written = {(step.store, step.entity) for step in _beside(prepared.plan)}
     wanted = ((scan.properties.dead_letters, scan.properties.late_rows) for scan in prepared.logical.scans)
     for topic in chain.from_iterable(wanted):
-        if (
-            topic is None
-            or (place := (topic.store, topic.entity)) in missing
-            or (topic.store, path_text(topic.entity)) not in written
-        ):
+        if topic is None or (place := (topic.store, topic.entity)) in missing or place not in written:
             continue
         store, kind = run.store(Identifier(topic.store))
         run.authorize(Privilege.USAGE, store)
@@ -354,7 +350,10 @@ def _outputs(sink: Relation, plan: SparkPlan) -> tuple[Output, ...]:
     """The sink, and the entities that the plan writes beside it."""
     return (
         Output.of(sink),
-        *(Output(f"the entity {step.entity}", (step.store, step.entity)) for step in _beside(plan)),
+        *(
+            Output(f"the entity {path_text(step.entity)}", (step.store, *step.entity))
+            for step in _beside(plan)
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from headrace.connectors.base import EntityDescription, RowSource, StoreDescript
 from headrace.connectors.registry import connector
 from headrace.core.errors import UserError
 from headrace.core.properties import Scope
+from headrace.core.types import BIGINT, Struct
 from headrace.planner.sink_properties import creation_options, guarantee, record_sink, sink_reader
 from headrace.sql import parse
 from headrace.sql.ast import Properties, Statement
@@ -24,7 +25,7 @@ KAFKA = connector("kafka")
 SOURCELESS = replace(KAFKA, record_source=None)
 SINKLESS = replace(KAFKA, record_sink=None)
 APPENDING = replace(KAFKA, record_sink=replace(KAFKA.record_sink, upserts=False, exactly_once=False))
-STREAMS_OF_ROWS = replace(SOURCELESS, row_source=RowSource())
+STREAMS_OF_ROWS = replace(SOURCELESS, row_source=RowSource(metadata=Struct((("lsn", BIGINT),))))
 
 
 def statement(text: str) -> Statement:

@@ -28,7 +28,7 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = False) -> SparkPlan:
     """A plan whose first entity tells the fake driver what to do."""
-    read = ReadEntity(id="s1", store="store_1", connector="kafka", entity=entity)
+    read = ReadEntity(id="s1", store="store_1", connector="kafka", entity=(entity,))
     if sink == "results":
         return SparkPlan(
             steps=[read, WriteResults(id="s2", input="s1", columns=[Column(name="n", type="VARCHAR")])],
@@ -40,7 +40,7 @@ def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = F
             steps=[read, WriteView(id="s2", input="s1", view=view, columns=columns, key_columns=["k"])],
             outputs=["s2"],
         )
-    write = WriteEntity(id="s2", input="s1", store="store_1", connector="kafka", entity="out")
+    write = WriteEntity(id="s2", input="s1", store="store_1", connector="kafka", entity=("out",))
     return SparkPlan(steps=[read, write], outputs=["s2"], bounded=bounded)
 
 

@@ -73,7 +73,7 @@ class FakeDriver:
                     self.note(type="start", id=query, generation=generation, stores=message["stores"])
                     self.stopped.discard(query)
                     self.generations[query] = generation
-                    if message["plan"]["steps"][0]["entity"] == "stubborn":
+                    if message["plan"]["steps"][0]["entity"] == ["stubborn"]:
                         signal.signal(signal.SIGTERM, signal.SIG_IGN)
                     threading.Thread(target=self.start, args=(message,), daemon=True).start()
                 case "stop_query":
@@ -105,7 +105,7 @@ class FakeDriver:
         self.send("query_ended", query_id=query, generation=generation)
 
     def start(self, message: Message) -> None:
-        what, query = message["plan"]["steps"][0]["entity"], message["query_id"]
+        [what], query = message["plan"]["steps"][0]["entity"], message["query_id"]
         run = {"query_id": query, "generation": message["generation"]}
         self.entities[query] = what
         if what == "once":

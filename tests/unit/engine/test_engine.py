@@ -20,7 +20,7 @@ from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.engine.lateness import Lateness
 from headrace.engine.protocol import QueryProgress
-from headrace.planner.physical import SparkPlan, WriteView
+from headrace.planner.physical import PLAN_VERSION, SparkPlan, WriteView
 from tests.unit.engine.conftest import plan
 
 if TYPE_CHECKING:
@@ -342,7 +342,9 @@ async def test_a_plan_of_another_version_is_an_error_that_says_so(bench: Bench) 
             **{
                 **other.__dict__,
                 "id": str(uuid.uuid4()),
-                "plan": SparkPlan(steps=[], outputs=[]).to_json().replace("2", "9", 1),
+                "plan": SparkPlan(steps=[], outputs=[])
+                .to_json()
+                .replace(f'"version": {PLAN_VERSION}', '"version": 99'),
             }
         )
     )

@@ -33,6 +33,7 @@ from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
 from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, INTEGER, VARCHAR, Struct
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +169,13 @@ KAFKA = StoreDescriptor(
     test=_CLIENT.test,
     path=_topic,
     layout=options.LAYOUT,
-    record_source=RecordSource(options.consumer_options, real_time=True),
+    record_source=RecordSource(
+        metadata=Struct(
+            (("topic", VARCHAR), ("partition", INTEGER), ("offset", BIGINT), ("timestamp_type", VARCHAR))
+        ),
+        options=options.consumer_options,
+        real_time=True,
+    ),
     record_sink=RecordSink(
         options.producer_options,
         upserts=True,

@@ -115,6 +115,7 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         carries_key=step.carries_key,
         carries_record=step.carries_record,
         arrival=step.arrival,
+        flat_metadata=step.flat_metadata,
     )
     return decode(work.frames[step.input], spec)
 
@@ -136,18 +137,18 @@ def _side_topic(work: Build, output: str) -> str:
 
 def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
     read = work.reads(step.input)
-    counts: dict[str, int] = connector_module(read.connector).partition_counts(work.source_request(read))
+    splits: dict[str, list[int]] = connector_module(read.connector).splits(work.source_request(read))
     java = jvm(work.session)
-    java_counts = java.java.util.HashMap()
-    for topic, count in counts.items():
-        java_counts.put(topic, count)
+    java_splits = java.java.util.HashMap()
+    for entity, numbers in splits.items():
+        java_splits.put(entity, _listed(work, numbers))
     assigned = java.io.headrace.spark.PartitionWatermark.assign(
         work.frames[step.input]._jdf,
         step.source,
         step.event_time,
-        "__topic",
-        "__partition",
-        java_counts,
+        "__entity",
+        "__split",
+        java_splits,
         step.delay_ms,
         step.idle_timeout_ms,
         "flush" if work.start.plan.bounded else step.all_idle,

@@ -17,6 +17,7 @@ from typing import Literal
 from pyspark.sql import SparkSession
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.names import path_text
 from headrace.core.sqlstate import SqlState
 from headrace.engine.data_errors import data_error
 from headrace.engine.driver.builder import connector_module
@@ -144,7 +145,9 @@ def _full_folder(text: str, start: StartQuery) -> str:
 def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:
     """A client that misses an entity in the midst of a query does not say which: then it is one of the query's."""
     used = physical.ReadEntity | physical.WriteEntity
-    entities = list(dict.fromkeys(step.entity for step in start.plan.steps if isinstance(step, used)))
+    entities = list(
+        dict.fromkeys(path_text(step.entity) for step in start.plan.steps if isinstance(step, used))
+    )
     if error.state is not SqlState.ENTITY_NOT_FOUND or any(repr(name) in error.message for name in entities):
         return error
     named = " or ".join(repr(name) for name in entities)
@@ -179,10 +182,10 @@ def _spark_state(condition: str) -> str:
 
 def _bad_record(facts: str) -> UserError:
     found = json.loads(base64.b64decode(facts))
+    place = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in found["metadata"].items())
     return UserError(
         SqlState.INVALID_RECORD,
-        f"cannot read the record at offset {found['offset']} of partition {found['partition']} of {found['topic']}: "
-        f"{found['reason']}",
+        f"cannot read the record at {place}: {found['reason']}",
         hint="'source.deserialization.error.handling' = IGNORE skips such records, DEAD_LETTER also keeps them in a topic.",
     )
 

@@ -113,11 +113,11 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
         .selectExpr(
             "CAST(NULL AS BINARY) AS key",
             """CAST(concat('{"n":', value, ',"text":"x"}') AS BINARY) AS value""",
-            "'warm' AS topic",
-            "0 AS partition",
-            "value AS offset",
             "timestamp",
-            "0 AS timestampType",
+            "'warm' AS entity",
+            "0 AS split",
+            "value AS sequence",
+            "named_struct('offset', value) AS metadata",
         )
     )
     rows = decode(records, DecodeSpec(columns))

@@ -20,10 +20,9 @@ from headrace.analyzer.logical import (
     WindowKind,
 )
 from headrace.core.errors import Span, UserError
-from headrace.core.names import path_text
 from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
-from headrace.planner.lowering.context import DELETED, OP, Lowering, Needed, Wants, places
+from headrace.planner.lowering.context import DELETED, OP, SEQUENCE, Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import POSITION, Fragment, Hidden, indented, select
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.sinks import physical_columns
@@ -38,7 +37,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
             id=low.name("read", node.alias),
             store=relation.store or "",
             connector=node.store_type,
-            entity=path_text(relation.entity or ()),
+            entity=relation.entity or (),
             starting_position=properties.starting_position,
             starting_timestamp_ms=properties.starting_timestamp_ms,
             options=dict(properties.options),
@@ -73,7 +72,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
         hidden=Hidden(
             time=f"{alias}.{identifier(ROW_TIME)}",
             deleted=f"{alias}.{identifier(DELETED)}" if relation.format.upsert else None,
-            sequence=f"{alias}.{identifier('__offset')}",
+            sequence=f"{alias}.{identifier(SEQUENCE)}",
         ),
         table=identifier(step),
     )
@@ -166,7 +165,7 @@ def _side_output(low: Lowering, what: str, node: Scan, read: str, topic: SideTop
         input=read,
         store=topic.store,
         connector=topic.store_type,
-        entity=path_text(topic.entity),
+        entity=topic.entity,
     )
     low.outputs.append(output)
     return output.id

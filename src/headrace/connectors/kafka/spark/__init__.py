@@ -23,12 +23,12 @@ __all__ = [
     "CLASSES",
     "NOISY_LOGGERS",
     "classify",
-    "partition_counts",
     "probe",
     "secrets",
     "side_topic",
     "sink",
     "source",
+    "splits",
 ]
 
 CLASSES = (
@@ -42,13 +42,24 @@ CLASSES = (
 )
 NOISY_LOGGERS = ("org.apache.spark.sql.kafka010.KafkaDataConsumer", "org.apache.kafka.clients")
 
+_RECORDS = (
+    "key",
+    "value",
+    "timestamp",
+    "topic AS entity",
+    "partition AS split",
+    "offset AS sequence",
+    "named_struct('topic', topic, 'partition', partition, 'offset', offset, 'timestamp_type', "
+    "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' END) AS metadata",
+)
+
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
-def partition_counts(request: SourceRequest) -> dict[str, int]:
+def splits(request: SourceRequest) -> dict[str, list[int]]:
     """Raises UserError 3D007 for a missing topic, ExternalError 57015 for a broker that does not answer."""
-    _admin, numbers = _connect(request.properties, request.entity)
-    return {request.entity: len(numbers)}
+    _admin, numbers = _connect(request.properties, request.entity[0])
+    return {request.entity[0]: numbers}
 
 
 def source(session: SparkSession, request: SourceRequest) -> DataFrame:
@@ -57,7 +68,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
         session.readStream.format("kafka")
         .options(**spark_options(request.properties))
         .options(
-            subscribe=request.entity,
+            subscribe=request.entity[0],
             includeHeaders=str(request.headers).lower(),
             failOnDataLoss="true",
         )
@@ -72,12 +83,13 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     reader = reader.option("startingOffsets", _starting_offsets(request))
     if request.records_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(request.records_per_batch))
-    return reader.load()
+    return reader.load().selectExpr(*_RECORDS, *(["headers"] if request.headers else []))
 
 
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callable[[DataFrame, int], None]:
     """Records (key, value, perhaps headers) into a topic: Spark's own sink, or our transactions for exactly-once."""
-    _connect(request.properties, request.entity)
+    topic = request.entity[0]
+    _connect(request.properties, topic)
     options = spark_options(request.properties) | {
         f"kafka.{name}": value for name, value in request.options.items()
     }
@@ -85,18 +97,19 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callabl
         output = TransactionalOutput(
             records.sparkSession,
             query_id=request.query_id,
-            topic=request.entity,
+            topic=topic,
             options={name.removeprefix("kafka."): value for name, value in options.items()},
             checkpoint=request.checkpoint,
         )
         request.resources.callback(output.close)
         return output.write
-    return records.writeStream.format("kafka").options(**options).option("topic", request.entity)
+    return records.writeStream.format("kafka").options(**options).option("topic", topic)
 
 
 def side_topic(session: SparkSession, request: SinkRequest) -> str:
     """What tasks send records to the topic by; it ends with the query."""
-    _connect(request.properties, request.entity)
+    topic = request.entity[0]
+    _connect(request.properties, topic)
     java: Any = session._jvm
     options = java.java.util.HashMap()
     for name, value in spark_options(request.properties).items():
@@ -104,9 +117,9 @@ def side_topic(session: SparkSession, request: SinkRequest) -> str:
     for name, value in request.options.items():
         options.put(name, value)
     opened = str(uuid.uuid4())
-    topic = java.io.headrace.spark.SideTopic
-    topic.open(opened, request.entity, request.query_id, options)
-    request.resources.callback(topic.close, opened)
+    side_topics = java.io.headrace.spark.SideTopic
+    side_topics.open(opened, topic, request.query_id, options)
+    request.resources.callback(side_topics.close, opened)
     return opened
 
 
@@ -115,19 +128,20 @@ def _starting_offsets(request: SourceRequest) -> str:
 
     The broker is asked in any case: Spark would look for it, or for the topic, for minutes.
     """
-    admin, numbers = _connect(request.properties, request.entity)
+    topic = request.entity[0]
+    admin, numbers = _connect(request.properties, topic)
     if request.starting_position == "earliest":
         return "earliest"
     spec = _END
     if request.starting_position == "timestamp":
         spec = OffsetSpec.for_timestamp(request.starting_timestamp_ms or 0)
-    partitions = [TopicPartition(request.entity, number) for number in numbers]
+    partitions = [TopicPartition(topic, number) for number in numbers]
     offsets = {place.partition: offset for place, offset in _offsets(admin, partitions, spec).items()}
     beyond = [place for place in partitions if offsets[place.partition] < 0]
     if beyond:  # nothing that late: from the end
         ends = _offsets(admin, beyond, _END)
         offsets.update({place.partition: offset for place, offset in ends.items()})
-    return json.dumps({request.entity: {str(number): offset for number, offset in sorted(offsets.items())}})
+    return json.dumps({topic: {str(number): offset for number, offset in sorted(offsets.items())}})
 
 
 def _offsets(

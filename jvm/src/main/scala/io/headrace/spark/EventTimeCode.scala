@@ -34,18 +34,18 @@ private[spark] object EventTimeCode {
 
   def clamp(ms: Long): Long = math.max(MinMs, math.min(MaxMs, ms))
 
-  /** The same encoding as an expression over `eventTime` (TIMESTAMP), `topic` (STRING) and `partition` (INT).
+  /** The same encoding as an expression over `eventTime` (TIMESTAMP), `entity` (STRING) and `partition` (INT).
     *
-    * It is NULL for a NULL event time, and fails the query for a topic or partition that `layout` has no code for.
+    * It is NULL for a NULL event time, and fails the query for an entity or partition that `layout` has no code for.
     */
-  def column(eventTime: Column, topic: Column, partition: Column, layout: PartitionLayout): Column = {
+  def column(eventTime: Column, entity: Column, partition: Column, layout: PartitionLayout): Column = {
     val ms = greatest(lit(MinMs), least(lit(MaxMs), unix_millis(eventTime))) + lit(Bias)
-    val inRange = partition.cast("long").between(0L, layout.partitionsPerTopic - 1L)
-    val code = when(inRange, (base(topic, layout) + partition.cast("long")) * lit(1L << TimeBits) + ms)
+    val inRange = partition.cast("long").between(0L, layout.partitionsPerEntity - 1L)
+    val code = when(inRange, (base(entity, layout) + partition.cast("long")) * lit(1L << TimeBits) + ms)
       .otherwise(
         raise_error(
           concat(
-            lit(s"expected partitions from 0 to ${layout.partitionsPerTopic - 1} for the watermark, found "),
+            lit(s"expected partitions from 0 to ${layout.partitionsPerEntity - 1} for the watermark, found "),
             coalesce(partition.cast("string"), lit("NULL"))
           )
         ).cast("long")
@@ -53,15 +53,15 @@ private[spark] object EventTimeCode {
     when(eventTime.isNull, lit(null).cast("timestamp")).otherwise(timestamp_micros(code))
   }
 
-  /** A source of one topic needs no look at the topic of every row. */
-  private def base(topic: Column, layout: PartitionLayout): Column =
-    if (layout.topics.size == 1) lit(0L)
+  /** A source of one entity needs no look at the entity of every row. */
+  private def base(entity: Column, layout: PartitionLayout): Column =
+    if (layout.entities.size == 1) lit(0L)
     else {
       val unknown = raise_error(
-        concat(lit("found a row of a topic that the watermark does not follow: "), coalesce(topic, lit("NULL")))
+        concat(lit("found a row of an entity that the watermark does not follow: "), coalesce(entity, lit("NULL")))
       ).cast("long")
-      layout.topics.foldRight(unknown) { (name, otherwise) =>
-        when(topic === lit(name), lit(layout.code(name, 0).toLong)).otherwise(otherwise)
+      layout.entities.foldRight(unknown) { (name, otherwise) =>
+        when(entity === lit(name), lit(layout.code(name, 0).toLong)).otherwise(otherwise)
       }
     }
 }

@@ -1,6 +1,6 @@
 package io.headrace.spark
 
-import java.util.{Map => JavaMap, UUID}
+import java.util.{List => JavaList, Map => JavaMap, UUID}
 
 import scala.jdk.CollectionConverters._
 
@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.{IntegerType, MetadataBuilder, StringType, Tim
 /** Watermarks that follow every partition of a source: the entry points for Python. */
 object PartitionWatermark {
 
-  /** The columns of which a late row is made as it came: a STRUCT of [[SideTopic.Record]], and its place. */
-  private[spark] val Sent = Seq("__record", "__topic", "__partition", "__offset")
+  /** The columns of which a late row is made as it came: a STRUCT of [[SideTopic.Record]], and where it stands. */
+  private[spark] val Sent = Seq("__record", "__metadata")
 
   private val mapper = new ObjectMapper()
 
@@ -24,9 +24,9 @@ object PartitionWatermark {
     *
     * @param source         a name for the source, for people
     * @param eventTime      a TIMESTAMP column; a NULL in it says nothing about time
-    * @param topic          the STRING column with the row's topic
-    * @param partition      the INT column with the row's partition in its topic
-    * @param partitions     topic -> how many partitions it has now; more may come while the query runs
+    * @param entity         the STRING column with the row's entity
+    * @param partition      the INT column with the row's partition in its entity: a split of it, as a shard is
+    * @param partitions     entity -> the partitions that it has now, by number; more may come while the query runs
     * @param delayMs        how far the watermark stays behind the greatest event time of each partition
     * @param idleTimeoutMs  after how long without a row a partition stops holding the watermark back; 0: never
     * @param allIdle        what to do when all partitions are idle: `hold`, `advance`, or `flush` for a bounded run
@@ -46,9 +46,9 @@ object PartitionWatermark {
       df: DataFrame,
       source: String,
       eventTime: String,
-      topic: String,
+      entity: String,
       partition: String,
-      partitions: JavaMap[String, Integer],
+      partitions: JavaMap[String, JavaList[Integer]],
       delayMs: Long,
       idleTimeoutMs: Long,
       allIdle: String,
@@ -58,12 +58,12 @@ object PartitionWatermark {
       late: String,
       clockStepMs: Long
   ): DataFrame = {
-    val counts = partitions.asScala.map { case (name, count) => name -> count.intValue }.toMap
+    val known = partitions.asScala.map { case (name, numbers) => name -> numbers.asScala.map(_.intValue).toSeq }.toMap
     val window = EventWindow.of(windowMs, advanceMs)
     val settings =
-      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), counts, eventTime, window, Option(late), clockStepMs)
-    requireColumns(df, eventTime, topic, partition)
-    val timed = EventTimeCode.column(named(eventTime), named(topic), named(partition), settings.layout)
+      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), known, eventTime, window, Option(late), clockStepMs)
+    requireColumns(df, eventTime, entity, partition)
+    val timed = EventTimeCode.column(named(eventTime), named(entity), named(partition), settings.layout)
     val code = Option(deleted).fold(timed)(flag => when(named(flag), EventTimeCode.Silent).otherwise(timed))
     val codeName = unusedName(df)
     val watermarked = df
@@ -121,7 +121,7 @@ object PartitionWatermark {
         val list = node.putArray("partitions")
         source.partitions.foreach { partition =>
           val entry = list.addObject()
-          entry.put("topic", partition.topic).put("partition", partition.partition)
+          entry.put("entity", partition.entity).put("partition", partition.partition)
           partition.maxMs match {
             case Some(ms) => entry.put("maxEventTimeMs", ms)
             case None     => entry.putNull("maxEventTimeMs")
@@ -133,8 +133,8 @@ object PartitionWatermark {
     mapper.writeValueAsString(root)
   }
 
-  private def requireColumns(df: DataFrame, eventTime: String, topic: String, partition: String): Unit =
-    for ((name, expected) <- Seq(eventTime -> TimestampType, topic -> StringType, partition -> IntegerType)) {
+  private def requireColumns(df: DataFrame, eventTime: String, entity: String, partition: String): Unit =
+    for ((name, expected) <- Seq(eventTime -> TimestampType, entity -> StringType, partition -> IntegerType)) {
       val found = df.schema.find(_.name == name).map(_.dataType)
       require(
         found.contains(expected),

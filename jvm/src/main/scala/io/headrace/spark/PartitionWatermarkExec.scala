@@ -11,7 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStats, EventTimeStatsAccum, EventTimeWatermarkExec}
 import org.apache.spark.sql.headrace.SparkInternals
-import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.unsafe.types.CalendarInterval
 import org.apache.spark.util.AccumulatorV2
 
 /** Spark's watermark node, with an accumulator that keeps one maximum per partition instead of one for all.
@@ -43,7 +44,7 @@ private[spark] class PartitionWatermarkExec(
 
   private def ordinal: Int = child.output.indexWhere(_.exprId == eventTime.exprId)
 
-  /** The columns by which late rows are known and, where they are kept, sent: the time, record, topic, partition, offset. */
+  /** The columns by which late rows are known and, where they are kept, sent: the time, the record, its metadata. */
   private def lateColumns: Seq[Int] = settings.toSeq.filter(_.window.isDefined).flatMap { known =>
     val kept = if (known.late.isEmpty) Nil else PartitionWatermark.Sent
     (known.eventTime +: kept).map { name =>
@@ -59,23 +60,24 @@ private[spark] class PartitionWatermarkExec(
       maxima.follow(run, nodeId, delayMs)
     }
 
-  private def watcher: EventTimeWatcher = new EventTimeWatcher(maxima, counts, settings, lateMs)
+  /** Of the metadata, where late rows are sent with it. */
+  private def fields: StructType = lateColumns.lift(2).fold(new StructType)(child.output(_).dataType.asInstanceOf[StructType])
+
+  private def watcher: EventTimeWatcher = new EventTimeWatcher(maxima, counts, settings, lateMs, fields)
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (watching, at, late) = (watcher, ordinal, lateColumns)
+    val (watching, at, late, fields) = (watcher, ordinal, lateColumns, this.fields)
     child.execute().mapPartitions { rows =>
       rows.map { row =>
         if (row.isNullAt(at)) watching.timeless()
         else {
           watching.see(row.getLong(at))
           if (late.nonEmpty && watching.isLate(row.getLong(at), row.getLong(late.head))) late match {
-            case Seq(time, record, topic, partition, offset) =>
+            case Seq(time, record, metadata) =>
               watching.send(
                 row.getLong(time),
                 row.getStruct(record, SideTopic.Record.size),
-                row.getUTF8String(topic),
-                row.getInt(partition),
-                row.getLong(offset))
+                row.getStruct(metadata, fields.size))
             case _ =>
           }
         }
@@ -130,7 +132,8 @@ private[spark] final class EventTimeWatcher(
     maxima: PartitionMaxima,
     counts: RowCounts,
     settings: Option[SourceSettings],
-    lateMs: Long
+    lateMs: Long,
+    fields: StructType
 ) extends Serializable {
   // Not Options for every row.
   private val window: EventWindow = settings.flatMap(_.window).orNull
@@ -148,14 +151,12 @@ private[spark] final class EventTimeWatcher(
   }
 
   /** Sends a late row on as it came. */
-  def send(micros: Long, record: InternalRow, topic: UTF8String, partition: Int, offset: Long): Unit =
+  def send(micros: Long, record: InternalRow, metadata: InternalRow): Unit =
     SideTopic
       .of(late)
       .send(
         record,
-        topic.toString,
-        partition,
-        offset,
+        RecordMetadata.texts(metadata, fields),
         "event.time" -> micros.toString,
         "window.end" -> window.lastEnd(micros).toString,
         "watermark" -> lateMicros.toString)

@@ -10,6 +10,7 @@ import io.headrace.spark.WatermarkCheckpoint.Place
   *
   * A partition is idle only when its source was ''seen'' to have no rows of it for the idle timeout: neither a backlog
   * nor a long batch makes a partition idle. One that was never heard of holds the watermark until it is idle.
+  * One that is finished, a shard that was read to its end, is waited for no more.
   * A source whose rows have the time of their batch is as far as the clock was when it was last polled, whatever it held:
   * what it gives later has a later time. It moves by the ends of windows, since each move runs a batch.
   * The watermark never falls. All times are epoch milliseconds. Thread-safe.
@@ -41,8 +42,8 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     val readings = for {
       source <- states.values.toSeq
       partition <- source.partitions
-      (topic, number) = source.settings.layout.decode(partition.code)
-    } yield Place(source.settings.name, topic, number) -> partition.maxMs
+      (entity, number) = source.settings.layout.decode(partition.code)
+    } yield Place(source.settings.name, entity, number) -> partition.maxMs
     readings.groupMapReduce(_._1)(_._2)(math.min).filter(_._2 != Unheard)
   }
 
@@ -51,8 +52,8 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     for {
       source <- states.values
       (place, ms) <- maxima
-      if place.source == source.settings.name && source.settings.layout.base(place.topic).isDefined
-    } source.saw(source.settings.layout.code(place.topic, place.partition), ms)
+      if place.source == source.settings.name && source.settings.layout.base(place.entity).isDefined
+    } source.saw(source.settings.layout.code(place.entity, place.partition), ms)
   }
 
   /** Says that no row will follow: the watermark goes to the end of time. */
@@ -63,7 +64,7 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     val candidate =
       if (ended) Some(EndOfTime)
       else {
-        val (idle, active) = states.values.flatMap(_.partitions).partition(_.idle)
+        val (idle, active) = states.values.flatMap(_.partitions).filterNot(_.finished).partition(_.idle)
         if (active.nonEmpty) Option.when(active.forall(_.heard))(active.map(_.watermark).min - boundaryMs)
         else if (states.values.forall(_.settings.allIdle == AllIdle.Advance))
           idle.filter(_.heard).map(_.watermark - boundaryMs).maxOption
@@ -79,8 +80,8 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
       SourceSnapshot(
         state.settings,
         state.partitions.toSeq.sortBy(_.code).map { partition =>
-          val (topic, number) = state.settings.layout.decode(partition.code)
-          PartitionSnapshot(topic, number, Option.when(partition.maxMs != Unheard)(partition.maxMs), partition.idle)
+          val (entity, number) = state.settings.layout.decode(partition.code)
+          PartitionSnapshot(entity, number, Option.when(partition.maxMs != Unheard)(partition.maxMs), partition.idle)
         }
       )
     }
@@ -92,7 +93,7 @@ private[spark] object QueryWatermark {
   /** 9999-12-31T23:59:59.999Z, the last millisecond that a TIMESTAMP can print. */
   val EndOfTime: Long = 253402300799999L
 
-  final case class PartitionSnapshot(topic: String, partition: Int, maxMs: Option[Long], idle: Boolean)
+  final case class PartitionSnapshot(entity: String, partition: Int, maxMs: Option[Long], idle: Boolean)
   final case class SourceSnapshot(settings: SourceSettings, partitions: Seq[PartitionSnapshot])
 
   private val Unheard = Long.MinValue
@@ -100,6 +101,7 @@ private[spark] object QueryWatermark {
   private final class PartitionState(source: SourceState, val code: Int, var lastRowsMs: Long) {
     var maxMs: Long = Unheard
     var hasRows: Boolean = true
+    var finished: Boolean = false
 
     def heard: Boolean = source.settings.clockStepMs > 0 || maxMs != Unheard
     def watermark: Long = if (source.settings.clockStepMs > 0) source.clock else maxMs - source.settings.delayMs
@@ -111,8 +113,8 @@ private[spark] object QueryWatermark {
     private val states = mutable.LongMap.empty[PartitionState]
     var lookedMs: Long = startedMs
 
-    for ((topic, count) <- settings.partitions; partition <- 0 until count)
-      state(settings.layout.code(topic, partition), startedMs)
+    for ((entity, numbers) <- settings.partitions; partition <- numbers)
+      state(settings.layout.code(entity, partition), startedMs)
 
     def partitions: Iterable[PartitionState] = states.values
 
@@ -132,8 +134,10 @@ private[spark] object QueryWatermark {
       progress match {
         case SourceProgress.Unknown       => states.values.foreach(mark(_, hasRows = true, nowMs))
         case SourceProgress.Whole(rows)   => states.values.foreach(mark(_, rows, nowMs))
-        case SourceProgress.Partitions(rows) =>
+        case SourceProgress.Partitions(rows, finished) =>
           rows.foreach { case (code, has) => mark(state(code, nowMs), has, nowMs) }
+          // Its last rows are in a batch that has not run yet, when it has rows.
+          finished.foreach(code => state(code, nowMs).finished = !rows.getOrElse(code, false))
           // A partition the source does not list has, as far as anyone can tell, nothing in it.
           states.values.foreach(known => if (!rows.contains(known.code)) mark(known, hasRows = false, nowMs))
       }

@@ -36,16 +36,16 @@ private[spark] final case class FromJson(child: Expression, kind: DataType, coun
   override protected def withNewChildInternal(newChild: Expression): FromJson = copy(child = newChild)
 }
 
-/** `headrace_admit(row, problem, reason, topic, partition, offset, record, instead)`: an array of the row where `problem` is NULL.
+/** `headrace_admit(row, problem, reason, metadata, record, instead)`: an array of the row where `problem` is NULL.
   *
   * Else what the literal `instead` says: the query ends by a [[BadRecord]] (`terminate`); or the record is counted under the
   * name that `problem` is and left out (`ignore`): the array is empty; or it is also sent to the [[SideTopic]] of that id,
-  * for which `record` is a STRUCT of [[SideTopic.Record]].
+  * for which `record` is a STRUCT of [[SideTopic.Record]]. `metadata` is a STRUCT that says where the record stands, as its store does.
   */
 private[spark] final case class AdmitRecord(children: Seq[Expression], instead: String, counts: RowCounts)
     extends Expression
     with CountsRows {
-  private val Seq(row, problem) = children.take(2)
+  private val Seq(row, problem, _, metadata) = children.take(4)
 
   // So that the optimizer neither moves it, nor drops or repeats what it counts.
   override lazy val deterministic: Boolean = false
@@ -61,15 +61,14 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
   def refused(
       problem: UTF8String,
       reason: UTF8String,
-      topic: UTF8String,
-      partition: Int,
-      offset: Long,
+      place: InternalRow,
       record: InternalRow
   ): ArrayData = {
+    def texts = RecordMetadata.texts(place, metadata.dataType.asInstanceOf[StructType])
     instead match {
-      case "terminate" => throw new BadRecord(reason.toString, topic.toString, partition, offset)
+      case "terminate" => throw new BadRecord(reason.toString, texts)
       case "ignore"    =>
-      case id          => SideTopic.of(id).send(record, topic.toString, partition, offset, "error" -> reason.toString)
+      case id          => SideTopic.of(id).send(record, texts, "error" -> reason.toString)
     }
     counts.add(problem.toString)
     AdmitRecord.Nothing
@@ -78,20 +77,14 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
   override def eval(input: InternalRow): Any = problem.eval(input) match {
     case null => admitted(row.eval(input).asInstanceOf[InternalRow])
     case found: UTF8String =>
-      val Seq(reason, topic, partition, offset, record) = children.drop(2).map(_.eval(input))
-      refused(
-        found,
-        reason.asInstanceOf[UTF8String],
-        topic.asInstanceOf[UTF8String],
-        partition.asInstanceOf[Int],
-        offset.asInstanceOf[Long],
-        record.asInstanceOf[InternalRow]
-      )
+      val Seq(reason, place, record) = children.drop(2).map(_.eval(input))
+      refused(found, reason.asInstanceOf[UTF8String], place.asInstanceOf[InternalRow], record.asInstanceOf[InternalRow])
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val self = ctx.addReferenceObj("admit", this, classOf[AdmitRecord].getName)
-    val Seq(good, wrong, reason, topic, partition, offset, record) = children.map(_.genCode(ctx))
+    val Seq(good, wrong, reason, place, record) = children.map(_.genCode(ctx))
+    val row = classOf[InternalRow].getName
     ExprCode(
       code"""
             |${wrong.code}
@@ -101,13 +94,9 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
             |  ${ev.value} = $self.admitted(${good.value});
             |} else {
             |  ${reason.code}
-            |  ${topic.code}
-            |  ${partition.code}
-            |  ${offset.code}
+            |  ${place.code}
             |  ${record.code}
-            |  ${ev.value} = $self.refused(
-            |    ${wrong.value}, ${reason.value}, ${topic.value}, ${partition.value}, ${offset.value},
-            |    (${classOf[InternalRow].getName}) ${record.value});
+            |  ${ev.value} = $self.refused(${wrong.value}, ${reason.value}, ($row) ${place.value}, ($row) ${record.value});
             |}
             |""".stripMargin,
       FalseLiteral,
@@ -158,16 +147,27 @@ private[spark] object AdmitRecord {
   private val Nothing: ArrayData = new GenericArrayData(Array.empty[Any])
 }
 
+/** Where a record stands, as its store tells it. */
+private[spark] object RecordMetadata {
+
+  /** The fields of `metadata` that are not NULL, by name. */
+  def texts(metadata: InternalRow, fields: StructType): Seq[(String, String)] =
+    fields.zipWithIndex.collect {
+      case (field, index) if !metadata.isNullAt(index) => field.name -> metadata.get(index, field.dataType).toString
+    }
+}
+
 /** Ends a query at a record. The message is for the driver: JSON, in base64 since messages are quoted on their way. */
-private[spark] final class BadRecord(reason: String, topic: String, partition: Int, offset: Long)
-    extends RuntimeException(BadRecord.message(reason, topic, partition, offset))
+private[spark] final class BadRecord(reason: String, metadata: Seq[(String, String)])
+    extends RuntimeException(BadRecord.message(reason, metadata))
 
 private[spark] object BadRecord {
   private val mapper = new ObjectMapper()
 
-  private def message(reason: String, topic: String, partition: Int, offset: Long): String = {
-    val facts = mapper.createObjectNode()
-    facts.put("topic", topic).put("partition", partition).put("offset", offset).put("reason", reason)
+  private def message(reason: String, metadata: Seq[(String, String)]): String = {
+    val facts = mapper.createObjectNode().put("reason", reason)
+    val place = facts.putObject("metadata")
+    metadata.foreach { case (name, text) => place.put(name, text) }
     s"HEADRACE_BAD_RECORD:${java.util.Base64.getEncoder.encodeToString(mapper.writeValueAsBytes(facts))}:"
   }
 }
@@ -180,7 +180,7 @@ private[spark] object RecordFunctions {
     function("headrace_from_json") { case Seq(text, Constant(kind: UTF8String)) =>
       FromJson(text, CatalystSqlParser.parseDataType(kind.toString), RowCounts.registered())
     },
-    function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 7 =>
+    function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 =>
       AdmitRecord(arguments, instead.toString, RowCounts.registered())
     },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) }

@@ -24,8 +24,8 @@ private[spark] final class SideTopic(topic: String, query: String, options: java
     new KafkaProducer(options, new ByteArraySerializer, new ByteArraySerializer)
   }
 
-  /** Task: sends `record`, whose fields are [[SideTopic.Record]], with its place and what else there is to say as headers. */
-  def send(record: InternalRow, source: String, partition: Int, offset: Long, more: (String, String)*): Unit = {
+  /** Task: sends `record`, whose fields are [[SideTopic.Record]], with its `metadata` and what else there is to say as headers. */
+  def send(record: InternalRow, metadata: Seq[(String, String)], more: (String, String)*): Unit = {
     val failure = tasks.computeIfAbsent(TaskContext.get().taskAttemptId(), _ => begin())
     refuse(failure)
     // The record's own time: it is read again as of when it was.
@@ -44,10 +44,7 @@ private[spark] final class SideTopic(topic: String, query: String, options: java
       }
     }
     def say(name: String, text: String): Unit = { val _ = letter.headers().add(s"headrace.$name", text.getBytes(UTF_8)) }
-    say("topic", source)
-    say("partition", partition.toString)
-    say("offset", offset.toString)
-    more.foreach { case (name, text) => say(name, text) }
+    (metadata ++ more).foreach { case (name, text) => say(name, text) }
     say("query", query)
     val sent: Callback = (_, error) => if (error != null) failure.set(error)
     try producer.send(letter, sent)

@@ -50,7 +50,7 @@ private[spark] object EventWindow {
   * @param name        the source's name, for people
   * @param delayMs     how far the watermark stays behind the greatest event time
   * @param idleMs      after how long without data a partition stops holding the watermark; 0: never
-  * @param partitions  topic -> number of partitions that are known when the query starts
+  * @param partitions  entity -> its partitions, by number, that are known when the query starts
   * @param eventTime   the name of the event-time column
   * @param window      the time windows that the rows go into; None when they go into none
   * @param clockStepMs for rows that have the time of their batch: how often a window ends; the source is as far as the clock, by
@@ -62,7 +62,7 @@ private[spark] final case class SourceSettings(
     delayMs: Long,
     idleMs: Long,
     allIdle: AllIdle,
-    partitions: Map[String, Int],
+    partitions: Map[String, Seq[Int]],
     eventTime: String = "",
     window: Option[EventWindow] = None,
     late: Option[String] = None,
@@ -70,27 +70,28 @@ private[spark] final case class SourceSettings(
 ) {
   require(delayMs >= 0, s"expected a watermark delay of 0 ms or more for source $name, found $delayMs")
   require(idleMs >= 0, s"expected an idle timeout of 0 ms (off) or more for source $name, found $idleMs")
-  require(partitions.nonEmpty, s"expected the partition counts of the topics of source $name, found none")
+  require(partitions.nonEmpty, s"expected the partitions of the entities of source $name, found none")
 
   val layout: PartitionLayout = PartitionLayout.of(partitions.keys)
 
-  partitions.foreach { case (topic, count) =>
+  partitions.foreach { case (entity, numbers) =>
     require(
-      count >= 0 && count <= layout.partitionsPerTopic,
-      s"expected at most ${layout.partitionsPerTopic} partitions in topic $topic, since a watermark follows at most " +
-        s"${EventTimeCode.PartitionLimit} partitions of one source, found $count"
+      numbers.forall(number => number >= 0 && number < layout.partitionsPerEntity),
+      s"expected at most ${layout.partitionsPerEntity} partitions in $entity, since a watermark follows at most " +
+        s"${EventTimeCode.PartitionLimit} partitions of one source, found the number ${numbers.max}"
     )
   }
 
   def toMetadata: Metadata = {
-    val topics = partitions.keys.toVector.sorted
+    val entities = new MetadataBuilder()
+    partitions.foreach { case (entity, numbers) => entities.putLongArray(entity, numbers.map(_.toLong).toArray) }
     val settings = new MetadataBuilder()
       .putString("name", name)
       .putLong("delayMs", delayMs)
       .putLong("idleMs", idleMs)
       .putString("allIdle", allIdle.name)
-      .putStringArray("topics", topics.toArray)
-      .putLongArray("partitionCounts", topics.map(partitions(_).toLong).toArray)
+      .putStringArray("entities", partitions.keys.toArray)
+      .putMetadata("partitions", entities.build())
       .putString("eventTime", eventTime)
       .putLong("windowMs", window.fold(0L)(_.sizeMs))
       .putLong("advanceMs", window.fold(0L)(_.advanceMs))
@@ -108,12 +109,13 @@ private[spark] object SourceSettings {
   def fromMetadata(metadata: Metadata): Option[SourceSettings] =
     Option.when(metadata.contains(Key)) {
       val settings = metadata.getMetadata(Key)
+      val partitions = settings.getMetadata("partitions")
       SourceSettings(
         name = settings.getString("name"),
         delayMs = settings.getLong("delayMs"),
         idleMs = settings.getLong("idleMs"),
         allIdle = AllIdle.parse(settings.getString("allIdle")),
-        partitions = settings.getStringArray("topics").zip(settings.getLongArray("partitionCounts").map(_.toInt)).toMap,
+        partitions = settings.getStringArray("entities").map(name => name -> partitions.getLongArray(name).map(_.toInt).toSeq).toMap,
         eventTime = settings.getString("eventTime"),
         window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs")),
         late = Option(settings.getString("late")).filter(_.nonEmpty),

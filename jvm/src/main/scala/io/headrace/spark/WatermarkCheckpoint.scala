@@ -43,7 +43,7 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
         list
           .addObject()
           .put("source", place.source)
-          .put("topic", place.topic)
+          .put("topic", place.entity)
           .put("partition", place.partition)
           .put("maxEventTimeMs", ms)
       }
@@ -54,10 +54,11 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
 }
 
 private[spark] object WatermarkCheckpoint {
+  // `topic` is what the entity was called when this file was made.
   private val FileName = "watermark"
   private val Version = 1
   private val mapper = new ObjectMapper()
 
   /** A partition, by the names that a restart leaves as they are. */
-  final case class Place(source: String, topic: String, partition: Int)
+  final case class Place(source: String, entity: String, partition: Int)
 }

@@ -6,7 +6,7 @@ import scala.util.Random
 
 import org.apache.spark.sql.streaming.{MapState, ValueState}
 
-class AgendaSuite extends munit.FunSuite {
+class AgendaSuite extends PatientSuite {
   import AgendaSuite._
 
   test("what is due comes out in order of time, then kind, then arrival, however it came") {

@@ -16,7 +16,7 @@ import org.apache.spark.sql.streaming.{DataStreamWriter, OutputMode}
 import SparkTesting._
 
 /** What a batch does not do, though Spark would. */
-class BatchCostSuite extends munit.FunSuite {
+class BatchCostSuite extends PatientSuite {
   import spark.implicits._
 
   // Not how long it may take, but that it ends on a machine that does other things too.

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.TimestampType
 
 import SparkTesting._
 
-class ChangelogAggregateSuite extends munit.FunSuite {
+class ChangelogAggregateSuite extends PatientSuite {
   import spark.implicits._
   import ChangelogAggregateSuite._
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.ByteType
 
 import SparkTesting._
 
-class ChangelogJoinSuite extends munit.FunSuite {
+class ChangelogJoinSuite extends PatientSuite {
   import spark.implicits._
   import ChangelogJoinSuite._
 

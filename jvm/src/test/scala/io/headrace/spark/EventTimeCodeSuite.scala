@@ -4,7 +4,7 @@ import org.apache.spark.sql.functions.{col, unix_micros}
 
 import SparkTesting._
 
-class EventTimeCodeSuite extends munit.FunSuite {
+class EventTimeCodeSuite extends PatientSuite {
   import EventTimeCode._
 
   private val times = Seq(-62135596800000L, -1L, 0L, 1L, 1700000000123L, 253402300799999L.min(MaxMs))
@@ -56,19 +56,19 @@ class EventTimeCodeSuite extends munit.FunSuite {
 
   test("every topic has codes of its own, however many partitions it gains") {
     val layout = PartitionLayout.of(Seq("b", "a", "c"))
-    val codes = for (topic <- layout.topics; number <- Seq(0, 1, layout.partitionsPerTopic - 1)) yield layout.code(topic, number)
+    val codes = for (topic <- layout.entities; number <- Seq(0, 1, layout.partitionsPerEntity - 1)) yield layout.code(topic, number)
     assertEquals(codes.distinct.size, 9)
     assertEquals(codes.map(layout.decode), for (topic <- Vector("a", "b", "c"); number <- Seq(0, 1, 10921)) yield (topic, number))
   }
 
   test("more partitions than there are codes are refused with the numbers") {
-    val error = intercept[IllegalArgumentException](SourceSettings("s", 0, 0, AllIdle.Hold, Map("t" -> 32768)))
-    assert(error.getMessage.contains("at most 32767 partitions in topic t"), error.getMessage)
-    assert(error.getMessage.contains("found 32768"), error.getMessage)
+    val error = intercept[IllegalArgumentException](SourceSettings("s", 0, 0, AllIdle.Hold, Map("t" -> Seq(32767))))
+    assert(error.getMessage.contains("at most 32767 partitions in t"), error.getMessage)
+    assert(error.getMessage.contains("found the number 32767"), error.getMessage)
   }
 
   test("settings survive the column's metadata") {
-    val settings = SourceSettings("pageviews", 1500, 60000, AllIdle.Advance, Map("eu" -> 3, "us" -> 12))
+    val settings = SourceSettings("pageviews", 1500, 60000, AllIdle.Advance, Map("eu" -> Seq(0, 1, 2), "us" -> Seq(7, 12)))
     assertEquals(SourceSettings.fromMetadata(settings.toMetadata), Some(settings))
     assertEquals(SourceSettings.fromMetadata(org.apache.spark.sql.types.Metadata.empty), None)
   }

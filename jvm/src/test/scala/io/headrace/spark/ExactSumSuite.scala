@@ -5,7 +5,7 @@ import java.nio.ByteBuffer
 
 import scala.util.Random
 
-class ExactSumSuite extends munit.FunSuite {
+class ExactSumSuite extends PatientSuite {
   private def sumOf(values: Double*): ExactSum = {
     val sum = new ExactSum
     values.foreach(sum.add(_, 1))

@@ -13,7 +13,7 @@ import org.apache.spark.sql.functions.{col, expr, lit, window}
 
 import SparkTesting._
 
-class IntervalJoinSuite extends munit.FunSuite {
+class IntervalJoinSuite extends PatientSuite {
   import spark.implicits._
   import IntervalJoinSuite._
 

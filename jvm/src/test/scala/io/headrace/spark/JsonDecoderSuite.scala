@@ -7,7 +7,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 
-class JsonDecoderSuite extends munit.FunSuite {
+class JsonDecoderSuite extends PatientSuite {
   private val spelled = mutable.Set.empty[(String, String)]
 
   private def decoded(ddl: String, text: Array[Byte]): Either[String, Any] = {

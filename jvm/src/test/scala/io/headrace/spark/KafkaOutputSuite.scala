@@ -7,7 +7,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer
 
 import SparkTesting._
 
-class KafkaOutputSuite extends munit.FunSuite {
+class KafkaOutputSuite extends PatientSuite {
   import spark.implicits._
 
   private def text(bytes: Array[Byte]): Option[String] = Option(bytes).map(new String(_))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 
 import SparkTesting._
 
-class MaterializeSuite extends munit.FunSuite {
+class MaterializeSuite extends PatientSuite {
   import spark.implicits._
 
   override val munitTimeout: Duration = 2.minutes

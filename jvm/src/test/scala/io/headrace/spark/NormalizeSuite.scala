@@ -12,7 +12,7 @@ import org.apache.spark.sql.functions._
 
 import SparkTesting._
 
-class NormalizeSuite extends munit.FunSuite {
+class NormalizeSuite extends PatientSuite {
   import spark.implicits._
   import NormalizeSuite._
 

@@ -3,7 +3,9 @@ package io.headrace.spark
 import java.nio.file.Files
 import java.sql.Timestamp
 import java.time.Instant
-import java.util.{Map => JavaMap, UUID}
+import java.util.{List => JavaList, Map => JavaMap, UUID}
+
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
@@ -12,8 +14,10 @@ import org.apache.spark.sql.streaming.Trigger
 
 import SparkTesting._
 
-class PartitionWatermarkSuite extends munit.FunSuite {
+class PartitionWatermarkSuite extends PatientSuite {
   import spark.implicits._
+
+  private def numbers(partitions: Int): JavaList[Integer] = (0 until partitions).map(Int.box).asJava
 
   /** A stream whose rows say themselves which partition they come from. */
   private final class Source(
@@ -29,13 +33,13 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     val stream: MemoryStream[(String, Int, Timestamp, String)] = MemoryStream[(String, Int, Timestamp, String)](spark)
     val raw: DataFrame = stream.toDF().toDF("topic", "partition", "ts", "v").withColumn("gone", col("v") === "gone")
     val df: DataFrame = PartitionWatermark.assign(
-      raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, idleMs, allIdle, deleted,
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), delayMs, idleMs, allIdle, deleted,
       windowMs, advanceMs, late = null, clockStepMs)
 
     /** The counts of the same stream, as if its partitions could fall idle. */
     def withIdleTimeout(ms: Long, allIdle: String): DataFrame = counted(
       PartitionWatermark.assign(
-        raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(partitions)), delayMs, ms, allIdle, null, 10000, 10000, null, 0))
+        raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), delayMs, ms, allIdle, null, 10000, 10000, null, 0))
 
     def add(partition: Int, seconds: Double*): Unit =
       stream.addData(seconds.map(second => ("t", partition, at(second), s"p$partition")))
@@ -257,7 +261,7 @@ class PartitionWatermarkSuite extends munit.FunSuite {
       query.rows()
       val json = PartitionWatermark.describe(query.query.runId.toString)
       assert(json.startsWith("""{"active":true,"watermarkMs":3000,"""), json)
-      assert(json.contains("""{"topic":"t","partition":1,"maxEventTimeMs":3000,"idle":false,"active":true}"""), json)
+      assert(json.contains("""{"entity":"t","partition":1,"maxEventTimeMs":3000,"idle":false,"active":true}"""), json)
       query.query.runId
     }
     Thread.sleep(500)
@@ -322,7 +326,7 @@ class PartitionWatermarkSuite extends munit.FunSuite {
     val stream = MemoryStream[(String, Int, String)](spark)
     val raw = stream.toDF().toDF("topic", "partition", "v").withColumn("ts", current_timestamp())
     val df = PartitionWatermark.assign(
-      raw, "s", "ts", "topic", "partition", JavaMap.of("t", Int.box(2)), 0, 0, "hold", null, 1000, 1000, null, 1000)
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(2)), 0, 0, "hold", null, 1000, 1000, null, 1000)
     running(df.groupBy(window(col("ts"), "1 second")).count().select("window.start", "count")) { query =>
       for (round <- 1 to 2) {
         stream.addData(("t", 0, "a"), ("t", 0, "b"))
@@ -354,7 +358,7 @@ class PartitionWatermarkSuite extends munit.FunSuite {
 
   test("columns of another type are refused with what was expected") {
     val source = new Source()
-    val counts = JavaMap.of("t", Int.box(1))
+    val counts = JavaMap.of("t", numbers(1))
     val noTime = intercept[IllegalArgumentException](
       PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold", null, 0, 0, null, 0))
     assert(noTime.getMessage.contains("expected a TIMESTAMP column v for the watermark, found STRING"), noTime.getMessage)

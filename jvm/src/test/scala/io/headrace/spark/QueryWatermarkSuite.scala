@@ -2,12 +2,12 @@ package io.headrace.spark
 
 import java.util.UUID
 
-class QueryWatermarkSuite extends munit.FunSuite {
+class QueryWatermarkSuite extends PatientSuite {
   private val (orders, customers) = (UUID.randomUUID(), UUID.randomUUID())
   private val Started = 1000000L
 
   private def settings(partitions: Int, delayMs: Long = 0, idleMs: Long = 0, allIdle: AllIdle = AllIdle.Hold) =
-    SourceSettings("s", delayMs, idleMs, allIdle, Map("t" -> partitions))
+    SourceSettings("s", delayMs, idleMs, allIdle, Map("t" -> (0 until partitions)))
 
   private def one(source: SourceSettings, boundaryMs: Long = 0) =
     new QueryWatermark(Map(orders -> source), boundaryMs, Started)
@@ -130,6 +130,15 @@ class QueryWatermarkSuite extends munit.FunSuite {
     assertEquals(watermark.combined(), Some(900L))
   }
 
+  test("a partition that is finished holds it no more, once its last rows are in a batch that has run") {
+    val watermark = one(settings(2))
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 900L))
+    watermark.look(orders, SourceProgress.Partitions(Map(0 -> true, 1 -> true), Set(0)), Started)
+    assertEquals(watermark.combined(), Some(500L))
+    watermark.look(orders, SourceProgress.Partitions(Map(0 -> false, 1 -> true), Set(0)), Started)
+    assertEquals(watermark.combined(), Some(900L))
+  }
+
   test("after a restart, while the end of the source is unknown, nothing is idle") {
     val watermark = one(settings(2, idleMs = 50))
     watermark.saw(orders, Seq(0 -> 500L))
@@ -179,44 +188,5 @@ class QueryWatermarkSuite extends munit.FunSuite {
     val watermark = one(settings(2))
     watermark.saw(orders, Seq(0 -> -500L, 1 -> -900L))
     assertEquals(watermark.combined(), Some(-900L))
-  }
-}
-
-class SourceProgressSuite extends munit.FunSuite {
-  private val layout = PartitionLayout.of(Seq("a", "b"))
-  private def code(topic: String, partition: Int) = layout.code(topic, partition)
-
-  test("a partition has rows when the batch moves it or the source is ahead of the batch") {
-    val progress = SourceProgress.of(
-      start = Some("""{"a":{"0":5,"1":5,"2":5},"b":{"0":1}}"""),
-      end = Some("""{"a":{"0":6,"1":5,"2":5},"b":{"0":1}}"""),
-      latest = Some("""{"a":{"0":6,"1":9,"2":5},"b":{"0":1}}"""),
-      layout
-    )
-    val expected = Map(code("a", 0) -> true, code("a", 1) -> true, code("a", 2) -> false, code("b", 0) -> false)
-    assertEquals(progress, SourceProgress.Partitions(expected))
-  }
-
-  test("before the first batch every row counts, and a new partition is one with rows") {
-    val progress = SourceProgress.of(None, Some("""{"a":{"0":2,"1":0}}"""), Some("""{"a":{"0":2,"1":0}}"""), layout)
-    assertEquals(progress, SourceProgress.Partitions(Map(code("a", 0) -> true, code("a", 1) -> false)))
-  }
-
-  test("without the end of the source nothing is known") {
-    assertEquals(SourceProgress.of(Some("{}"), Some("""{"a":{"0":2}}"""), None, layout), SourceProgress.Unknown)
-  }
-
-  test("a source without partitions in its offsets is taken as a whole") {
-    assertEquals(SourceProgress.of(Some("4"), Some("5"), Some("5"), layout), SourceProgress.Whole(hasRows = true))
-    assertEquals(SourceProgress.of(Some("5"), Some("5"), Some("6"), layout), SourceProgress.Whole(hasRows = true))
-    assertEquals(SourceProgress.of(Some("5"), Some("5"), Some("5"), layout), SourceProgress.Whole(hasRows = false))
-    assertEquals(SourceProgress.of(Some("5"), Some("5"), None, layout), SourceProgress.Whole(hasRows = false))
-  }
-
-  test("a source that is read twice has rows where either reading has") {
-    import SourceProgress._
-    assertEquals(merge(Seq(Partitions(Map(0 -> true, 1 -> false)), Partitions(Map(0 -> false, 1 -> false)))), Partitions(Map(0 -> true, 1 -> false)))
-    assertEquals(merge(Seq(Whole(false), Unknown)), Unknown)
-    assertEquals(merge(Nil), Unknown)
   }
 }

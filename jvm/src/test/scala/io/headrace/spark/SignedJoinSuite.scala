@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 import scala.util.Random
 
-class SignedJoinSuite extends munit.FunSuite {
+class SignedJoinSuite extends PatientSuite {
   import SignedJoinSuite._
 
   private val kinds = Seq("inner", "left", "right", "full", "semi", "anti")

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, Streaming
 
 import SparkTesting._
 
-class SlicedWindowsSuite extends munit.FunSuite {
+class SlicedWindowsSuite extends PatientSuite {
   import spark.implicits._
 
   override val munitTimeout: Duration = 2.minutes

@@ -5,6 +5,7 @@ import java.sql.Timestamp
 import java.time.Instant
 import java.util.concurrent.ConcurrentLinkedQueue
 
+import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
@@ -79,4 +80,9 @@ object SparkTesting {
       System.nanoTime() < end
     }
   }
+}
+
+/** A suite whose tests may wait for a machine whose processors others use. */
+abstract class PatientSuite extends munit.FunSuite {
+  override def munitTimeout: Duration = 3.minutes
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.functions.{col, window}
 
 import SparkTesting._
 
-class TemporalJoinSuite extends munit.FunSuite {
+class TemporalJoinSuite extends PatientSuite {
   import spark.implicits._
   import TemporalJoinSuite._
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.functions._
 
 import SparkTesting._
 
-class TopNSuite extends munit.FunSuite {
+class TopNSuite extends PatientSuite {
   import spark.implicits._
   import TopNSuite._
 
