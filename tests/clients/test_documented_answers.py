@@ -6,7 +6,7 @@ import pytest
 
 from headrace.client import Client
 from headrace.core.context import SessionContext
-from tests.harness.apicurio import Apicurio
+from tests.harness.apicurio import Apicurio, register
 from tests.harness.kafka import KafkaClient
 from tests.harness.process import HeadraceProcess
 from tests.harness.reference_page import assert_documented
@@ -18,6 +18,8 @@ WITH_A_BROKER = {
     "CreateSchemaRegistry": "CREATE SCHEMA_REGISTRY r_{seed} WITH ('type' = CONFLUENT, 'uris' = '{registry}')",
     "UpdateSchemaRegistry": "UPDATE SCHEMA_REGISTRY r_{seed} WITH ('description' = 'ours')",
     "UpdateStore": "UPDATE STORE k_{seed} WITH ('schema_registry.name' = r_{seed})",
+    "GenerateDdl": "GENERATE STREAM DDL s WITH ('topic' = 'a_{seed}', 'value.format' = AVRO)",
+    "GenerateColumns": "GENERATE COLUMNS WITH ('topic' = 'a_{seed}', 'value.format' = AVRO)",
     "CreateEntity": "CREATE ENTITY e_{seed} WITH ('topic.partitions' = 1)",
     "DescribeEntity": "DESCRIBE ENTITY e_{seed}",
     "InsertIntoEntity": "INSERT INTO ENTITY e_{seed} VALUE('{{}}')",
@@ -32,6 +34,8 @@ async def test_the_page_names_every_column_of_every_answer(
     headrace_server: HeadraceProcess, kafka: KafkaClient, registry: Apicurio, seed: str
 ) -> None:
     kafka.create(f"f_{seed}")
+    fields = '[{"name": "n", "type": "long"}]'
+    register(registry.url, f"a_{seed}-value", f'{{"type": "record", "name": "a", "fields": {fields}}}')
     async with Client(headrace_server.url, headrace_server.token, context=SessionContext("")) as client:
         await client.execute(f"CREATE DATABASE d_{seed}; USE DATABASE d_{seed};")
         for kind, text in WITH_A_BROKER.items():

@@ -7,7 +7,6 @@ backward compatible: that is set when it starts.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import socket
 import subprocess
@@ -90,15 +89,7 @@ class Apicurio:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """What the registry answers to a request of its protocol."""
-        answer = httpx.request(method, self.url + path, json=body, timeout=PATIENCE_S)
-        answer.raise_for_status()
-        return answer.json()
-
-    def register(self, subject: str, schema: Any, kind: str = "AVRO", references: Any = ()) -> int:
-        """The id of a schema, given as text or as what its JSON says."""
-        text = schema if isinstance(schema, str) else json.dumps(schema)
-        body = {"schema": text, "schemaType": kind, "references": list(references)}
-        return int(self.ask("POST", f"/subjects/{subject}/versions", body)["id"])
+        return ask(self.url, method, path, body)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -111,6 +102,19 @@ class Apicurio:
             except httpx.HTTPError:
                 assert time.monotonic() < deadline, self._log.read_text()[-2000:]
                 time.sleep(0.1)
+
+
+def ask(url: str, method: str, path: str, body: Any = None) -> Any:
+    """What the registry at `url` answers."""
+    answer = httpx.request(method, url + path, json=body, timeout=PATIENCE_S)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def register(url: str, subject: str, schema: str, kind: str = "AVRO") -> int:
+    """The id of a schema, which is the subject's next version."""
+    body = {"schema": schema, "schemaType": kind}
+    return int(ask(url, "POST", f"/subjects/{subject}/versions", body)["id"])
 
 
 def installation() -> Path:

@@ -6,7 +6,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     statement ok                        the statements that follow succeed
     statement error 3D020 /regex/       the statement that follows fails so
     query [rowsort] [eventually]        its rows are those after `----`, at once or in the end (tab-separated,
-                                        NULL for a null, <any> for any cell)
+                                        NULL for a null, \\n for a line break, <any> for any cell)
     stream [rowsort] [ops]              a live SELECT or PRINT; its first rows are those after `----`, in any order if
                                         `rowsort`, with `ops` each behind what it does to its key. `$ produce` records
                                         between its SQL and `----` run once it is live
@@ -15,6 +15,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
                                         one record a line: JSON, or KEY|JSON; an empty JSON is a tombstone
     $ consume NAME [rowsort] [bykey] [keys]
                                         committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
+    $ register SUBJECT [type=PROTOBUF]  the schema that follows (of Avro) is the subject's next version
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
     $ restart server | $ kill server | $ kill driver
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.client import LiveRow
+from tests.harness.apicurio import register
 from tests.harness.patience import PATIENCE_S
 
 
@@ -140,6 +142,7 @@ class Runner:
             "entity": self._entity,
             "produce": self._produce,
             "consume": self._consume,
+            "register": self._register,
             "wait": self._wait,
             "message": self._message,
             "restart": lambda record: self._door.fault(record.words),
@@ -158,6 +161,14 @@ class Runner:
 
     def _filled(self, text: str) -> str:
         return re.sub(r"\$\{(\w+)\}", lambda match: self._variables[match.group(1)], text)
+
+    def _register(self, record: Record) -> None:
+        register(
+            self._variables["registry"],
+            record.words[1],
+            "\n".join(record.body),
+            record.option("type") or "AVRO",
+        )
 
     def _statement(self, record: Record) -> None:
         sql = "\n".join(record.body)
@@ -279,7 +290,7 @@ def _same(expected: str, found: str) -> bool:
 
 
 def _line(row: Sequence[str | None]) -> str:
-    return "\t".join("NULL" if cell is None else cell for cell in row)
+    return "\t".join("NULL" if cell is None else cell.replace("\n", "\\n") for cell in row)
 
 
 def _canonical(value: str | None) -> str:

@@ -23,7 +23,7 @@ from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
 from headrace.formats.avro_schema import columns_of, record_schema
-from tests.harness.apicurio import Apicurio
+from tests.harness.apicurio import Apicurio, register
 from tests.harness.registry_front import Answer, RegistryFront, basic
 from tests.harness.secured_kafka import Authority
 
@@ -105,7 +105,7 @@ def test_what_the_registry_does_not_know_is_said(registry: Apicurio, seed: str) 
 
 
 def test_schemas_that_were_seen_outlive_the_registry(registry: Apicurio, seed: str) -> None:
-    identifier = registry.register(f"s{seed}", record("int"))
+    identifier = register(registry.url, f"s{seed}", record("int"))
     with RegistryFront(registry.url) as front:
         asked = client(front.url())
         seen = asked.by_id(identifier)

@@ -44,7 +44,7 @@ NOT_SUPPORTED: dict[str, str] = {
     "CREATE INDEX": "",
     "CREATE VIRTUAL": "",
     "DROP INDEX": "",
-    "GENERATE": "",
+    "GENERATE TEMPLATE": "",
     "GRANT": "",
     "INVITE": "",
     "RESUME QUERY": "",

@@ -15,6 +15,7 @@ MODULES = (
     "database",
     "entity",
     "explain",
+    "generate",
     "listing",
     "organization",
     "query",

@@ -22,6 +22,7 @@ from headrace.planner.sink_properties import checked_layout, guarantee
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
 from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
+from headrace.statements.inference import with_columns
 from headrace.statements.relation_properties import entity_format
 
 _KINDS = {
@@ -60,6 +61,8 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
             hint="LIST ENTITIES, DESCRIBE ENTITY and PRINT ENTITY show what is in it.",
             span=statement.properties.span(dialect.STORE.name) or statement.name.span,
         )
+    if not statement.columns and statement.kind != "TABLE":
+        statement = with_columns(statement, run, store, kind)
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
     relation = _defined(statement, run, store, kind, reader)
@@ -221,13 +224,6 @@ def _defined(
     name = run.relation_name(statement.name)
     schema = _schema(statement)
     relation_kind = _KINDS[statement.kind]
-    if not schema.columns:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "columns can be inferred from AVRO and PROTOBUF only, which are not supported yet",
-            hint="List the columns: (name TYPE, …).",
-            span=statement.span,
-        )
     moment = now()
     reader.take(dialect.STORE)
     return Relation(

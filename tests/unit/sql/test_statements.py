@@ -19,6 +19,7 @@ from headrace.sql.statements.entity import (
     ListEntities,
     PrintEntity,
 )
+from headrace.sql.statements.generate import GenerateColumns, GenerateDdl
 from headrace.sql.statements.listing import ListNothing
 from headrace.sql.statements.organization import ListOrganizations
 from headrace.sql.statements.query import (
@@ -116,6 +117,9 @@ STATEMENTS = [
     ("WITH x AS (SELECT 1 AS a) SELECT a FROM x", SelectStatement),
     ("LIST QUERIES", ListQueries),
     ("LIST SECRETS", ListNothing),
+    ("generate stream ddl a.b.s with ('topic' = 't', 'value.format' = AVRO)", GenerateDdl),
+    ("GENERATE CHANGELOG DDL c WITH ('value.format' = 'avro')", GenerateDdl),
+    ("GENERATE COLUMNS WITH ('topic' = 't', 'value.format' = AVRO)", GenerateColumns),
     ("LIST STORES WHERE type = 'x'", FilteredList),
     (
         "SHOW STREAMS IN SCHEMA d.s WHERE \"Name\" NOT LIKE '%''s' AND is_default != TRUE AND n = 4",

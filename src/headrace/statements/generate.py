@@ -1,0 +1,50 @@
+"""GENERATE: the columns of an entity, as rows or as the statement that makes a relation over it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headrace.catalog.access import Privilege
+from headrace.core.resultset import result
+from headrace.core.types import BOOLEAN, VARCHAR
+from headrace.sql.statements.generate import GenerateColumns, GenerateDdl
+from headrace.sql.statements.relation import CreateRelation
+from headrace.statements.base import Execution, Outcome, handles
+from headrace.statements.inference import inferred, with_columns
+from headrace.statements.relation import store_name
+
+
+@handles(GenerateDdl, requires=None)
+async def generate_ddl(statement: GenerateDdl, run: Execution) -> Outcome:
+    """One row: a CREATE STREAM or CREATE CHANGELOG that could be run as it is. Nothing is created."""
+    store, kind = run.store(store_name(statement.properties))
+    run.authorize(Privilege.USAGE, store)
+    bare = CreateRelation(
+        statement.span, statement.text, statement.kind, statement.name, (), (), statement.properties
+    )
+    listed = await asyncio.to_thread(with_columns, bare, run, store, kind)
+    return Outcome(result([("Statement", VARCHAR)], [(_laid_out(listed),)]))
+
+
+@handles(GenerateColumns, requires=None)
+async def generate_columns(statement: GenerateColumns, run: Execution) -> Outcome:
+    """A row for each column."""
+    store, kind = run.store(store_name(statement.properties))
+    run.authorize(Privilege.USAGE, store)
+    found = await asyncio.to_thread(inferred, statement.properties, run, store, kind, "")
+    titles = [("Name", VARCHAR), ("Type", VARCHAR), ("Nullable", BOOLEAN), ("IsPrimaryKey", BOOLEAN)]
+    rows = [
+        (column.name, str(column.type), column.nullable, column.name in found.primary_key)
+        for column in found.columns
+    ]
+    return Outcome(result(titles, rows))
+
+
+def _laid_out(statement: CreateRelation) -> str:
+    """A line for each column, as people write it."""
+    lines = [column.sql() for column in statement.columns]
+    if statement.primary_key:
+        lines.append(f"PRIMARY KEY ({', '.join(map(str, statement.primary_key))})")
+    body = ",\n  ".join(lines)
+    given = ",\n  ".join(entry.sql() for entry in statement.properties.entries)
+    return f"CREATE {statement.kind} {statement.name} (\n  {body}\n) WITH (\n  {given}\n);"

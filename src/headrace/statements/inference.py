@@ -1,0 +1,133 @@
+"""The columns of an entity that a statement does not list: from its store, or from the schema registry. Source: dialect section 9.
+
+A registry has the schemas of a topic's records under the subjects `<topic>-value` and `<topic>-key`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headrace.analyzer import properties as dialect
+from headrace.catalog.objects import Store
+from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.schema_registry.client import RegisteredSchema, RegistryClient
+from headrace.core.errors import HeadraceError, Span, UserError
+from headrace.core.names import EntityPath, Identifier
+from headrace.core.properties import PropertyReader, Scope, of_scope
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import DataType, Struct
+from headrace.formats.avro_schema import columns_of, type_of
+from headrace.sql.ast import Properties, Property
+from headrace.sql.statements.relation import ColumnDefinition, CreateRelation
+from headrace.statements.base import Execution, facet
+
+_LIST_THEM = "List the columns: (name TYPE, …)."
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What is known of an entity's rows; `key_type` is given where only that is known of the records' keys."""
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    key_type: DataType | None = None
+
+
+def with_columns(
+    statement: CreateRelation, run: Execution, store: Store, kind: StoreDescriptor
+) -> CreateRelation:
+    """The statement as if it listed its columns, and its key. Asks the store or its registry, and blocks.
+
+    Raises UserError 0A000 (nobody knows them), 3D009 or 3D010 (no registry, no subject), 3D021, 42P16, and what those who are asked do.
+    """
+    found = inferred(statement.properties, run, store, kind, statement.name.last.name)
+    changelog = statement.kind == "CHANGELOG"
+    if changelog and not found.primary_key:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            "a changelog needs a primary key, and nothing says what it is",
+            hint="List the columns with PRIMARY KEY (column, …) after them, or CREATE STREAM instead.",
+            span=statement.span,
+        )
+    span = statement.properties.span(dialect.KEY_FORMAT.name)
+    properties = statement.properties
+    if found.key_type is not None and span is not None:
+        key = Property(dialect.KEY_TYPE.name, str(found.key_type), span)
+        properties = Properties((*properties.entries, key))
+    return replace(
+        statement,
+        columns=tuple(
+            ColumnDefinition(Identifier(column.name), column.type, column.nullable)
+            for column in found.columns
+        ),
+        primary_key=tuple(map(Identifier, found.primary_key)) if changelog else (),
+        properties=properties,
+    )
+
+
+def inferred(
+    properties: Properties, run: Execution, store: Store, kind: StoreDescriptor, relation: str
+) -> Inferred:
+    """What is known of the entity that these properties of a relation name; raises as `with_columns`."""
+    specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
+    reader = PropertyReader(properties.entries, specs, what="a relation")
+    entity = kind.path(reader, relation)
+    if kind.record_source is None and kind.record_sink is None:
+        admin = facet(kind.entities, kind, "to find out columns", None)
+        described = admin.describe_entity(store.properties, entity)
+        return Inferred(described.columns, described.key)
+    span = reader.span(dialect.VALUE_FORMAT)
+    if reader.take(dialect.VALUE_FORMAT) != "avro":
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "columns can be found out of AVRO records only, whose schema a registry has",
+            hint=_LIST_THEM,
+            span=span,
+        )
+    client = run.registry_client(store)
+    if client is None:
+        raise UserError(
+            SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+            f"the store {store.name!r} has no schema registry",
+            hint=f"UPDATE STORE {Identifier(store.name)} WITH ('schema_registry.name' = …), or list the columns.",
+            span=span,
+        )
+    try:
+        return _registered(client, entity, reader)
+    except HeadraceError as error:
+        error.span = error.span or span
+        raise
+
+
+def _registered(client: RegistryClient, entity: EntityPath, reader: PropertyReader) -> Inferred:
+    value = _latest(client, f"{entity[-1]}-value", reader.span(dialect.VALUE_FORMAT))
+    columns = columns_of(value.text, client.resolved(value))
+    stated = any(reader.gives(spec) for spec in (dialect.KEY_TYPE, dialect.KEY_COLUMNS))
+    if stated or reader.take(dialect.KEY_FORMAT) != "avro":
+        return Inferred(columns)
+    key = _latest(client, f"{entity[-1]}-key", reader.span(dialect.KEY_FORMAT))
+    key_type = type_of(key.text, client.resolved(key))
+    names = tuple(name for name, _ in key_type.fields) if isinstance(key_type, Struct) else ()
+    of_value = {column.name: column.type for column in columns}
+    fits = isinstance(key_type, Struct) and all(of_value.get(name) == item for name, item in key_type.fields)
+    return Inferred(columns, names if fits else (), key_type)
+
+
+def _latest(client: RegistryClient, subject: str, span: Span | None) -> RegisteredSchema:
+    found = client.latest(subject)
+    if found is None:
+        raise UserError(
+            SqlState.DESCRIPTOR_NOT_FOUND,
+            f"the schema registry has no subject {subject!r}",
+            hint=f"Check 'topic', and the registry of the store; or {_LIST_THEM[0].lower()}{_LIST_THEM[1:]}",
+            span=span,
+        )
+    if found.type != "AVRO":
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the schema of the subject {subject!r} is {found.type}, not AVRO",
+            hint=f"Say 'value.format' = {found.type}.",
+            span=span,
+        )
+    return found
