@@ -223,6 +223,27 @@ def test_a_record_without_a_value_is_skipped_where_it_deletes_nothing(
     assert shown(read(source, "v BIGINT"), "v BIGINT", 1) == [["1"]]
 
 
+def test_where_a_record_stands_is_told_to_new_plans_and_to_old_ones(
+    driver: DriverControl, kafka: KafkaClient, stores: Stores, topic: Topic, checkpoint: Path
+) -> None:
+    source = topic()
+    kafka.produce(source, _records({"id": 1}, {"id": 2}))
+    old = "SELECT __topic AS a, __partition AS b, __offset AS c, __timestamp_type AS d FROM old WHERE id = 2"
+    new = (
+        "SELECT __metadata.topic AS a, __metadata.partition AS b, __sequence AS c, 0 AS d FROM new "
+        "WHERE id = 2 AND __metadata.timestamp_type = 'CreateTime' AND __entity = __metadata.topic AND __split = 0"
+    )
+    steps = plan(
+        *read(source, "id BIGINT", name="old", flat_metadata=True),
+        *read(source, "id BIGINT", name="new"),
+        sql("b", ["old", "new"], f"{old} UNION ALL {new}"),
+        results("b", "a VARCHAR; b INTEGER; c BIGINT; d INTEGER", limit=2),
+    )
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores)
+    assert driver.rows(query, 2) == [[source, "0", "1", "0"]] * 2
+    driver.ended(query)
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
