@@ -8,6 +8,7 @@ from benchmarks.delivery import delivery
 from benchmarks.latency import latency, stateful_latency
 from benchmarks.lifecycle import recovery, start_up
 from benchmarks.rig import Figures, Rig
+from benchmarks.scale import many_keys, replay
 from benchmarks.state import state
 from benchmarks.throughput import THROUGHPUT
 
@@ -19,6 +20,8 @@ MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     "stateful_latency": stateful_latency,
     "recovery": recovery,
     "state": state,
+    "many_keys": many_keys,
+    "replay": replay,
 }
 
 UNITS = {

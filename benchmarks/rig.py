@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +26,25 @@ from tests.harness.kafka import KafkaClient
 from tests.harness.process import HeadraceProcess
 
 Figures = dict[str, float]
+
+
+@dataclass
+class Samples:
+    """What was seen of one number as time went on, after the warm-up."""
+
+    values: list[float] = field(default_factory=list)
+
+    def figures(self, name: str, end: str) -> Figures:
+        """The greatest of the first half and of the second, and by how much it grew; state comes and goes with each window."""
+        middle = len(self.values) // 2
+        before, after = max(self.values[:middle]), max(self.values[middle:])
+        return {
+            f"{name}_{end}": before,
+            f"{name}_end_{end}": after,
+            f"{name}_growth_percent": (after - before) / max(before, 1.0) * 100,
+        }
+
+
 _IN_BENCH = SessionContext("", database="bench", schema="public", store="broker")
 
 
@@ -92,9 +112,9 @@ class Rig:
         """Of the only compute pool."""
         return str(self.execute("LIST COMPUTE_POOLS;", process)[0][3])
 
-    def facts(self, query: str) -> dict[str, str | None]:
+    def facts(self, query: str, process: HeadraceProcess | None = None) -> dict[str, str | None]:
         """DESCRIBE QUERY."""
-        return {str(name): value for name, value in self.execute(f"DESCRIBE QUERY {query};")}
+        return {str(name): value for name, value in self.execute(f"DESCRIBE QUERY {query};", process)}
 
     def plan(self, query: str) -> SparkPlan:
         """As the server keeps it: DESCRIBE QUERY shows a text for people."""
@@ -108,9 +128,9 @@ class Rig:
         self.execute(f"TERMINATE QUERY {query};")
         self.until(lambda: self.facts(query)["state"] == "terminated")
 
-    def check(self, query: str) -> None:
+    def check(self, query: str, process: HeadraceProcess | None = None) -> None:
         """Raises RuntimeError when a query has failed."""
-        facts = self.facts(query)
+        facts = self.facts(query, process)
         if facts["state"] in ("errored", "restarting"):
             raise RuntimeError(f"the query is {facts['state']}: {facts['message']}\n{facts['query']}")
 
@@ -146,9 +166,9 @@ class Rig:
             self.execute(definition)
             self._streams.add(name)
 
-    def checkpoint(self, query: str) -> Path:
+    def checkpoint(self, query: str, process: HeadraceProcess | None = None) -> Path:
         """Where a continuous query keeps its progress."""
-        return self.folder / "data" / "checkpoints" / query
+        return (process or self.server).data_dir / "checkpoints" / query
 
     def running(self, sql: str, **properties: str) -> str:
         """Creates a continuous query, waits until it runs, and gives its id."""
@@ -156,18 +176,22 @@ class Rig:
         self.until(lambda: self._runs(query))
         return query
 
-    def start(self, sql: str, **properties: str) -> str:
+    def start(self, sql: str, process: HeadraceProcess | None = None, **properties: str) -> str:
         """Creates a continuous query and gives its id. `properties` are the query's, with _ for each dot."""
         name = self.name("query")
         pairs = {"query_name": name, **properties}.items()
         written = ", ".join(f"'{key.replace('_', '.')}' = {value}" for key, value in pairs)
-        self.execute(f"{sql} QUERY WITH ({written});")
-        return str(self.facts(name)["id"])
+        self.execute(f"{sql} QUERY WITH ({written});", process)
+        return str(self.facts(name, process)["id"])
 
-    def driver_cpu_s(self) -> float:
+    def driver_cpu_s(self, process: HeadraceProcess | None = None) -> float:
         """Processor time that the compute pool's processes have used so far: hardly changed by what else runs on the machine."""
-        times = [process.cpu_times() for process in self.server.descendants()]
+        times = [each.cpu_times() for each in (process or self.server).descendants()]
         return float(sum(time.user + time.system for time in times))
+
+    def driver_mb(self, process: HeadraceProcess | None = None) -> float:
+        """Resident memory of the compute pool's processes."""
+        return sum(each.memory_info().rss for each in (process or self.server).descendants()) / 2**20
 
     def _runs(self, query: str) -> bool:
         self.check(query)

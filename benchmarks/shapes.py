@@ -19,8 +19,8 @@ WINDOW_MS = 10_000
 ADVANCE_MS = 2_000
 RECORDS_PER_WINDOW_AND_KEY = 10
 FAR_AHEAD_MS = START_MS + 86_400_000
-_STRIDE = 7919
-_NOTE = "a record of about one hundred bytes"
+STRIDE = 7919
+NOTE = "a record of about one hundred bytes"
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,13 @@ def _record(row: dict[str, object], key: str = "") -> Record:
     ).encode()
 
 
-def _pieces(
+def pieces(
     numbers: Callable[[int], Iterable[int]],
     row: Callable[[int], dict[str, object]],
     key: str = "",
     end: bool = True,
 ) -> list[Iterator[Record]]:
-    """The rows of `numbers(partition)`, and for each partition one far ahead whose columns are those of row -1 - partition."""
+    """The rows of `numbers(partition)`; with `end`, one more for each, far ahead: its columns are those of row -1 - partition."""
 
     def records(partition: int) -> Iterator[Record]:
         for number in numbers(partition):
@@ -141,7 +141,7 @@ def _pieces(
     return [records(partition) for partition in range(PARTITIONS)]
 
 
-def _every(count: int) -> Callable[[int], range]:
+def every(count: int) -> Callable[[int], range]:
     return lambda partition: range(partition, count, PARTITIONS)
 
 
@@ -150,33 +150,33 @@ def _clicks(sizes: Sizes) -> list[Iterator[Record]]:
     keys, per_window = sizes.window_keys, sizes.window_keys * RECORDS_PER_WINDOW_AND_KEY
 
     def row(number: int) -> dict[str, object]:
-        page = number * _STRIDE % keys if number >= 0 else number
+        page = number * STRIDE % keys if number >= 0 else number
         at = START_MS + number * WINDOW_MS // per_window
-        return {"at": at, "page": page, "ms": number % 1000, "note": _NOTE}
+        return {"at": at, "page": page, "ms": number % 1000, "note": NOTE}
 
-    return _pieces(_every(sizes.window_records), row)
+    return pieces(every(sizes.window_records), row)
 
 
 def _trades(sizes: Sizes) -> list[Iterator[Record]]:
     def row(number: int) -> dict[str, object]:
-        key = number * _STRIDE % sizes.join_keys if number >= 0 else -1
+        key = number * STRIDE % sizes.join_keys if number >= 0 else -1
         at = START_MS + 1000 + number // 10
-        return {"at": at, "id": number, "currency": key, "amount": number % 100 + 0.5, "note": _NOTE}
+        return {"at": at, "id": number, "currency": key, "amount": number % 100 + 0.5, "note": NOTE}
 
-    return _pieces(_every(sizes.join_records), row)
+    return pieces(every(sizes.join_records), row)
 
 
 def _rates(sizes: Sizes) -> list[Iterator[Record]]:
-    return _pieces(
-        _every(sizes.join_keys), lambda key: {"at": START_MS, "currency": key, "rate": 1.5}, "currency"
+    return pieces(
+        every(sizes.join_keys), lambda key: {"at": START_MS, "currency": key, "rate": 1.5}, "currency"
     )
 
 
 def _pledges(sizes: Sizes) -> list[Iterator[Record]]:
     def row(number: int) -> dict[str, object]:
-        return {"at": START_MS + number // 10, "id": number, "amount": number % 100 + 0.5, "note": _NOTE}
+        return {"at": START_MS + number // 10, "id": number, "amount": number % 100 + 0.5, "note": NOTE}
 
-    return _pieces(_every(sizes.interval_records // 2), row)
+    return pieces(every(sizes.interval_records // 2), row)
 
 
 def _payments(sizes: Sizes) -> list[Iterator[Record]]:
@@ -187,8 +187,8 @@ def _payments(sizes: Sizes) -> list[Iterator[Record]]:
         return {"at": START_MS + number // 10 + number * 31 % 4000, "pledge": pledge, "paid": number % 7}
 
     count = sizes.interval_records // 2
-    return _pieces(
-        lambda partition: sorted(_every(count)(partition), key=lambda number: row(number)["at"]), row
+    return pieces(
+        lambda partition: sorted(every(count)(partition), key=lambda number: row(number)["at"]), row
     )  # type: ignore[arg-type,return-value]
 
 
@@ -200,23 +200,23 @@ def _accounts(sizes: Sizes) -> list[Iterator[Record]]:
         branch = (account + number // sizes.changelog_keys) % 500
         return {"at": START_MS + number // 10, "account": account, "branch": branch, "amount": number % 1000}
 
-    return _pieces(_every(sizes.changelog_records), row, "account", end=False)
+    return pieces(every(sizes.changelog_records), row, "account", end=False)
 
 
 def _branches(_sizes: Sizes) -> list[Iterator[Record]]:
     def row(number: int) -> dict[str, object]:
         return {"at": START_MS, "branch": number, "region": number % 20}
 
-    return _pieces(_every(500), row, "branch", end=False)
+    return pieces(every(500), row, "branch", end=False)
 
 
 def _bids(sizes: Sizes) -> list[Iterator[Record]]:
-    return _pieces(_every(sizes.rank_records), _bid(sizes), end=False)
+    return pieces(every(sizes.rank_records), _bid(sizes), end=False)
 
 
 def _bid(sizes: Sizes) -> Callable[[int], dict[str, object]]:
     def row(number: int) -> dict[str, object]:
-        auction = number * _STRIDE % sizes.rank_keys
+        auction = number * STRIDE % sizes.rank_keys
         return {
             "at": START_MS + number // 10,
             "n": number,

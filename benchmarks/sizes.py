@@ -23,6 +23,8 @@ class Sizes:
     latency_seconds: int = 20
     interactive_queries: int = 5
     state_seconds: int = 600
+    keys_many: int = 1_000_000
+    replay_records: int = 10_000_000
 
 
 QUICK = Sizes(
@@ -36,4 +38,6 @@ QUICK = Sizes(
     latency_seconds=8,
     interactive_queries=3,
     state_seconds=90,
+    keys_many=300_000,
+    replay_records=3_000_000,
 )

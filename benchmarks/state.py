@@ -7,12 +7,11 @@ import json
 import random
 import threading
 import time
-from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
 from benchmarks.records import PARTITIONS
-from benchmarks.rig import Figures, Rig
+from benchmarks.rig import Figures, Rig, Samples
 from benchmarks.shapes import START_MS
 from headrace.client import SqlError
 
@@ -48,23 +47,6 @@ OPERATORS = {
 WITH_TTL = ("changelog_group_by", "changelog_join", "stream_join", "top_n", "keep_last")
 
 
-@dataclass
-class _Samples:
-    """What was seen of one number, each `_EVERY_S`, after the warm-up."""
-
-    values: list[float] = field(default_factory=list)
-
-    def figures(self, name: str, end: str) -> Figures:
-        """The greatest of the first half and of the second, and by how much it grew; state comes and goes with each window."""
-        middle = len(self.values) // 2
-        before, after = max(self.values[:middle]), max(self.values[middle:])
-        return {
-            f"{name}_{end}": before,
-            f"{name}_end_{end}": after,
-            f"{name}_growth_percent": (after - before) / max(before, 1.0) * 100,
-        }
-
-
 def state(rig: Rig) -> Figures:
     """Rows of state of each operator, and the driver's memory: a third of the time warms up, the halves of the rest are compared."""
     for relation, kind in _RELATIONS.items():
@@ -75,8 +57,8 @@ def state(rig: Rig) -> Figures:
             f"CREATE {kind} {relation} ({_STREAM}{key}) WITH ('topic' = '{topic}', 'value.format' = JSON, 'timestamp' = 'at');",
         )
     queries = _started(rig)
-    rows = {name: _Samples() for name in queries}
-    memory = _Samples()
+    rows = {name: Samples() for name in queries}
+    memory = Samples()
     began = time.monotonic()
     with _Rows(rig):
         while (passed := time.monotonic() - began) < rig.sizes.state_seconds:
@@ -85,7 +67,7 @@ def state(rig: Rig) -> Figures:
                 continue
             for name, query in queries.items():
                 rows[name].values.append(float(rig.execute(f"DESCRIBE QUERY STATE {query};")[0][1] or 0))
-            memory.values.append(_driver_mb(rig))
+            memory.values.append(rig.driver_mb())
     for query in queries.values():
         rig.check(query)
         rig.terminate(query)
@@ -107,11 +89,6 @@ def _started(rig: Rig) -> dict[str, str]:
         except SqlError as error:
             rig.say(f"    {name} REFUSED: {error.sqlstate} {error.message}")
     return queries
-
-
-def _driver_mb(rig: Rig) -> float:
-    processes = rig.server.descendants()
-    return sum(process.memory_info().rss for process in processes) / 2**20
 
 
 _RELATIONS = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from benchmarks.scale import OPERATORS as KEEPING
 from benchmarks.shapes import PEERED
 from benchmarks.state import OPERATORS
 
@@ -39,6 +40,11 @@ TARGETS = (
     *(Target(shape, "flink_ratio", "at_least", 1.0) for shape in PEERED),
     *(Target("state", f"{operator}_growth_percent", "at_most", 10) for operator in OPERATORS),
     Target("state", "driver_growth_percent", "at_most", 10),
+    *(Target("many_keys", f"{operator}_many_rss_mb", "at_most", 1536) for operator in KEEPING),
+    *(Target("many_keys", f"{operator}_near_cost_ratio", "at_most", 1.5) for operator in KEEPING),
+    Target("replay", "largest_batch_records", "at_most", 200_000),
+    Target("replay", "written_at_half_percent", "at_least", 40),
+    Target("replay", "driver_growth_percent", "at_most", 10),
     Target("delivery", "exactly_once_cost_percent", "at_most", 20),
     Target("latency", "micro_batch_p50_ms", "at_most", 60),
     Target("latency", "real_time_p50_ms", "at_most", 3),
