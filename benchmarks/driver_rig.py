@@ -40,7 +40,7 @@ class DriverRig:
         last = plan.sink
         if not isinstance(last, WriteEntity):
             raise TypeError(f"expected a plan that writes an entity, found {last.step}")
-        changed = last.model_copy(update={"entity": topic, "guarantee": guarantee})
+        changed = last.model_copy(update={"entity": (topic,), "guarantee": guarantee})
         plan = plan.model_copy(
             update={"mode": "micro_batch", "output_mode": "append", "steps": [*plan.steps[:-1], changed]}
         )
