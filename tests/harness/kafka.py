@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.harness.patience import PATIENCE_S, until
 
@@ -30,6 +30,15 @@ class KafkaClient:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
         admin.create_topics([new])[topic].result()
         until(lambda: topic in admin.list_topics(timeout=PATIENCE_S).topics, f"the topic {topic} is visible")
+
+    def grow(self, topic: str, *, partitions: int) -> None:
+        """Give a topic more partitions, so that it has so many, and return when they are there."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
+        until(
+            lambda: len(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions) == partitions,
+            f"the new partitions of {topic}",
+        )
 
     def produce(
         self,

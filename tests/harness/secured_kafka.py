@@ -1,12 +1,18 @@
-"""A broker with a second listener that asks for TLS and a user."""
+"""A broker whose further listeners ask for TLS and a user or a certificate."""
 
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -14,29 +20,49 @@ from confluent_kafka.admin import (
 
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.authority import Authority
+from tests.harness.patience import PATIENCE_S
 
 USER, PASSWORD = "alice", 'pa"ss\\word;= #'
+CLIENT = "app"
+"""Whose certificate may do all."""
+NOBODY = "bob"
+"""Another user, with the same password and no rights but those that a test gives him."""
 _JAAS_PASSWORD = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 
 
 class SecuredBroker(KafkaBroker):
-    """`bootstrap` is open; `secured` asks for TLS and for `USER` with `PASSWORD`, by any mechanism. Its name is `host`.
+    """`bootstrap` is open; `secured` asks for TLS and for `USER` with `PASSWORD`, by any mechanism; `mutual` for a certificate.
 
-    As Kafka is when nobody changes that, it makes a topic that a client asks for.
+    Its name is `host`. Rights are asked for: `NOBODY` has none, all others have all. As Kafka is when nobody changes that, it makes a
+    topic that a client asks for.
     """
 
     def __init__(self, data_dir: Path, authority: Authority, *, host: str = "localhost") -> None:
         super().__init__(data_dir)
         self._authority = authority
         self._host = host
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._secured_port = int(probe.getsockname()[1])
+        self._ports = dict(zip(("SECURED", "MUTUAL"), _free_ports(2), strict=True))
 
     @property
     def secured(self) -> str:
         """The address of the listener that asks for a user."""
-        return f"localhost:{self._secured_port}"
+        return f"localhost:{self._ports['SECURED']}"
+
+    @property
+    def mutual(self) -> str:
+        """The address of the listener that asks for a certificate of the authority."""
+        return f"localhost:{self._ports['MUTUAL']}"
+
+    def allow(self, user: str, resource: ResourceType, name: str, *operations: AclOperation) -> None:
+        """Give a user rights."""
+        principal, anyhow = f"User:{user}", ResourcePatternType.LITERAL
+        rights = [
+            AclBinding(resource, name, anyhow, principal, "*", operation, AclPermissionType.ALLOW)
+            for operation in operations
+        ]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for done in admin.create_acls(rights).values():
+            done.result(PATIENCE_S)
 
     def start(self) -> SecuredBroker:
         super().start()
@@ -50,15 +76,22 @@ class SecuredBroker(KafkaBroker):
         super()._configure()
         keys = self._folder / "broker.pem"
         keys.write_bytes(self._authority.key_and_certificate(self._host))
+        trusted = self._folder / "trusted.pem"
+        trusted.write_text(self._authority.pem)
         login = "org.apache.kafka.common.security"
         added = {
             "auto.create.topics.enable": "true",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,MUTUAL:SSL",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": f"User:ANONYMOUS;User:{USER};User:CN={CLIENT}",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(keys),
+            "listener.name.mutual.ssl.client.auth": "required",
+            "listener.name.mutual.ssl.truststore.type": "PEM",
+            "listener.name.mutual.ssl.truststore.location": str(trusted),
             "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-            "listener.name.secured.ssl.keystore.type": "PEM",
-            "listener.name.secured.ssl.keystore.location": str(keys),
             "listener.name.secured.plain.sasl.jaas.config": f"{login}.plain.PlainLoginModule required "
-            f'user_{USER}="{_JAAS_PASSWORD}";',
+            f'user_{USER}="{_JAAS_PASSWORD}" user_{NOBODY}="{_JAAS_PASSWORD}";',
             "listener.name.secured.scram-sha-256.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
             "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
         }
@@ -68,8 +101,16 @@ class SecuredBroker(KafkaBroker):
             name, _, value = line.partition("=")
             if name in ("listeners", "advertised.listeners"):
                 at = "127.0.0.1" if name == "listeners" else "localhost"
-                value += f",SECURED://{at}:{self._secured_port}"
+                value += "".join(f",{listener}://{at}:{port}" for listener, port in self._ports.items())
             lines.append(f"{name}={value}")
         # A properties file has an escape of its own; the last of two lines counts.
         lines += [f"{name}={value}".replace("\\", "\\\\") for name, value in added.items()]
         file.write_text("\n".join(lines) + "\n")
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

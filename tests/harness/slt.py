@@ -65,6 +65,8 @@ class Broker(Protocol):
 
     def create(self, topic: str, *, partitions: int) -> None: ...
 
+    def grow(self, topic: str, *, partitions: int) -> None: ...
+
     def produce(
         self,
         topic: str,
@@ -140,6 +142,7 @@ class Runner:
             "query": self._query,
             "stream": self._stream,
             "entity": self._entity,
+            "grow": self._grow,
             "produce": self._produce,
             "consume": self._consume,
             "register": self._register,
@@ -215,6 +218,9 @@ class Runner:
 
     def _entity(self, record: Record) -> None:
         self._broker.create(record.words[1], partitions=int(record.option("partitions") or 1))
+
+    def _grow(self, record: Record) -> None:
+        self._broker.grow(record.words[1], partitions=int(record.option("partitions") or 1))
 
     def _produce(self, record: Record) -> None:
         records: list[tuple[str | None, str | None]] = []

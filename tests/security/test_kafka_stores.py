@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from tests.harness.authority import Authority
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
-from tests.harness.secured_kafka import PASSWORD, USER, SecuredBroker
+from tests.harness.secured_kafka import CLIENT, NOBODY, PASSWORD, USER, SecuredBroker
 from tests.harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
@@ -40,24 +40,44 @@ def door(headrace_server: HeadraceProcess) -> Iterator[RestDoor]:
 
 
 def store(
-    name: str, broker: SecuredBroker, ca: str, mechanism: str = "SHA512", password: str = PASSWORD
+    name: str,
+    broker: SecuredBroker,
+    ca: str,
+    mechanism: str = "SHA512",
+    password: str = PASSWORD,
+    user: str = USER,
 ) -> str:
     """CREATE STORE."""
     return (
         f"CREATE STORE {name} WITH ('type' = KAFKA, 'uris' = '{broker.secured}', 'tls.ca_cert_file' = '{ca}', "
-        f"'kafka.sasl.hash_function' = {mechanism}, 'kafka.sasl.username' = '{USER}', "
+        f"'kafka.sasl.hash_function' = {mechanism}, 'kafka.sasl.username' = '{user}', "
         f"'kafka.sasl.password' = '{password}');"
     )
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+def mutual_store(name: str, broker: SecuredBroker, authority: Authority, vouching: Authority) -> str:
+    """CREATE STORE of the other type, with a certificate that `vouching` has signed."""
+    key, begin, certificate = vouching.key_and_certificate(CLIENT).decode().partition("-----BEGIN CERT")
+    return (
+        f"CREATE STORE {name} WITH ('type' = CONFLUENT_KAFKA, 'uris' = '{broker.mutual}', "
+        f"'tls.ca_cert_file' = '{authority.pem}', 'tls.client.cert_file' = '{begin}{certificate}', "
+        f"'tls.client.key_file' = '{key}');"
+    )
+
+
+@pytest.mark.parametrize("way", [*MECHANISMS, "mutual TLS"])
 def test_records_go_through_a_secured_store(
-    mechanism: str, broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
+    way: str, broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
 ) -> None:
+    created = (
+        store(f"s{seed}", broker, authority.pem, way)
+        if way in MECHANISMS
+        else mutual_store(f"s{seed}", broker, authority, authority)
+    )
     door.execute(
-        f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {store(f's{seed}', broker, authority.pem, mechanism)}"
-        f"USE STORE s{seed}; CREATE STREAM a (x BIGINT) WITH ('topic' = 'a_{seed}', 'topic.partitions' = 1, "
-        "'topic.replicas' = 1, 'value.format' = JSON);"
+        f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {created} USE STORE s{seed}; "
+        f"CREATE STREAM a (x BIGINT) WITH ('topic' = 'a_{seed}', 'topic.partitions' = 1, 'topic.replicas' = 1, "
+        " 'value.format' = JSON);"
         + "".join(
             f"CREATE STREAM {guarantee} WITH ('topic' = '{guarantee}_{seed}', 'delivery.guarantee' = '{guarantee}') "
             "AS SELECT x + 1 AS y FROM a WITH ('starting.position' = 'earliest');"
@@ -117,13 +137,20 @@ def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
     for statement, reason in (
         (
             store(f"s{seed}", broker, authority.pem, password="hunter2"),
-            "refused the store's user: .*invalid credentials",
+            "authentication: .*: .*invalid credentials",
         ),
         (
             store(f"s{seed}", broker, stranger),
-            r"certificate could not be verified at line 1, column \d+\n.*'tls.ca_cert_file'",
+            r"TLS: .*certificate could not be verified at line 1, column \d+\n.*'tls.ca_cert_file'",
         ),
-        (plaintext, r"did not answer as Kafka at line 1, column \d+\n.*'tls.disabled'"),
+        (
+            plaintext,
+            r"accepts connections and does not answer as Kafka at line 1, column \d+\n.*'tls.disabled'",
+        ),
+        (
+            mutual_store(f"s{seed}", broker, authority, Authority()),
+            r"TLS: .*certificate.* at line 1, column \d+\n.*'tls.client.cert_file'",
+        ),
     ):
         with pytest.raises(StatementError) as caught:
             door.execute(statement)
@@ -142,3 +169,31 @@ def test_a_broker_of_another_name_is_refused_unless_names_are_not_checked(
         assert caught.value.sqlstate == "57015"
         unchecked = store(f"s{seed}", broker, authority.pem)
         door.execute(unchecked.replace(");", ", 'tls.verify_server_hostname' = FALSE);"))
+
+
+def test_a_right_that_is_missing_is_told_from_a_topic_that_is_missing(
+    broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
+) -> None:
+    """A user who may not see a topic, one who may only read it, and what says so: store, entity and query."""
+    KafkaClient(broker.bootstrap).create(f"t_{seed}")
+    door.execute(
+        f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; "
+        f"{store(f's{seed}', broker, authority.pem, 'PLAIN', user=NOBODY)} USE STORE s{seed};"
+    )
+    topic = f"WITH ('topic' = 't_{seed}', 'value.format' = JSON)"
+    for statement in (f"DESCRIBE ENTITY t_{seed};", f"CREATE STREAM a (x BIGINT) {topic};"):
+        with pytest.raises(StatementError, match=r"authorization: .*lacks a right") as caught:
+            door.execute(statement)
+        assert caught.value.sqlstate == "57015"
+    broker.allow(NOBODY, ResourceType.TOPIC, f"t_{seed}", AclOperation.READ)
+    broker.allow(NOBODY, ResourceType.GROUP, "*", AclOperation.READ)
+    assert door.execute(f"DESCRIBE ENTITY t_{seed};")
+    door.execute(f"CREATE STREAM a (x BIGINT) {topic};")
+    with pytest.raises(StatementError, match="authorization: "):
+        door.execute(f"INSERT INTO ENTITY t_{seed} VALUE('{{}}');")
+    rows = door.stream(
+        "SELECT x FROM a WITH ('starting.position' = 'earliest');",
+        count=1,
+        when_live=lambda: KafkaClient(broker.bootstrap).produce(f"t_{seed}", [(None, '{"x": 7}')]),
+    )
+    assert [row.cells for row in rows] == [("7",)]

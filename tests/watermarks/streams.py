@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -74,15 +73,6 @@ class Lab:
             assert row.start not in result, "a window came out twice"
             result[row.start] = row.rows
         return result
-
-    def kafka_grow(self, topic: str, *, partitions: int) -> None:
-        """Give the topic more partitions, and return when they are there."""
-        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap})
-        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
-        wait_for(
-            lambda: len(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions) == partitions,
-            "the new partitions",
-        )
 
     def describe(self, query: StreamingQuery) -> dict[str, Any]:
         """The watermark's own account of itself."""

@@ -137,7 +137,7 @@ def test_a_partition_that_is_added_while_the_query_runs_holds_it_back(lab: Lab, 
     query = lab.start(windowed(lab.assign(lab.read([topic]), {topic: 1}, Watermarks())), name)
     query.processAllAvailable()
     assert lab.counts(name) == {0: 1}
-    lab.kafka_grow(topic, partitions=2)
+    lab.kafka.grow(topic, partitions=2)
     lab.send(topic, 1, [91])
 
     def known() -> bool:

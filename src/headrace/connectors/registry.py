@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
@@ -10,16 +11,23 @@ from headrace.core.sqlstate import SqlState
 
 STORE_TYPES: dict[str, str] = {
     "kafka": "headrace.connectors.kafka.admin:KAFKA",
+    "confluent_kafka": "headrace.connectors.kafka.admin:CONFLUENT_KAFKA",
     "postgresql": "headrace.connectors.postgresql.admin:POSTGRESQL",
     "kinesis": "headrace.connectors.kinesis.admin:KINESIS",
 }
-"""By the name of its folder: where its descriptor is."""
+"""By the word of CREATE STORE: where its descriptor is, in the folder of the type."""
 _loaded: dict[str, StoreDescriptor] = {}
 
 
 def type_names() -> str:
     """As CREATE STORE names them, for hints."""
     return ", ".join(sorted(name.upper() for name in STORE_TYPES))
+
+
+def spark_module(store_type: str) -> ModuleType:
+    """The driver half of a store type, which may share its folder with others. Raises KeyError for an unknown type."""
+    folder = STORE_TYPES[store_type].partition(":")[0].rpartition(".")[0]
+    return importlib.import_module(f"{folder}.spark")
 
 
 def connector(store_type: str, *, span: Span | None = None) -> StoreDescriptor:

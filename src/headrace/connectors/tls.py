@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509 import load_pem_x509_certificates
+
+from headrace.core.errors import UserError
 from headrace.core.properties import BOOLEAN, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.sqlstate import SqlState
 
 
 def _pem(text: str) -> str:
     if not text.lstrip().startswith("-----BEGIN CERTIFICATE-----"):
         raise ValueError("expected the PEM text of a certificate")
     return text
+
+
+def _certificates(text: str) -> str:
+    try:
+        found = load_pem_x509_certificates(text.encode())
+    except ValueError:
+        raise ValueError(
+            "expected the PEM text of a certificate, perhaps with those that vouch for it"
+        ) from None
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in found)
+
+
+def _private_key(text: str) -> str:
+    # As PKCS 8, the one form that Java reads too.
+    try:
+        key = load_pem_private_key(text.encode(), None)
+    except (TypeError, UnsupportedAlgorithm) as error:  # with a passphrase, or of a kind that is not known
+        raise ValueError(str(error)) from None
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 TLS_DISABLED = PropertySpec(
@@ -29,6 +59,20 @@ TLS_CA = PropertySpec(
     default="the system's",
 )
 TLS: Specs = (TLS_DISABLED, TLS_VERIFY, TLS_CA)
+TLS_CLIENT_CERT = PropertySpec(
+    "tls.client.cert_file",
+    PropertyType("", _certificates),
+    Scope.STORE,
+    "mutual TLS: the certificate to show to the server, as PEM text, with those that vouch for it",
+)
+TLS_CLIENT_KEY = PropertySpec(
+    "tls.client.key_file",
+    PropertyType("the PEM text of a private key without a passphrase", _private_key),
+    Scope.STORE,
+    "its private key, as PEM text without a passphrase",
+    secret=True,
+)
+CLIENT_TLS: Specs = (TLS_CLIENT_CERT, TLS_CLIENT_KEY)
 
 
 def tls_properties(reader: PropertyReader, *, disabled: bool = False) -> dict[str, str]:
@@ -41,3 +85,30 @@ def tls_properties(reader: PropertyReader, *, disabled: bool = False) -> dict[st
         TLS_VERIFY.name: str(verify is not False).upper(),
     }
     return texts if authority is None else texts | {TLS_CA.name: authority}
+
+
+def client_tls_properties(reader: PropertyReader) -> dict[str, str]:
+    """The certificate and the key that a store shows to its servers, both or none. Raises UserError 3D008."""
+    found = {spec: reader.take(spec) for spec in (TLS_CLIENT_CERT, TLS_CLIENT_KEY)}
+    texts = {spec.name: text for spec, text in found.items() if text is not None}
+    given = next((reader.span(spec) for spec, text in found.items() if text is not None), None)
+    if len(texts) == 1:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{TLS_CLIENT_CERT.name} and {TLS_CLIENT_KEY.name} need each other",
+            hint="Give both, or none.",
+            span=given,
+        )
+    if texts and not _belong_together(texts[TLS_CLIENT_CERT.name], texts[TLS_CLIENT_KEY.name]):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{TLS_CLIENT_KEY.name} is not the key of the first certificate of {TLS_CLIENT_CERT.name}",
+            hint="Put the client's own certificate first, and those that vouch for it after it.",
+            span=given,
+        )
+    return texts
+
+
+def _belong_together(certificates: str, key: str) -> bool:
+    own = load_pem_x509_certificates(certificates.encode())[0]
+    return own.public_key() == load_pem_private_key(key.encode(), None).public_key()

@@ -96,7 +96,8 @@ class QueryProgress(_Message):
     """What one batch did. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
 
     `bad_records` could not be read and `future_rows` were too far ahead of the clock: both were skipped, as the source's
-    property says. `timeless_rows` have no event time where one is needed.
+    property says. `timeless_rows` have no event time where one is needed. `lag` is how many records each split of each entity had,
+    when the batch was planned, behind the last one that it read; without the splits of stores that do not count their records.
     """
 
     type: Literal["query_progress"] = "query_progress"
@@ -112,6 +113,7 @@ class QueryProgress(_Message):
     timeless_rows: int = 0
     bad_records: int = 0
     future_rows: int = 0
+    lag: dict[str, dict[str, int]] = Field(default_factory=dict)
     detail: dict[str, object] = Field(default_factory=dict)
 
 

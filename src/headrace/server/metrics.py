@@ -124,3 +124,13 @@ class _Queries(Collector):
                 if value is not None:
                     family.add_metric([sample.query_id, sample.name], value)
             yield family
+        lag = GaugeMetricFamily(
+            "headrace_query_source_lag",
+            "Records of a split behind the last one that the last batch read.",
+            labels=["query_id", "name", "entity", "split"],
+        )
+        for sample in samples:
+            for entity, splits in sample.lag.items():
+                for split, behind in splits.items():
+                    lag.add_metric([sample.query_id, sample.name, entity, split], behind)
+        yield lag

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.catalog.objects import Principal
@@ -92,6 +92,7 @@ class QuerySample:
     timeless_rows_total: int | None = None
     bad_records_total: int | None = None
     future_rows_total: int | None = None
+    lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -64,4 +64,5 @@ def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
             timeless_rows_total=progress.timeless_rows_total,
             bad_records_total=progress.bad_records_total,
             future_rows_total=progress.future_rows_total,
+            lag=progress.lag,
         )

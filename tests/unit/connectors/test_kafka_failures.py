@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka.failures import classify, is_final, of_client
+from headrace.connectors.kafka.failures import classify, is_final, is_silence, of_client
 
 JAVA = "org.apache.kafka.common.errors."
 
@@ -25,7 +25,7 @@ JAVA = "org.apache.kafka.common.errors."
         ("ThrottlingQuotaExceededException", "57015", "external", "quota"),
         ("NotEnoughReplicasException", "57015", "external", "too few replicas"),
         ("NotEnoughReplicasAfterAppendException", "57015", "external", "too few replicas"),
-        ("TopicAuthorizationException", "57015", "external", "a right is missing"),
+        ("TopicAuthorizationException", "57015", "external", "who lacks a right"),
         ("TransactionalIdAuthorizationException", "57015", "external", "transactions"),
         ("SaslAuthenticationException", "57015", "external", "refused the store's user"),
         ("KafkaStorageException", "57015", "external", "disk"),
@@ -66,13 +66,13 @@ def test_what_is_not_kafkas_says_nothing() -> None:
     ],
 )
 def test_what_does_not_answer_as_kafka_is_told_in_one_way(code: int, words: str) -> None:
-    """One who may create stores is not to tell a closed port from a web server."""
     error = KafkaError(code, words)
     told = of_client(KafkaException(error), uris="a:1")
     assert told.text() == (
         "a:1 did not answer as Kafka\nHint: Check 'uris', the network, and that 'tls.disabled' and "
         "'kafka.sasl.hash_function' are what the listener expects."
     )
+    assert is_silence(error)
     assert not is_final(error)
 
 
@@ -82,14 +82,14 @@ def test_what_a_broker_refuses_is_told() -> None:
         "ssl://a:1/bootstrap: SASL authentication failed: no (after 3ms in state AUTH)",
     )
     assert of_client(KafkaException(password), uris="a:1").message.startswith(
-        "the Kafka broker refused the store's user: "
+        "authentication: the Kafka broker refused the store's user: "
     )
     certificate = KafkaError(
         KafkaError._SSL,
         "ssl://a:1/bootstrap: SSL handshake failed: certificate verify failed, verify that ssl.ca.location",
     )
     told = of_client(KafkaException(certificate), uris="a:1")
-    assert "no safe connection" in told.message
+    assert "TLS: there is no safe connection" in told.message
     assert "ssl.ca" not in told.message
     assert "'tls.ca_cert_file'" in (told.hint or "")
     assert is_final(password)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.connectors.kafka import options
-from headrace.connectors.kafka.options import consumer_options, topic_name
+from headrace.connectors.kafka.options import consumer_options, producer_options, topic_name
+from headrace.connectors.tls import TLS_CLIENT_KEY
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, stored
 from headrace.core.sqlstate import SqlState
+from tests.harness.authority import Authority
 
 
 def store_properties(given: dict[str, str]) -> dict[str, str]:
@@ -89,3 +100,99 @@ def test_a_layout_reads_both_spellings() -> None:
     assert reader.take_all(options.TOPIC_CONFIGS) == {"retention.ms": "5"}
     with pytest.raises(UserError):
         reader.take(options.REPLICAS)
+
+
+# Each has been a way into a client, or would take a decision that is ours: who logs in how, which files, classes and
+# addresses are used, what is committed and isolated.
+HOSTILE = """
+sasl.jaas.config sasl.login.class sasl.login.callback.handler.class sasl.client.callback.handler.class sasl.oauthbearer.token.endpoint.url
+sasl.oauthbearer.jwks.endpoint.url sasl.kerberos.service.name ssl.truststore.location ssl.keystore.location ssl.key.location ssl.ca.location
+ssl.engine.factory.class ssl.provider ssl.providers ssl.engine.location plugin.library.paths security.providers security.protocol
+interceptor.classes metric.reporters auto.include.jmx.reporter key.serializer value.serializer key.deserializer value.deserializer
+partitioner.class partition.assignment.strategy config.providers bootstrap.servers client.dns.lookup socks5.proxy.host group.id
+group.instance.id client.rack enable.auto.commit auto.offset.reset isolation.level transactional.id transaction.timeout.ms
+enable.idempotence acks retries max.in.flight.requests.per.connection allow.auto.create.topics exclude.internal.topics log_level debug
+"""
+SCOPES = [
+    Scope.STORE,
+    Scope.SOURCE,
+    Scope.SINK,
+    Scope.INSERT,
+    Scope.VIEW,
+    Scope.RELATION,
+    Scope.ENTITY,
+    Scope.QUERY,
+]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize(
+    "prefix", ["", "kafka.", "kafka.consumer.", "kafka.producer.", "kafka.kafka.", "spark.kafka."]
+)
+def test_no_client_setting_passes_but_those_of_the_list(scope: Scope, prefix: str) -> None:
+    specs = of_scope(options.PROPERTIES, scope)
+    ours = {name for spec in options.STORE for name in (spec.name, *spec.synonyms)}
+    for name in HOSTILE.split():
+        if prefix + name in ours:
+            continue  # typed by us: `test_a_bad_property_is_refused_and_named`
+        for spelling in (prefix + name, (prefix + name).upper(), f" {prefix}{name}", f"{prefix}{name}\n"):
+            with pytest.raises(UserError) as failure:
+                PropertyReader(stored({spelling: "x"}), specs, what="it")
+            assert failure.value.state is SqlState.INVALID_PARAMETER
+
+
+@given(name=st.text(max_size=30), value=st.text(max_size=30), scope=st.sampled_from(SCOPES))
+def test_what_is_passed_on_comes_from_the_list(name: str, value: str, scope: Scope) -> None:
+    """Whatever is written after the prefix: the clients get settings of the list, and of a topic's, which only its broker reads."""
+    listed = {spec.name for spec in (*options.CONSUMER, *options.PRODUCER)}
+    for prefix in ("kafka.consumer.", "kafka.producer."):
+        try:
+            reader = PropertyReader(
+                stored({prefix + name: value}), of_scope(options.PROPERTIES, scope), what="it"
+            )
+        except UserError:
+            continue
+        passed = {"kafka.consumer.": consumer_options, "kafka.producer.": producer_options}[prefix](reader)
+        assert {prefix + key for key in passed} <= listed
+
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+TRADITIONAL = KEY.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()
+
+
+def pems() -> tuple[str, str]:
+    """A certificate and its key."""
+    key, begin, certificate = Authority().key_and_certificate("app").decode().partition("-----BEGIN CERT")
+    return begin + certificate, key
+
+
+def test_a_client_certificate_and_its_key_go_together() -> None:
+    certificate, key = pems()
+    base = {"uris": "b:1", "tls.client.cert_file": certificate}
+    assert store_properties({**base, "tls.client.key_file": key})["tls.client.key_file"] == key
+    for wrong in (
+        base,
+        {**base, "tls.client.key_file": TRADITIONAL},
+        {**base, "tls.client.key_file": "/etc/ssl/private/key.pem"},
+        {**base, "tls.client.key_file": key, "tls.disabled": "TRUE"},
+        {"uris": "b:1", "tls.client.cert_file": "/etc/passwd", "tls.client.key_file": key},
+    ):
+        with pytest.raises(UserError) as failure:
+            store_properties(wrong)
+        assert failure.value.state is SqlState.INVALID_PARAMETER
+        assert "BEGIN" not in failure.value.text()
+
+
+def test_a_key_is_kept_in_the_form_that_both_clients_read() -> None:
+    read = TLS_CLIENT_KEY.type.read
+    assert read(TRADITIONAL).startswith("-----BEGIN PRIVATE KEY-----")
+    sealed = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x")).decode()
+    with pytest.raises(ValueError):
+        read(sealed)
+
+
+def test_a_protocol_must_say_what_the_other_properties_say() -> None:
+    assert store_properties({"uris": "b:1", "security.protocol": "plaintext"})["tls.disabled"] == "TRUE"
+    for wrong in ({"security.protocol": "SASL_SSL"}, {"security.protocol": "SSL", "tls.disabled": "TRUE"}):
+        with pytest.raises(UserError, match=r"security\.protocol"):
+            store_properties({"uris": "b:1", **wrong})

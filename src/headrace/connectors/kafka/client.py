@@ -29,12 +29,16 @@ def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
         password = _quoted(properties["kafka.sasl.password"])
         options["kafka.sasl.mechanism"] = mechanism
         options["kafka.sasl.jaas.config"] = f"{module} required username={username} password={password};"
-    if _encrypted(properties):
+    if is_encrypted(properties):
         if not _verifies_host(properties):
             options["kafka.ssl.endpoint.identification.algorithm"] = ""
         if "tls.ca_cert_file" in properties:
             options["kafka.ssl.truststore.type"] = "PEM"
             options["kafka.ssl.truststore.certificates"] = properties["tls.ca_cert_file"]
+        if "tls.client.cert_file" in properties:
+            options["kafka.ssl.keystore.type"] = "PEM"
+            options["kafka.ssl.keystore.certificate.chain"] = properties["tls.client.cert_file"]
+            options["kafka.ssl.keystore.key"] = properties["tls.client.key_file"]
     return options
 
 
@@ -52,11 +56,14 @@ def client_options(properties: Mapping[str, str]) -> dict[str, str | int]:
         options["sasl.mechanism"] = _LOGIN_MODULES[_mechanism(properties)][0]
         options["sasl.username"] = properties["kafka.sasl.username"]
         options["sasl.password"] = properties["kafka.sasl.password"]
-    if _encrypted(properties):
+    if is_encrypted(properties):
         if not _verifies_host(properties):
             options["ssl.endpoint.identification.algorithm"] = "none"
         if "tls.ca_cert_file" in properties:
             options["ssl.ca.pem"] = properties["tls.ca_cert_file"]
+        if "tls.client.cert_file" in properties:
+            options["ssl.certificate.pem"] = properties["tls.client.cert_file"]
+            options["ssl.key.pem"] = properties["tls.client.key_file"]
     return options
 
 
@@ -70,7 +77,8 @@ def _mechanism(properties: Mapping[str, str]) -> str:
     return "" if name == "NONE" else name
 
 
-def _encrypted(properties: Mapping[str, str]) -> bool:
+def is_encrypted(properties: Mapping[str, str]) -> bool:
+    """Whether a store's connections are over TLS."""
     return properties.get("tls.disabled", "FALSE").upper() != "TRUE"
 
 
@@ -79,7 +87,7 @@ def _verifies_host(properties: Mapping[str, str]) -> bool:
 
 
 def _protocol(properties: Mapping[str, str]) -> str:
-    carrier = "SSL" if _encrypted(properties) else "PLAINTEXT"
+    carrier = "SSL" if is_encrypted(properties) else "PLAINTEXT"
     return f"SASL_{carrier}" if _mechanism(properties) else carrier
 
 

@@ -6,18 +6,21 @@ again, and what the connections reported is looked at in between.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types name them elsewhere
     AdminClient,
     ClusterMetadata,
+    TopicDescription,
 )
 
 from headrace.connectors.kafka.client import client_options
-from headrace.connectors.kafka.failures import is_final, of_client
+from headrace.connectors.kafka.failures import is_final, is_silence, of_client
+from headrace.connectors.kafka.steps import failing_step
 
 # What Java's clients wait for an answer. A broker that is there may need seconds to create a topic: it waits for its disk.
 REQUEST_TIMEOUT_S = 30.0
@@ -26,14 +29,16 @@ REFUSED_TIMEOUT_S = 2.0
 _PROBE_S = 0.5
 _PRESENCE_S = 5.0
 
+logger = logging.getLogger(__name__)
+
 
 def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata]:
     """An admin client of a store that a broker has answered, and the answer: brokers and topics.
 
     Callers keep the client in a variable: one that is collected cancels what it was asked.
 
-    Raises `KafkaException`: at once with a refusal that asking again does not change, with the first connection's failure
-    after `REFUSED_TIMEOUT_S` when no broker can be connected to, with `_TIMED_OUT` after `REQUEST_TIMEOUT_S` when none says anything.
+    Raises `KafkaException` at once with a refusal that asking again does not change, and ExternalError 57015 with the step that
+    fails after `REFUSED_TIMEOUT_S` when no broker can be connected to, after `REQUEST_TIMEOUT_S` when none says anything.
     """
     failures: list[KafkaError] = []
     settings: dict[str, Any] = {
@@ -52,13 +57,29 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
         except KafkaException as error:
             waited = time.monotonic() - started
             admin.poll(0)  # the callback runs in here
-            # Reasons first: that all brokers are down follows from them.
-            failures.sort(key=lambda failure: failure.code() == KafkaError._ALL_BROKERS_DOWN)
+            all_down = any(failure.code() == KafkaError._ALL_BROKERS_DOWN for failure in failures)
+            # What was refused for good first, by one address of a host perhaps; that all brokers are down follows from the others.
+            failures.sort(
+                key=lambda failure: (not is_final(failure), failure.code() == KafkaError._ALL_BROKERS_DOWN)
+            )
             reason = failures[0] if failures else error.args[0]
-            all_down = bool(failures) and failures[-1].code() == KafkaError._ALL_BROKERS_DOWN
             refused = all_down and (waited >= REFUSED_TIMEOUT_S or is_final(reason))
             if refused or waited >= REQUEST_TIMEOUT_S:
-                raise KafkaException(reason) from None
+                if not is_silence(reason):
+                    raise KafkaException(reason) from None
+                # For the operator: a client's own words.
+                logger.warning("Kafka at %s: %s %s", properties["uris"], reason.name(), reason.str())
+                raise failing_step(properties) from None
+
+
+def describe_topic(admin: AdminClient, name: str) -> TopicDescription:
+    """A topic, asked for by name: the broker then tells one that is not there from one that the store's user may not see.
+
+    Raises KafkaException.
+    """
+    asked = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)
+    found: TopicDescription = asked[name].result()
+    return found
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:

@@ -19,7 +19,9 @@ _RECORD_STATE = SqlState.DATA_EXCEPTION
 _FOR_ITS_AUTHORS = re.compile(
     r"/(bootstrap|\d+): |ipv[46]#| \(after \d+ms in state \w+\)|error:[0-9A-F]+:SSL routines::|, verify that ssl\..*"
 )
+# Of the broker's certificate by the client, and of the client's by the broker, which says it after the handshake.
 _UNVERIFIED = re.compile(r"certificate|verify", re.IGNORECASE)
+_REFUSED_CERTIFICATE = re.compile(r"\balert\b.*(certificate|unknown ca)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -58,16 +60,17 @@ _UNAUTHENTICATED = _Kind(
     r"SaslAuthentication|SASL_AUTHENTICATION|UnsupportedSaslMechanism|UNSUPPORTED_SASL_MECHANISM|_AUTHENTICATION",
     ExternalError,
     _UNREACHABLE_STATE,
-    "the Kafka broker refused the store's user",
-    "Check 'kafka.sasl.hash_function', 'kafka.sasl.username', 'kafka.sasl.password' and the rights that they give.",
+    "authentication: the Kafka broker refused the store's user",
+    "Check 'kafka.sasl.hash_function' and the properties that go with it.",
     detail=True,
 )
 _UNTRUSTED = _Kind(
     r"SslAuthentication",
     ExternalError,
     _UNREACHABLE_STATE,
-    "there is no safe connection to the Kafka broker",
-    "Check 'tls.ca_cert_file', which says whose certificates to trust, and the host names in 'uris'.",
+    "TLS: there is no safe connection to the Kafka broker",
+    "Check 'tls.ca_cert_file', which says whose certificates to trust, the host names in 'uris', and for a broker that asks for "
+    "a client's certificate 'tls.client.cert_file'.",
     detail=True,
 )
 # The first that is found counts: what a broker said of a record comes before the time-outs that follow from it.
@@ -135,7 +138,7 @@ _KINDS = (
         r"\w+AuthorizationException|\w+_AUTHORIZATION_FAILED",
         ExternalError,
         _UNREACHABLE_STATE,
-        "the Kafka broker refused the store's user: a right is missing",
+        "authorization: the Kafka broker refused the store's user, who lacks a right",
         "Sources need READ and DESCRIBE on their topics, sinks WRITE; new topics CREATE on the cluster.",
         detail=True,
     ),
@@ -196,11 +199,7 @@ def classify(text: str) -> HeadraceError | None:
 
 
 def of_client(error: KafkaException, *, uris: str | None = None, topic: str | None = None) -> HeadraceError:
-    """librdkafka's error. `uris` are the addresses as the user gave them, `topic` the one that was asked for.
-
-    What is not a broker that answers is told in the same words whatever it is, a closed port or some other server: one who
-    may create stores is not to explore the network with them.
-    """
+    """librdkafka's error. `uris` are the addresses as the user gave them, `topic` the one that was asked for."""
     reason: KafkaError = error.args[0]
     kind = _kind_of(reason)
     if kind is None:
@@ -221,6 +220,11 @@ def is_final(reason: KafkaError) -> bool:
     return _kind_of(reason) in (_UNAUTHENTICATED, _UNTRUSTED)
 
 
+def is_silence(reason: KafkaError) -> bool:
+    """True where nothing that speaks Kafka has said anything."""
+    return _kind_of(reason) is _UNREACHABLE
+
+
 def missing_topic(topic: str) -> UserError:
     """3D007, with the topic's name."""
     return UserError(_MISSING_TOPIC.state, f"the topic {topic!r} does not exist", hint=_MISSING_TOPIC.hint)
@@ -229,6 +233,8 @@ def missing_topic(topic: str) -> UserError:
 def _kind_of(reason: KafkaError) -> _Kind | None:
     # librdkafka has one code for a certificate that is not trusted and for what is no TLS at all.
     if reason.code() == KafkaError._SSL and _UNVERIFIED.search(reason.str()):
+        return _UNTRUSTED
+    if reason.code() == KafkaError._TRANSPORT and _REFUSED_CERTIFICATE.search(reason.str()):
         return _UNTRUSTED
     return _kind(reason.name())
 

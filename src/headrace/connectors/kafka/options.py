@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from headrace.connectors.tls import TLS, tls_properties
+from headrace.connectors.tls import (
+    CLIENT_TLS,
+    TLS,
+    TLS_CLIENT_CERT,
+    TLS_DISABLED,
+    client_tls_properties,
+    tls_properties,
+)
 from headrace.core.errors import UserError
 from headrace.core.properties import (
     COUNT,
@@ -76,7 +83,7 @@ SECURITY_PROTOCOL = PropertySpec(
     "security.protocol",
     choice(*_PROTOCOLS, fold=str.upper),
     Scope.STORE,
-    "another way to say `tls.disabled`: what ends in SSL is with TLS",
+    "another way to say `tls.disabled`, and must agree with it: what ends in SSL is with TLS, what begins with SASL has a hash function",
 )
 
 # --- topics
@@ -144,7 +151,7 @@ PRODUCER = _passed_on(
     Scope.RELATION | Scope.SINK | Scope.INSERT | Scope.VIEW,
 )
 
-STORE: Specs = (URIS, HASH_FUNCTION, USERNAME, PASSWORD, *TLS, SECURITY_PROTOCOL)
+STORE: Specs = (URIS, HASH_FUNCTION, USERNAME, PASSWORD, *TLS, *CLIENT_TLS, SECURITY_PROTOCOL)
 PROPERTIES: Specs = (*STORE, TOPIC, *LAYOUT.values(), TOPIC_CONFIGS, *CONSUMER, *PRODUCER)
 
 
@@ -155,7 +162,10 @@ def store_properties(reader: PropertyReader) -> dict[str, str]:
     texts |= {name: value for name, value in credentials.items() if value}
     _check_credentials(texts, reader)
     protocol = reader.take(SECURITY_PROTOCOL)
-    return texts | tls_properties(reader, disabled=protocol is not None and not protocol.endswith("SSL"))
+    texts |= tls_properties(reader, disabled=protocol is not None and not protocol.endswith("SSL"))
+    texts |= client_tls_properties(reader)
+    _check_protocol(texts, protocol, reader)
+    return texts
 
 
 def consumer_options(reader: PropertyReader) -> dict[str, str]:
@@ -205,3 +215,17 @@ def _check_credentials(texts: Mapping[str, str], reader: PropertyReader) -> None
             f"{mechanism} needs {USERNAME.name} and {PASSWORD.name}",
             span=reader.span(HASH_FUNCTION),
         )
+
+
+def _check_protocol(texts: Mapping[str, str], protocol: str | None, reader: PropertyReader) -> None:
+    encrypted = texts[TLS_DISABLED.name] == "FALSE"
+    if TLS_CLIENT_CERT.name in texts and not encrypted:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{TLS_CLIENT_CERT.name}' is for a store with TLS",
+            hint=f"Leave it out, or '{TLS_DISABLED.name}'.",
+            span=reader.span(TLS_CLIENT_CERT),
+        )
+    said = ("SASL_" if texts[HASH_FUNCTION.name] != "NONE" else "") + ("SSL" if encrypted else "PLAINTEXT")
+    if protocol not in (None, said):
+        raise reader.bad(SECURITY_PROTOCOL, f"{said}, as the other properties have it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from headrace.connectors.registry import spark_module
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 from headrace.core.errors import InternalError
 from headrace.core.schema import Column
@@ -27,12 +27,10 @@ _DELAY = "spark.watermarkDelayMs"
 
 def connector_module(name: str) -> Any:
     """The driver half of a store type; see `connectors.streaming`. Raises InternalError when there is none."""
-    if not name.isidentifier():
-        raise InternalError(f"expected the name of a connector, found {name!r}")
     try:
-        return importlib.import_module(f"headrace.connectors.{name}.spark")
-    except ModuleNotFoundError as error:
-        raise InternalError(f"the connector {name} has no part for Spark ({error.name})") from error
+        return spark_module(name)
+    except (KeyError, ModuleNotFoundError) as error:
+        raise InternalError(f"the connector {name} has no part for Spark ({error})") from error
 
 
 @dataclass

@@ -68,6 +68,7 @@ class ProgressReader:
             timeless_rows=rows.get("timeless_rows", 0),
             bad_records=rows.get("bad_records", 0),
             future_rows=rows.get("future_rows", 0),
+            lag=lag(last.get("sources", [])),
             detail=detail,
         )
 
@@ -83,6 +84,35 @@ class ProgressReader:
         if found:
             self._last = (found[-1]["batchId"], found[-1]["timestamp"])
         return found
+
+
+def lag(sources: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Entity -> split -> how far what was read is behind what there was, of the sources of a batch as Spark reports them.
+
+    Of stores whose offsets are numbers by entity and split. Of two sources that read one entity, the one that is further behind.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for source in sources:
+        read = _numbers(source.get("endOffset"))
+        for place, latest in _numbers(source.get("latestOffset")).items():
+            if place in read:
+                entity, split = place
+                behind = max(0, latest - read[place])
+                splits = found.setdefault(entity, {})
+                splits[split] = max(behind, splits.get(split, 0))
+    return found
+
+
+def _numbers(offsets: object) -> dict[tuple[str, str], int]:
+    if not isinstance(offsets, dict):
+        return {}
+    return {
+        (entity, split): offset
+        for entity, splits in offsets.items()
+        if isinstance(splits, dict)
+        for split, offset in splits.items()
+        if isinstance(offset, int)
+    }
 
 
 def _dropped(batches: list[dict[str, Any]]) -> int:

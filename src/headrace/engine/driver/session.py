@@ -177,7 +177,7 @@ def _quiet(session: SparkSession) -> None:
 
 
 def _store_types() -> list[Any]:
-    return [connector_module(name) for name in STORE_TYPES]
+    return list({connector_module(name) for name in STORE_TYPES})
 
 
 def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.kafka.client import secrets, spark_options
-from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, probe
-from headrace.connectors.kafka.failures import classify, missing_topic, of_client
+from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic, probe
+from headrace.connectors.kafka.failures import classify, of_client
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 
@@ -161,10 +161,8 @@ def _offsets(
 def _connect(properties: Mapping[str, str], topic: str) -> tuple[AdminClient, list[int]]:
     """A client, and the numbers of the topic's partitions."""
     try:
-        admin, cluster = connect(properties)
+        admin, _cluster = connect(properties)
+        found = describe_topic(admin, topic)
     except KafkaException as error:
         raise of_client(error, uris=properties["uris"], topic=topic) from None
-    found = cluster.topics.get(topic)
-    if found is None or found.error is not None or not found.partitions:
-        raise missing_topic(topic)
-    return admin, sorted(found.partitions)
+    return admin, sorted(partition.id for partition in found.partitions)

@@ -1,0 +1,65 @@
+"""At which step a connection ends, where no broker answers: DNS, TCP, TLS or Kafka itself, each tried for itself with plain sockets.
+
+What a server refuses that does speak Kafka (authentication, authorization, a topic) it says: that is in `failures.py`.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from headrace.connectors.kafka.client import is_encrypted
+from headrace.core.errors import ExternalError
+from headrace.core.sqlstate import SqlState
+
+_WAIT_S = 2.0
+_ADDRESSES_MAX = 8
+_DNS, _TCP, _TLS, _KAFKA = range(4)
+
+
+def failing_step(properties: Mapping[str, str]) -> ExternalError:
+    """The step at which the address of `uris` fails that comes furthest, as 57015."""
+    addresses = properties["uris"].split(",")[:_ADDRESSES_MAX]
+    with ThreadPoolExecutor(len(addresses)) as pool:
+        failures = list(pool.map(lambda address: _failure(address, is_encrypted(properties)), addresses))
+    _, message, hint = max(failures, key=lambda failure: failure[0])
+    return ExternalError(SqlState.REMOTE_UNAVAILABLE, message, hint=hint)
+
+
+def _failure(address: str, encrypted: bool) -> tuple[int, str, str]:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return _DNS, f"DNS: the host {host!r} is not known", "Check 'uris'."
+    try:
+        connection = socket.create_connection((host, int(port)), timeout=_WAIT_S)
+    except TimeoutError:
+        hint = "Check 'uris', and firewalls between."
+        return _TCP, f"TCP: {address} does not answer within {_WAIT_S:.0f} s", hint
+    except OSError:
+        hint = "Check 'uris', that the broker runs, and firewalls between."
+        return _TCP, f"TCP: nothing accepts connections at {address}", hint
+    with connection:
+        if encrypted and not _speaks_tls(connection):
+            hint = "Check the port in 'uris'; 'tls.disabled' = TRUE is for listeners without TLS."
+            return _TLS, f"TLS: {address} accepts connections and does not speak TLS", hint
+    hint = "Check the port in 'uris', and that 'tls.disabled' and 'kafka.sasl.hash_function' are what the listener expects."
+    return _KAFKA, f"Kafka: {address} accepts connections and does not answer as Kafka", hint
+
+
+def _speaks_tls(connection: socket.socket) -> bool:
+    """Whether there is any answer in TLS, a refusal too: whom to trust is judged by the client itself."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False
+    return True
