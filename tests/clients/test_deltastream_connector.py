@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from deltastream.api.conn import APIConnection
@@ -15,6 +16,8 @@ from deltastream.api.error import AuthenticationError, SQLError, SqlState
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
+from tests.harness.registry_front import RegistryFront
+from tests.harness.secured_kafka import Authority
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -96,6 +99,25 @@ async def test_errors_have_their_sqlstate(connection: APIConnection, statement: 
         await connection.query(statement)
     assert raised.value.code is state
     assert str(raised.value)
+
+
+async def test_files_that_it_attaches_are_read(connection: APIConnection, seed: str, tmp_path: Path) -> None:
+    authority, certificate = Authority(), tmp_path / "certificate.pem"
+    certificate.write_bytes(authority.key_and_certificate("localhost"))
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    with RegistryFront(certificate=certificate, answer=lambda _path: (200, {}, b"[]")) as front:
+        url = front.url("localhost")
+        made = f"CREATE SCHEMA_REGISTRY r_{seed} WITH ('type' = CONFLUENT, 'uris' = '{url}', 'tls.ca_cert_file' = '{{}}');"
+        with pytest.raises(SQLError):
+            await connection.exec(made.format("@ca.pem"))
+        await connection.exec_with_files(made.format("@/its/ca.pem"), [str(tmp_path / "ca.pem")])
+        await connection.exec_with_files(
+            f"UPDATE SCHEMA_REGISTRY r_{seed} WITH ('tls.ca_cert_file' = 'ca.pem');",
+            [str(tmp_path / "ca.pem")],
+        )
+    _, facts = await rows_of(connection, f"DESCRIBE SCHEMA_REGISTRY r_{seed};")
+    assert dict(facts)["tls.ca_cert_file"].strip() == authority.pem.strip()
+    await connection.exec(f"DROP SCHEMA_REGISTRY r_{seed};")
 
 
 async def test_it_launches_a_query_and_reads_its_result_as_a_stream(

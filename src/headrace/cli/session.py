@@ -46,6 +46,10 @@ PATIENCE_S = 3.0
 _MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
 
 
+_TAKES_FILES = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(CREATE|UPDATE)\b", re.IGNORECASE | re.DOTALL)
+_FILE = re.compile(r"=\s*'@((?:[^'\n]|'')+)'")
+
+
 @dataclass(frozen=True)
 class Server:
     """Where, and as whom."""
@@ -151,7 +155,7 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
     with _patience() as patience:
         try:
             async with asyncio.timeout(limits.seconds):
-                answer = await client.execute(statement)
+                answer = await client.execute(statement, files=_attached(statement))
         except TimeoutError:
             raise ConnectionFailedError(
                 f"the statement did not end within {limits.seconds:g} seconds"
@@ -164,6 +168,20 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
             out.start(answer.columns)
             out.write(answer.rows[: limits.rows])
         out.finish()
+
+
+def _attached(statement: str) -> dict[str, bytes]:
+    """The files of this machine that a CREATE or UPDATE names as the value of a property, `'@path'`; raises RequestRefusedError."""
+    if not _TAKES_FILES.match(statement):
+        return {}
+    files: dict[str, bytes] = {}
+    for match in _FILE.finditer(statement):
+        path = Path(match[1].replace("''", "'")).expanduser()
+        try:
+            files[path.name] = path.read_bytes()
+        except OSError as error:
+            raise RequestRefusedError(f"cannot read the file {path}: {error.strerror}") from None
+    return files
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -140,16 +140,17 @@ class Client:
         except (KeyError, TypeError) as error:
             raise ConnectionFailedError("the answer is not that of a Headrace server") from error
 
-    async def execute(self, text: str, *, context: SessionContext | None = None) -> Answer:
+    async def execute(
+        self, text: str, *, context: SessionContext | None = None, files: Mapping[str, bytes] | None = None
+    ) -> Answer:
         """Run the statements of `text` in `context` (default: the client's own, which the answer then replaces).
 
-        Waits for the end of a bounded statement, however long, and gathers all its rows.
+        `files` are those that statements name, by their names. Waits for the end of a bounded statement, however long, and gathers
+        all its rows.
         """
         sent = context or self.context
-        answer = read_answer(
-            _body(await self._send("POST", "/statements", json=request_body(text, sent, self._session_id))),
-            sent,
-        )
+        body = request_body(text, sent, self._session_id)
+        answer = read_answer(_body(await self._submit(body, files or {})), sent)
         while answer.sqlstate == STILL_RUNNING:
             # The server holds a poll until there is an answer or a second has gone: no pause is needed here.
             answer = await self._partition(answer.statement_id, 0, sent)
@@ -163,15 +164,28 @@ class Client:
             answer.columns, tuple(rows), answer.message, answer.context, answer.stream, self._is_local
         )
 
+    async def _submit(self, body: dict[str, object], files: Mapping[str, bytes]) -> httpx.Response:
+        if not files:
+            return await self._send("POST", "/statements", json=body)
+        parts: list[tuple[str, tuple[str | None, str | bytes]]] = [("request", (None, json.dumps(body)))]
+        parts += [("attachments", (name, content)) for name, content in files.items()]
+        return await self._send("POST", "/statements", files=parts)
+
     async def _partition(self, statement_id: str, number: int, sent: SessionContext) -> StatementAnswer:
         path = f"/statements/{statement_id}"
         return read_answer(_body(await self._send("GET", path, params={"partitionID": str(number)})), sent)
 
     async def _send(
-        self, method: str, path: str, *, json: object = None, params: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        params: dict[str, str] | None = None,
+        files: Any = None,
     ) -> httpx.Response:
         try:
-            return await self._http.request(method, path, json=json, params=params)
+            return await self._http.request(method, path, json=json, params=params, files=files)
         except httpx.TimeoutException as error:
             raise ConnectionFailedError(f"{self.url} does not answer in time") from error
         except httpx.ConnectError as error:

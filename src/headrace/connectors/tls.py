@@ -55,22 +55,25 @@ TLS_CA = PropertySpec(
     "tls.ca_cert_file",
     PropertyType("", _pem),
     Scope.STORE,
-    "the authority to trust, as PEM **text** (`-----BEGIN CERTIFICATE-----…`); uploaded files are not taken yet",
+    "the authority to trust, as PEM **text** (`-----BEGIN CERTIFICATE-----…`) or an [uploaded file](statements.md#reading-this-page)",
     default="the system's",
+    file=True,
 )
 TLS: Specs = (TLS_DISABLED, TLS_VERIFY, TLS_CA)
 TLS_CLIENT_CERT = PropertySpec(
     "tls.client.cert_file",
     PropertyType("", _certificates),
     Scope.STORE,
-    "mutual TLS: the certificate to show to the server, as PEM text, with those that vouch for it",
+    "mutual TLS: the certificate to show to the server, likewise, with those that vouch for it",
+    file=True,
 )
 TLS_CLIENT_KEY = PropertySpec(
     "tls.client.key_file",
     PropertyType("the PEM text of a private key without a passphrase", _private_key),
     Scope.STORE,
-    "its private key, as PEM text without a passphrase",
+    "its private key, likewise, without a passphrase",
     secret=True,
+    file=True,
 )
 CLIENT_TLS: Specs = (TLS_CLIENT_CERT, TLS_CLIENT_KEY)
 

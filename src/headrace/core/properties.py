@@ -98,6 +98,7 @@ class PropertySpec(Generic[T]):
 
     A `secret` is masked wherever it is shown, in errors too. `synonyms` are other names of it, for which the documentation has no row
     of its own. The name of an `open` one ends with a dot and begins the names of several: they are taken together, by what follows it.
+    The value of a `file` may be the name of one that is uploaded with the statement, and is then its text.
     """
 
     name: str
@@ -108,6 +109,7 @@ class PropertySpec(Generic[T]):
     secret: bool = False
     synonyms: tuple[str, ...] = ()
     open: bool = False
+    file: bool = False
 
     def is_called(self, name: str) -> bool:
         """Whether a property of that name is this one, or one of these."""

@@ -65,8 +65,10 @@ class Executed(Protocol):
 class StatementRunner(Protocol):
     """Runs the statements of a text."""
 
-    async def execute(self, text: str, *, principal: Principal, context: SessionContext) -> Executed:
-        """Run `text` as `principal`; raises HeadraceError."""
+    async def execute(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> Executed:
+        """Run `text`, which came with `files`, as `principal`; raises HeadraceError."""
         ...
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -40,8 +41,15 @@ class StatementService:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def execute(self, text: str, *, principal: Principal, context: SessionContext) -> Executed:
-        """`text` holds zero or more statements; none at all is an empty success.
+    async def execute(
+        self,
+        text: str,
+        *,
+        principal: Principal,
+        context: SessionContext,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Executed:
+        """`text` holds zero or more statements; none at all is an empty success. `files` are those that they name.
 
         A live result is only possible for the last statement (0A000 otherwise). The organization and the role of `context` are
         checked at once (3D004, 3D001, 42501) unless the first statement chooses another; its other names when a statement
@@ -56,7 +64,7 @@ class StatementService:
         for statement in statements:
             await self._refuse_unfinished(outcome, statement)
             identifiers.append(str(uuid.uuid4()))
-            run = Execution(self._services, principal, context)
+            run = Execution(self._services, principal, context, files=files or {})
             try:
                 answer = await execute(statement, run)
             except HeadraceError as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from headrace.analyzer.catalog_view import suggestion
@@ -26,7 +27,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
-from headrace.sql.ast import Properties, Statement
+from headrace.sql.ast import Properties, Property, Statement
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Execution:
-    """One statement on its way: who asks, in which context, with which services. A listing `everywhere` does not stop at the
-    session's database."""
+    """One statement on its way: who asks, in which context, with which services and uploaded files. A listing `everywhere` does not
+    stop at the session's database."""
 
     services: Services
     principal: Principal
     context: SessionContext
     everywhere: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def catalog(self) -> Catalog:
@@ -185,6 +187,38 @@ class Execution:
     def egress(self) -> Egress:
         """Where the operator lets stores and schema registries be."""
         return Egress(self.services.settings.egress_allowed)
+
+    def with_files(self, properties: Properties, specs: Specs) -> Properties:
+        """The properties with the text of uploaded files where those that may be one name one; raises UserError 3D008."""
+        return Properties(
+            tuple(
+                replace(entry, value=self._file_text(entry))
+                if any(spec.file and spec.is_called(entry.key) for spec in specs)
+                else entry
+                for entry in properties.entries
+            )
+        )
+
+    def _file_text(self, entry: Property) -> str | None:
+        name = PurePosixPath((entry.value or "").removeprefix("@")).name
+        if (
+            entry.value is None
+            or "\n" in entry.value
+            or not (entry.value.startswith("@") or name in self.files)
+        ):
+            return entry.value
+        if name not in self.files:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"'{entry.key}': the file {name!r} did not come with the statement",
+                hint="headrace sql sends files that are named with @; other clients attach them by that name.",
+                span=entry.span,
+            )
+        try:
+            return self.files[name].decode()
+        except UnicodeDecodeError:
+            message = f"'{entry.key}': expected text in the file {name!r}, found bytes that are no UTF-8"
+            raise UserError(SqlState.INVALID_PARAMETER, message, span=entry.span) from None
 
     def compute_pool(self) -> str:
         """The session's compute pool, or the default one; raises 3D023."""

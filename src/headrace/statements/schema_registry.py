@@ -50,9 +50,8 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
             )
         span = statement.properties.span(TYPE.name)
         kind = registry_type(written, span=span)
-        reader = PropertyReader(
-            statement.properties.entries, kind.properties, what=f"a {kind.label} registry", lacking=span
-        )
+        given = run.with_files(statement.properties, kind.properties)
+        reader = PropertyReader(given.entries, kind.properties, what=f"a {kind.label} registry", lacking=span)
         moment = now()
         made = SchemaRegistry(name, kind.type, run.role, moment, moment, _read(kind, reader))
         await _test(made, statement.properties, run)
@@ -67,7 +66,7 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
     run.authorize(Privilege.OWNERSHIP, registry)
     kind = TYPES[registry.type]
     reader = changed(
-        statement.properties,
+        run.with_files(statement.properties, kind.properties),
         registry.properties,
         kind.properties,
         kind=kind.type,

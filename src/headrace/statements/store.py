@@ -48,17 +48,18 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
     """What is given changes, and the store must answer with it. Queries that run have it when they start again."""
     store, kind = run.store(statement.name)
     run.authorize(Privilege.OWNERSHIP, store)
+    given = run.with_files(statement.properties, kind.properties)
     registry = {dialect.SCHEMA_REGISTRY.name: store.schema_registry} if store.schema_registry else {}
     reader = changed(
-        statement.properties,
+        given,
         {**store.properties, **registry},
         of_scope((*kind.properties, *dialect.DIALECT), Scope.STORE),
         kind=kind.type,
         what=f"a {kind.label} store",
     )
-    properties, chosen = _read(kind, reader, run, statement.properties)
+    properties, chosen = _read(kind, reader, run, given)
     updated = replace(store, properties=properties, schema_registry=chosen, updated_at=now())
-    await asyncio.to_thread(_test, updated, statement.properties, run)
+    await asyncio.to_thread(_test, updated, given, run)
     run.catalog.update_store(updated)
     return Outcome(ddl("store", store.name, "UPDATE", f"store {store.name} was updated", [store.name]))
 
@@ -154,8 +155,9 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     found = connector(kind, span=span)
     specs = of_scope((*found.properties, *dialect.DIALECT), Scope.STORE)
     # What is missing stands nowhere: it is the type that asks for it.
-    reader = PropertyReader(statement.properties.entries, specs, what=f"a {found.label} store", lacking=span)
-    properties, registry = _read(found, reader, run, statement.properties)
+    given = run.with_files(statement.properties, specs)
+    reader = PropertyReader(given.entries, specs, what=f"a {found.label} store", lacking=span)
+    properties, registry = _read(found, reader, run, given)
     moment = now()
     return Store(statement.name.name, found.type, run.role, moment, moment, properties, registry)
 

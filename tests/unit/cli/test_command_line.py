@@ -239,6 +239,23 @@ async def test_commands_and_files_run_in_the_order_given(
     assert statements.texts == ["a", "b", "c", "d", "e"]
 
 
+async def test_files_that_a_statement_names_go_with_it(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    (tmp_path / "it's.pem").write_bytes(b"PEM\xff")
+    quoted = str(tmp_path / "it''s.pem")
+    named = f"CREATE STORE s WITH ('tls.ca_cert_file' = '@{quoted}', 'note' = 'x')"
+    done = await headrace(address, "sql", "-c", f"-- first\n{named}; SELECT '@{quoted}'; {named}")
+    assert done.code == 0
+    assert statements.files == [{"it's.pem": b"PEM\xff"}, {}, {"it's.pem": b"PEM\xff"}]
+    missing = await headrace(
+        address, "sql", "-c", "UPDATE STORE s WITH ('tls.ca_cert_file' = '@/gone/ca.pem')"
+    )
+    assert missing.code == 1
+    assert "cannot read the file /gone/ca.pem: No such file" in missing.err
+    assert len(statements.texts) == 3
+
+
 async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_sql(
     address: str, statements: ScriptedStatements
 ) -> None:

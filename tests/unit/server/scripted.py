@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -74,6 +74,7 @@ class ScriptedStatements:
     steps: dict[str, Step] = field(default_factory=dict)
     contexts: list[SessionContext] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    files: list[dict[str, bytes]] = field(default_factory=list)
 
     def answer(
         self, text: str, outcome: ResultSet | ScriptedStream | Exception, *, after_s: float = 0
@@ -86,8 +87,11 @@ class ScriptedStatements:
 
         self.steps[text] = step
 
-    async def execute(self, text: str, *, principal: Principal, context: SessionContext) -> ScriptedExecuted:
+    async def execute(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> ScriptedExecuted:
         self.texts.append(text)
+        self.files.append(dict(files))
         self.contexts.append(context)
         outcome = await self.steps[text]() if text in self.steps else ResultSet()
         return ScriptedExecuted((str(uuid.uuid4()),), outcome, self.settled(context, principal))

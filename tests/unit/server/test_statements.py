@@ -84,7 +84,16 @@ async def test_each_client_s_form_is_read(
     )
     assert answer.json()["sqlState"] == "00000"
     assert statements.texts == ["LIST STORES;"]
+    assert statements.files == [{"f.jar": b"PK"}]
     assert statements.contexts[0].timezone == "Europe/Berlin"
+
+
+@pytest.mark.parametrize("name", ["f.jar", "up/f.jar"])
+async def test_attachments_have_names_that_differ(http: httpx.AsyncClient, name: str) -> None:
+    files = [("request", (None, REQUEST)), ("attachments", ("f.jar", b"1")), ("attachments", (name, b"2"))]
+    answer = await http.post("/v2/statements", files=files)
+    assert answer.status_code == 400
+    assert "differ" in answer.json()["message"]
 
 
 async def test_long_sql_fits_into_a_plain_form_field(

@@ -51,10 +51,11 @@ def router(plane: ControlPlane) -> APIRouter:
         submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
         try:
             run = plane.runs.submit(
-                submitted.statement,
+                submitted.request.statement,
                 principal_of(request),
-                submitted.context,
-                session_id=submitted.parameters.session_id or "",
+                submitted.request.context,
+                session_id=submitted.request.parameters.session_id or "",
+                files=submitted.files,
             )
         except NoTurnError:
             plane.metrics.turned_away()

@@ -6,8 +6,10 @@ import asyncio
 import time
 import uuid
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -29,6 +31,16 @@ KEPT_S = 600.0
 KEPT_ROWS_MAX = 250_000
 """Finished results are kept for further partitions and late polls: so many, so long, of so many rows in all. The newest
 one is kept whatever its size."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be run, for whom, and with which files."""
+
+    text: str = field(repr=False)
+    principal: Principal
+    context: SessionContext
+    files: Mapping[str, bytes] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -64,13 +76,21 @@ class StatementRuns:
         self._turns = Turns()
 
     def submit(
-        self, text: str, principal: Principal, context: SessionContext, *, session_id: str
+        self,
+        text: str,
+        principal: Principal,
+        context: SessionContext,
+        *,
+        session_id: str,
+        files: Mapping[str, bytes],
     ) -> StatementRun:
-        """Start `text` when it is its session's turn; raises NoTurnError when too many wait already."""
+        """Start `text`, which came with `files`, when it is its session's turn; raises NoTurnError when too many wait already."""
         turn = self._turns.turn((principal.user, session_id))
         self._forget()
         envelope = Envelope(str(uuid.uuid4()), int(time.time()))
-        task = asyncio.create_task(self._in_turn(turn, envelope.statement_id, text, principal, context))
+        task = asyncio.create_task(
+            self._in_turn(turn, envelope.statement_id, _Work(text, principal, context, files))
+        )
         run = StatementRun(envelope, principal, task)
         self._runs[envelope.statement_id] = run
         return run
@@ -102,49 +122,41 @@ class StatementRuns:
             rows -= run.kept_rows
             del self._runs[identifier]
 
-    async def _in_turn(
-        self,
-        turn: AbstractAsyncContextManager[None],
-        identifier: str,
-        text: str,
-        principal: Principal,
-        context: SessionContext,
-    ) -> Answer:
+    async def _in_turn(self, turn: AbstractAsyncContextManager[None], identifier: str, work: _Work) -> Answer:
         try:
             async with turn:
-                return await self._run(identifier, text, principal, context)
+                return await self._run(identifier, work)
         except NoTurnError:
             self._metrics.turned_away()
             return TurnedAway()
 
-    async def _run(self, identifier: str, text: str, principal: Principal, context: SessionContext) -> Answer:
+    async def _run(self, identifier: str, work: _Work) -> Answer:
         # Every log line that the statement causes carries this id: it is the one that the client is told.
         structlog.contextvars.bind_contextvars(request_id=identifier)
         start = time.perf_counter()
-        answer = await self._answer(identifier, text, principal, context)
+        answer = await self._answer(identifier, work)
         sqlstate = answer.sqlstate if isinstance(answer, Failed) else SqlState.SUCCESS.value
         self._metrics.finished(sqlstate, time.perf_counter() - start)
         return answer
 
-    async def _answer(
-        self, identifier: str, text: str, principal: Principal, context: SessionContext
-    ) -> Answer:
+    async def _answer(self, identifier: str, work: _Work) -> Answer:
+        settled = partial(self._statements.settled, work.context, work.principal)
         try:
-            executed = await self._statements.execute(text, principal=principal, context=context)
+            executed = await self._statements.execute(
+                work.text, principal=work.principal, context=work.context, files=work.files
+            )
         except HeadraceError as error:
             # The user's mistakes are in the session's line of the log; our own leave their trace.
             if error.domain is ErrorDomain.INTERNAL:
                 log.exception("statement_failed", sqlstate=error.state.value)
-            return Failed(error.state.value, error.text(), self._statements.settled(context, principal))
+            return Failed(error.state.value, error.text(), settled())
         except Exception:
             error_id = str(uuid.uuid4())
             log.exception("statement_broke", error_id=error_id)
             message = f"an error inside the server; its log has the details under {error_id}"
-            return Failed(
-                SqlState.INTERNAL_ERROR.value, message, self._statements.settled(context, principal)
-            )
+            return Failed(SqlState.INTERNAL_ERROR.value, message, settled())
         outcome = executed.outcome
         if isinstance(outcome, ResultSet):
             return Succeeded(outcome, executed.context, executed.statement_ids)
-        ticket = self._tickets.issue(outcome, identifier, principal)
+        ticket = self._tickets.issue(outcome, identifier, work.principal)
         return Streaming(ticket, executed.context, executed.statement_ids)

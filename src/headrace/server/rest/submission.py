@@ -1,11 +1,14 @@
 """Reading a submitted statement: JSON, or the three shapes in which clients send multipart forms.
 
 The Go client sends the part `request` with a content type and no file name, Python as a plain field, TypeScript as a file
-called `blob` (client-contract section 1.1). Attachments are read over: no statement takes one yet.
+called `blob` (client-contract section 1.1). Attachments are files, which statements name by their own names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Annotated
 
 from fastapi import Request
@@ -60,11 +63,20 @@ class StatementRequest(BaseModel):
         )
 
 
-async def read_submission(request: Request, *, bytes_max: int) -> StatementRequest:
-    """The submitted statement; raises HTTPException 400 for what cannot be read."""
+@dataclass(frozen=True)
+class Submission:
+    """A statement, and the files that came with it, by their names without folders."""
+
+    request: StatementRequest
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
+async def read_submission(request: Request, *, bytes_max: int) -> Submission:
+    """What was submitted; raises HTTPException 400 for what cannot be read."""
+    files: dict[str, bytes] = {}
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "multipart/form-data":
-        body = await _form_part(request, bytes_max)
+        body, files = await _form_parts(request, bytes_max)
     elif content_type == "application/json":
         body = await request.body()
     else:
@@ -73,7 +85,7 @@ async def read_submission(request: Request, *, bytes_max: int) -> StatementReque
             f"expected multipart/form-data or application/json, found {content_type or 'no content type'}",
         )
     try:
-        return StatementRequest.model_validate_json(body)
+        return Submission(StatementRequest.model_validate_json(body), files)
     except ValidationError as error:
         # The input is left out of the text: it may hold secrets.
         found = "; ".join(
@@ -83,14 +95,19 @@ async def read_submission(request: Request, *, bytes_max: int) -> StatementReque
         raise HTTPException(400, f"the request cannot be read: {found}") from None
 
 
-async def _form_part(request: Request, bytes_max: int) -> bytes | str:
+async def _form_parts(request: Request, bytes_max: int) -> tuple[bytes | str, dict[str, bytes]]:
     # The framework's own limit for one part is 1 MiB, too small for long SQL; the body as a whole is limited already.
     async with request.form(
         max_files=ATTACHMENTS_MAX, max_fields=FIELDS_MAX, max_part_size=bytes_max
     ) as form:
+        files: dict[str, bytes] = {}
+        for attachment in form.getlist("attachments"):
+            if isinstance(attachment, UploadFile):
+                name = PurePosixPath(attachment.filename or "").name
+                if not name or name in files:
+                    raise HTTPException(400, "expected attachments with names that differ")
+                files[name] = await attachment.read()
         part = form.get("request")
-        if isinstance(part, UploadFile):
-            return await part.read()
         if part is None:
             raise HTTPException(400, "expected a form part called request, found none")
-        return part
+        return await part.read() if isinstance(part, UploadFile) else part, files
