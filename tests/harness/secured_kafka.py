@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
 
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.authority import Authority
+from tests.harness.issuer import AUDIENCE, Issuer
+from tests.harness.issuer import CLIENT as SERVICE
 from tests.harness.patience import PATIENCE_S
 
 USER, PASSWORD = "alice", 'pa"ss\\word;= #'
@@ -31,17 +33,24 @@ _JAAS_PASSWORD = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 
 
 class SecuredBroker(KafkaBroker):
-    """`bootstrap` is open; `secured` asks for TLS and for `USER` with `PASSWORD`, by any mechanism; `mutual` for a certificate.
+    """`bootstrap` is open; `secured` asks for TLS and for `USER` with `PASSWORD`, by any mechanism; `mutual` for a certificate,
+    and `tokened` for a token of `issuer`, where there is one.
 
     Its name is `host`. Rights are asked for: `NOBODY` has none, all others have all. As Kafka is when nobody changes that, it makes a
     topic that a client asks for.
     """
 
-    def __init__(self, data_dir: Path, authority: Authority, *, host: str = "localhost") -> None:
+    def __init__(
+        self, data_dir: Path, authority: Authority, *, host: str = "localhost", issuer: Issuer | None = None
+    ) -> None:
         super().__init__(data_dir)
         self._authority = authority
         self._host = host
-        self._ports = dict(zip(("SECURED", "MUTUAL"), _free_ports(2), strict=True))
+        self._issuer = issuer
+        listeners = ["SECURED", "MUTUAL", *(["TOKENED"] if issuer else [])]
+        self._ports = dict(zip(listeners, _free_ports(len(listeners)), strict=True))
+        if issuer:
+            self.java_options = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={issuer.keys.as_uri()}"]
 
     @property
     def secured(self) -> str:
@@ -52,6 +61,11 @@ class SecuredBroker(KafkaBroker):
     def mutual(self) -> str:
         """The address of the listener that asks for a certificate of the authority."""
         return f"localhost:{self._ports['MUTUAL']}"
+
+    @property
+    def tokened(self) -> str:
+        """The address of the listener that asks for a token of the issuer."""
+        return f"localhost:{self._ports['TOKENED']}"
 
     def allow(self, user: str, resource: ResourceType, name: str, *operations: AclOperation) -> None:
         """Give a user rights."""
@@ -81,9 +95,9 @@ class SecuredBroker(KafkaBroker):
         login = "org.apache.kafka.common.security"
         added = {
             "auto.create.topics.enable": "true",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,MUTUAL:SSL",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,MUTUAL:SSL,TOKENED:SASL_SSL",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": f"User:ANONYMOUS;User:{USER};User:CN={CLIENT}",
+            "super.users": f"User:ANONYMOUS;User:{USER};User:CN={CLIENT};User:{SERVICE}",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(keys),
             "listener.name.mutual.ssl.client.auth": "required",
@@ -95,6 +109,16 @@ class SecuredBroker(KafkaBroker):
             "listener.name.secured.scram-sha-256.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
             "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
         }
+        if self._issuer is not None:
+            oauth = "org.apache.kafka.common.security.oauthbearer"
+            added |= {
+                "listener.name.tokened.sasl.enabled.mechanisms": "OAUTHBEARER",
+                "listener.name.tokened.oauthbearer.sasl.jaas.config": f"{oauth}.OAuthBearerLoginModule required;",
+                "listener.name.tokened.oauthbearer.sasl.server.callback.handler.class": f"{oauth}.OAuthBearerValidatorCallbackHandler",
+                "sasl.oauthbearer.jwks.endpoint.url": self._issuer.keys.as_uri(),
+                "sasl.oauthbearer.expected.audience": AUDIENCE,
+                "sasl.oauthbearer.expected.issuer": self._issuer.url,
+            }
         file = self._folder / "server.properties"
         lines = []
         for line in file.read_text().splitlines():

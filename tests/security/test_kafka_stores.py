@@ -10,6 +10,8 @@ from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from tests.harness.authority import Authority
 from tests.harness.doors import RestDoor
+from tests.harness.issuer import CLIENT as CLIENT_ID
+from tests.harness.issuer import SCOPE, SECRET, Issuer
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
@@ -27,8 +29,16 @@ def authority() -> Authority:
 
 
 @pytest.fixture(scope="module")
-def broker(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    with SecuredBroker(tmp_path_factory.mktemp("secured"), authority) as broker:
+def issuer(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
+    with Issuer(tmp_path_factory.mktemp("issuer"), authority) as issuer:
+        yield issuer
+
+
+@pytest.fixture(scope="module")
+def broker(
+    authority: Authority, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SecuredBroker]:
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), authority, issuer=issuer) as broker:
         yield broker
 
 
@@ -65,15 +75,28 @@ def mutual_store(name: str, broker: SecuredBroker, authority: Authority, vouchin
     )
 
 
-@pytest.mark.parametrize("way", [*MECHANISMS, "mutual TLS"])
-def test_records_go_through_a_secured_store(
-    way: str, broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
-) -> None:
-    created = (
-        store(f"s{seed}", broker, authority.pem, way)
-        if way in MECHANISMS
-        else mutual_store(f"s{seed}", broker, authority, authority)
+def token_store(name: str, broker: SecuredBroker, ca: str, issuer: Issuer, secret: str = SECRET) -> str:
+    """CREATE STORE, in the other spelling."""
+    quoted = secret.replace("'", "''")
+    return (
+        f"CREATE STORE {name} WITH ('type' = KAFKA, 'uris' = '{broker.tokened}', 'tls.ca_cert_file' = '{ca}', "
+        f"'security.protocol' = SASL_SSL, 'sasl.mechanism' = OAUTHBEARER, 'sasl.oauthbearer.client.id' = '{CLIENT_ID}', "
+        f"'sasl.oauthbearer.client.secret' = '{quoted}', 'sasl.oauthbearer.scope' = '{SCOPE}', "
+        f"'sasl.oauthbearer.token.endpoint.url' = '{issuer.url}', 'sasl.oauthbearer.extensions' = 'logicalCluster=lkc-1');"
     )
+
+
+@pytest.mark.parametrize("way", [*MECHANISMS, "mutual TLS", "token"])
+def test_records_go_through_a_secured_store(
+    way: str, broker: SecuredBroker, issuer: Issuer, authority: Authority, door: RestDoor, seed: str
+) -> None:
+    match way:
+        case "mutual TLS":
+            created = mutual_store(f"s{seed}", broker, authority, authority)
+        case "token":
+            created = token_store(f"s{seed}", broker, authority.pem, issuer)
+        case _:
+            created = store(f"s{seed}", broker, authority.pem, way)
     door.execute(
         f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {created} USE STORE s{seed}; "
         f"CREATE STREAM a (x BIGINT) WITH ('topic' = 'a_{seed}', 'topic.partitions' = 1, 'topic.replicas' = 1, "
@@ -128,7 +151,7 @@ def test_to_look_for_a_topic_does_not_make_it(
 
 
 def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
-    broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
+    broker: SecuredBroker, issuer: Issuer, authority: Authority, door: RestDoor, seed: str
 ) -> None:
     stranger = Authority().pem
     plaintext = (
@@ -150,6 +173,10 @@ def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
         (
             mutual_store(f"s{seed}", broker, authority, Authority()),
             r"TLS: .*certificate.* at line 1, column \d+\n.*'tls.client.cert_file'",
+        ),
+        (
+            token_store(f"s{seed}", broker, authority.pem, issuer, secret="hunter2"),
+            "authentication: the token endpoint .* gives no token: invalid_client",
         ),
     ):
         with pytest.raises(StatementError) as caught:

@@ -78,6 +78,8 @@ class KafkaBroker:
     the JVM's heap in MiB. The log is ``broker.log`` in `data_dir`.
     """
 
+    java_options: Sequence[str] = ()
+
     def __init__(self, data_dir: Path, *, port: int = 0, heap_mb: int = 384) -> None:
         self._folder = data_dir.resolve()
         self._heap_mb = heap_mb
@@ -169,6 +171,7 @@ class KafkaBroker:
             str(java_command()),
             *(f"-Xmx{self._heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
             f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
+            *self.java_options,
             *("-cp", os.pathsep.join(map(str, jars(KAFKA_BROKER)))),
             *arguments,
         ]

@@ -131,9 +131,18 @@ def recorded_classes() -> Iterator[list[str]]:
         old.unlink(missing_ok=True)
 
 
+# Kafka's clients are given no login but those that we write down, and fetch nothing from a URL themselves; should a setting slip
+# through nevertheless, these ways of loading classes and files by one are closed.
+_KAFKA = (
+    "-Dorg.apache.kafka.disallowed.login.modules=com.sun.security.auth.module.JndiLoginModule,"
+    "com.sun.security.auth.module.LdapLoginModule,com.sun.security.auth.module.Krb5LoginModule",
+    "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=",
+)
+
+
 def _command(memory_mb: int, options: Sequence[str], *main: str) -> list[str]:
     class_path = os.pathsep.join(map(str, _class_path()))
-    return [*spark_java(memory_mb), *options, "-cp", class_path, *main]
+    return [*spark_java(memory_mb), *_KAFKA, *options, "-cp", class_path, *main]
 
 
 def _class_path() -> list[Path]:

@@ -86,6 +86,53 @@ def test_client_properties_pass_only_from_the_list() -> None:
         PropertyReader(stored({"kafka.consumer.interceptor.classes": "x"}), specs, what="a source")
 
 
+OAUTH = {
+    "uris": "b:1",
+    "sasl.mechanism": "oauthbearer",
+    "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
+    "sasl.oauthbearer.client.id": "c",
+    "sasl.oauthbearer.client.secret": "s",
+}
+MSK = {
+    "uris": "b:1",
+    "kafka.sasl.hash_function": "AWS_MSK_IAM",
+    "kafka.msk.aws_region": "us-east-1",
+    "kafka.msk.iam_role_arn": "arn:aws:iam::123456789012:role/reader",
+}
+
+
+@pytest.mark.parametrize(
+    ("base", "wrong", "reason"),
+    [
+        (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "http://issuer.example/token"}, "https"),
+        (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "https"),
+        (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "https://user:pass@issuer.example"}, "https"),
+        (OAUTH, {"sasl.oauthbearer.extensions": 'a=b" required; evil="'}, "name=value"),
+        (OAUTH, {"sasl.oauthbearer.extensions": "auth=Bearer x"}, "name=value"),
+        (OAUTH, {"sasl.username": "u"}, "needs 'kafka.sasl.hash_function' = PLAIN or SHA256 or SHA512"),
+        (OAUTH, {"tls.disabled": "TRUE"}, "needs TLS"),
+        (MSK, {"kafka.sasl.password": "p"}, "found AWS_MSK_IAM"),
+        (MSK, {"kafka.msk.aws_region": "us-east-1.evil.example/"}, "an AWS region"),
+        (MSK, {"kafka.msk.iam_role_arn": "arn:aws:s3:::bucket"}, "ARN of an IAM role"),
+        (MSK, {"tls.disabled": "TRUE"}, "needs TLS"),
+        ({"uris": "b:1"}, {"kafka.msk.aws_region": "us-east-1"}, "found NONE"),
+        (
+            {"uris": "b:1"},
+            {"kafka.sasl.hash_function": "AWS_MSK_IAM"},
+            "Give kafka.msk.aws_region and kafka.msk",
+        ),
+    ],
+)
+def test_credentials_go_with_their_mechanism(
+    base: dict[str, str], wrong: dict[str, str], reason: str
+) -> None:
+    if "uris" in base and len(base) > 1:
+        assert store_properties(base)["kafka.sasl.hash_function"] in options.TOKEN_MECHANISMS
+    with pytest.raises(UserError) as failure:
+        store_properties({**base, **wrong})
+    assert reason in failure.value.text()
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 250])
 def test_an_illegal_topic_name_is_refused(name: str) -> None:
     with pytest.raises(UserError):

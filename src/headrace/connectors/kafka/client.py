@@ -7,8 +7,10 @@ fields, with every character of a value escaped that could end it, and is never 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from headrace.connectors.kafka.options import secret_values
+from headrace.connectors.kafka.options import TOKEN_MECHANISMS, secret_values
+from headrace.connectors.kafka.tokens import extensions, token
 
 _LOGIN_MODULES = {
     "PLAIN": ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule"),
@@ -17,13 +19,21 @@ _LOGIN_MODULES = {
 }
 
 
+def uses_tokens(properties: Mapping[str, str]) -> bool:
+    """Whether a store logs in with tokens, which are had anew all the time."""
+    return _mechanism(properties) in TOKEN_MECHANISMS
+
+
 def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """`kafka.*` options of Spark's Kafka source and sink for a store; holds the store's secrets."""
+    """`kafka.*` options of Spark's Kafka source and sink for a store; holds the store's secrets.
+
+    What a store that uses tokens logs in with is not among them: see `spark.tokens`.
+    """
     options = {
         "kafka.bootstrap.servers": properties["uris"],
         "kafka.security.protocol": _protocol(properties),
     }
-    if _mechanism(properties):
+    if _mechanism(properties) in _LOGIN_MODULES:
         mechanism, module = _LOGIN_MODULES[_mechanism(properties)]
         username = _quoted(properties["kafka.sasl.username"])
         password = _quoted(properties["kafka.sasl.password"])
@@ -42,17 +52,21 @@ def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
     return options
 
 
-def client_options(properties: Mapping[str, str]) -> dict[str, str | int]:
-    """librdkafka's options for a store; holds the store's secrets.
+def client_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """librdkafka's options for a store; holds the store's secrets. Raises ExternalError 57015 where a token is needed and not had.
 
     librdkafka would write what it thinks of a connection to standard error: it is told not to, since errors are raised.
     """
-    options: dict[str, str | int] = {
+    options: dict[str, Any] = {
         "bootstrap.servers": properties["uris"],
         "security.protocol": _protocol(properties),
         "log_level": 0,
     }
-    if _mechanism(properties):
+    if uses_tokens(properties):
+        token(properties)  # a reason is told at once here, and by the callback after ten seconds
+        options["sasl.mechanism"] = "OAUTHBEARER"
+        options["oauth_cb"] = lambda _config: _token_of(properties)
+    elif _mechanism(properties):
         options["sasl.mechanism"] = _LOGIN_MODULES[_mechanism(properties)][0]
         options["sasl.username"] = properties["kafka.sasl.username"]
         options["sasl.password"] = properties["kafka.sasl.password"]
@@ -65,6 +79,11 @@ def client_options(properties: Mapping[str, str]) -> dict[str, str | int]:
             options["ssl.certificate.pem"] = properties["tls.client.cert_file"]
             options["ssl.key.pem"] = properties["tls.client.key_file"]
     return options
+
+
+def _token_of(properties: Mapping[str, str]) -> tuple[str, float, str, dict[str, str]]:
+    found = token(properties)
+    return found.text, found.expires_at, found.principal, extensions(properties)
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:

@@ -86,14 +86,16 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     """A function that asks a store's brokers for little, over one client: see `connectors.streaming`."""
     failures: list[KafkaError] = []
     settings: dict[str, Any] = {
-        **client_options(properties),
         # So that one that is back is found soon.
         "reconnect.backoff.max.ms": 1000,
         "error_cb": failures.append,
     }
-    admin = AdminClient(settings)
+    clients: list[AdminClient] = []
 
     def ask() -> None:
+        if not clients:  # here, since a token may be needed, and whoever gives it may be away as a broker may
+            clients.append(AdminClient({**client_options(properties), **settings}))
+        [admin] = clients
         try:
             admin.describe_cluster(request_timeout=_PRESENCE_S).result()
         except KafkaException as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 from headrace.connectors.tls import (
     CLIENT_TLS,
@@ -33,7 +34,11 @@ from headrace.core.sqlstate import SqlState
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?):([0-9]{1,5})\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _MECHANISMS = {"PLAIN": "PLAIN", "SCRAM-SHA-256": "SHA256", "SCRAM-SHA-512": "SHA512"}
-_HASH_FUNCTIONS = ("NONE", "PLAIN", "SHA256", "SHA512")
+_HASH_FUNCTIONS = ("NONE", "PLAIN", "SHA256", "SHA512", "OAUTHBEARER", "AWS_MSK_IAM")
+TOKEN_MECHANISMS = ("OAUTHBEARER", "AWS_MSK_IAM")
+_EXTENSION = re.compile(r"[A-Za-z]+=[\x21-\x2b\x2d-\x7e]+\Z")
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]{1,2}\Z")
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]{1,512}\Z")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -46,6 +51,29 @@ def _addresses(text: str) -> str:
         if not match or not 0 < int(match.group(3)) < 65536:
             raise ValueError(f"expected host:port, found {address!r}")
     return ",".join(addresses)
+
+
+def _https(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme != "https" or not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError(text)
+    return text
+
+
+def _extensions(text: str) -> str:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(_EXTENSION.match(part) and not part.startswith("auth=") for part in parts):
+        raise ValueError(text)
+    return ",".join(parts)
+
+
+def _matching(pattern: re.Pattern[str], expected: str) -> PropertyType[str]:
+    def read(text: str) -> str:
+        if not pattern.match(text):
+            raise ValueError(text)
+        return text
+
+    return PropertyType(expected, read)
 
 
 def _mechanism(text: str) -> str:
@@ -65,7 +93,7 @@ HASH_FUNCTION = PropertySpec(
     "kafka.sasl.hash_function",
     choice(*_HASH_FUNCTIONS, fold=_mechanism),
     Scope.STORE,
-    "`NONE`, `PLAIN`, `SHA256`, `SHA512` (also PLAIN, SCRAM-SHA-256, SCRAM-SHA-512)",
+    "`NONE`, `PLAIN`, `SHA256`, `SHA512` (also PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), `OAUTHBEARER`, `AWS_MSK_IAM`",
     default="NONE",
     synonyms=("sasl.mechanism",),
 )
@@ -73,11 +101,62 @@ USERNAME = PropertySpec(
     "kafka.sasl.username",
     TEXT,
     Scope.STORE,
-    "needed with a hash function, refused without",
+    "needed with PLAIN, SHA256 and SHA512, refused without",
     synonyms=("sasl.username",),
 )
 PASSWORD = PropertySpec(
     "kafka.sasl.password", TEXT, Scope.STORE, "likewise", secret=True, synonyms=("sasl.password",)
+)
+_ISSUER = "kafka.sasl.oauthbearer."
+TOKEN_ENDPOINT = PropertySpec(
+    f"{_ISSUER}token.endpoint.url",
+    PropertyType("an https URL", _https),
+    Scope.STORE,
+    "OAUTHBEARER: where tokens are had by client credentials; an `https` URL, since a secret goes there",
+    synonyms=("sasl.oauthbearer.token.endpoint.url",),
+)
+CLIENT_ID = PropertySpec(
+    f"{_ISSUER}client.id",
+    TEXT,
+    Scope.STORE,
+    "OAUTHBEARER: the client",
+    synonyms=("sasl.oauthbearer.client.id",),
+)
+CLIENT_SECRET = PropertySpec(
+    f"{_ISSUER}client.secret",
+    TEXT,
+    Scope.STORE,
+    "OAUTHBEARER: its secret",
+    secret=True,
+    synonyms=("sasl.oauthbearer.client.secret",),
+)
+TOKEN_SCOPE = PropertySpec(
+    f"{_ISSUER}scope",
+    TEXT,
+    Scope.STORE,
+    "OAUTHBEARER: the scope to ask for",
+    default="none",
+    synonyms=("sasl.oauthbearer.scope",),
+)
+EXTENSIONS = PropertySpec(
+    f"{_ISSUER}extensions",
+    PropertyType("name=value, separated by commas", _extensions),
+    Scope.STORE,
+    "OAUTHBEARER: what the broker is told beside the token, such as `logicalCluster=lkc-1,identityPoolId=pool-1`",
+    default="none",
+    synonyms=("sasl.oauthbearer.extensions",),
+)
+MSK_REGION = PropertySpec(
+    "kafka.msk.aws_region",
+    _matching(_REGION, "an AWS region such as us-east-1"),
+    Scope.STORE,
+    "AWS_MSK_IAM: the region of the cluster",
+)
+MSK_ROLE = PropertySpec(
+    "kafka.msk.iam_role_arn",
+    _matching(_ROLE, "the ARN of an IAM role"),
+    Scope.STORE,
+    "AWS_MSK_IAM: the role to take on, which must trust the AWS identity that the server runs with",
 )
 SECURITY_PROTOCOL = PropertySpec(
     "security.protocol",
@@ -151,14 +230,28 @@ PRODUCER = _passed_on(
     Scope.RELATION | Scope.SINK | Scope.INSERT | Scope.VIEW,
 )
 
-STORE: Specs = (URIS, HASH_FUNCTION, USERNAME, PASSWORD, *TLS, *CLIENT_TLS, SECURITY_PROTOCOL)
+_PASSWORD = (USERNAME, PASSWORD)
+_CREDENTIALS: dict[str, tuple[tuple[PropertySpec[str], ...], tuple[PropertySpec[str], ...]]] = {
+    "NONE": ((), ()),
+    "PLAIN": (_PASSWORD, ()),
+    "SHA256": (_PASSWORD, ()),
+    "SHA512": (_PASSWORD, ()),
+    "OAUTHBEARER": ((TOKEN_ENDPOINT, CLIENT_ID, CLIENT_SECRET), (TOKEN_SCOPE, EXTENSIONS)),
+    "AWS_MSK_IAM": ((MSK_REGION, MSK_ROLE), ()),
+}
+"""By hash function: the properties that it needs, and others that it takes."""
+_ALL_CREDENTIALS = tuple(
+    dict.fromkeys(spec for both in _CREDENTIALS.values() for specs in both for spec in specs)
+)
+
+STORE: Specs = (URIS, HASH_FUNCTION, *_ALL_CREDENTIALS, *TLS, *CLIENT_TLS, SECURITY_PROTOCOL)
 PROPERTIES: Specs = (*STORE, TOPIC, *LAYOUT.values(), TOPIC_CONFIGS, *CONSUMER, *PRODUCER)
 
 
 def store_properties(reader: PropertyReader) -> dict[str, str]:
     """Checked, canonical text properties; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
     texts = {URIS.name: reader.require(URIS), HASH_FUNCTION.name: reader.take(HASH_FUNCTION) or "NONE"}
-    credentials = {spec.name: reader.take(spec) for spec in (USERNAME, PASSWORD)}
+    credentials = {spec.name: reader.take(spec) for spec in _ALL_CREDENTIALS}
     texts |= {name: value for name, value in credentials.items() if value}
     _check_credentials(texts, reader)
     protocol = reader.take(SECURITY_PROTOCOL)
@@ -201,18 +294,24 @@ def _options(reader: PropertyReader, specs: Iterable[PropertySpec[str]], prefix:
 
 def _check_credentials(texts: Mapping[str, str], reader: PropertyReader) -> None:
     mechanism = texts[HASH_FUNCTION.name]
-    given = [spec for spec in (USERNAME, PASSWORD) if spec.name in texts]
-    if mechanism == "NONE" and given:
+    needed, taken = _CREDENTIALS[mechanism]
+    other = next(
+        (spec for spec in _ALL_CREDENTIALS if spec.name in texts and spec not in needed + taken), None
+    )
+    if other is not None:
+        takers = [name for name, both in _CREDENTIALS.items() if other in both[0] + both[1]]
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{USERNAME.name} and {PASSWORD.name} need '{HASH_FUNCTION.name}'",
-            hint="Say PLAIN, SHA256 or SHA512, or leave them out.",
-            span=reader.span(given[0]),
+            f"{other.name} needs '{HASH_FUNCTION.name}' = {' or '.join(takers)}, found {mechanism}",
+            hint=f"Say so, or leave {other.name} out.",
+            span=reader.span(other),
         )
-    if mechanism != "NONE" and len(given) < 2:
+    missing = [spec.name for spec in needed if spec.name not in texts]
+    if missing:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{mechanism} needs {USERNAME.name} and {PASSWORD.name}",
+            f"{mechanism} needs {' and '.join(spec.name for spec in needed)}",
+            hint=f"Give {' and '.join(missing)} too.",
             span=reader.span(HASH_FUNCTION),
         )
 
@@ -227,5 +326,12 @@ def _check_protocol(texts: Mapping[str, str], protocol: str | None, reader: Prop
             span=reader.span(TLS_CLIENT_CERT),
         )
     said = ("SASL_" if texts[HASH_FUNCTION.name] != "NONE" else "") + ("SSL" if encrypted else "PLAINTEXT")
+    if texts[HASH_FUNCTION.name] in TOKEN_MECHANISMS and not encrypted:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{texts[HASH_FUNCTION.name]} needs TLS: whoever sees a token can log in with it",
+            hint=f"Leave out '{TLS_DISABLED.name}'.",
+            span=reader.span(HASH_FUNCTION),
+        )
     if protocol not in (None, said):
         raise reader.bad(SECURITY_PROTOCOL, f"{said}, as the other properties have it")

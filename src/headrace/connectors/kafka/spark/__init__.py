@@ -13,9 +13,10 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.connectors.kafka.client import secrets, spark_options
+from headrace.connectors.kafka.client import secrets
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic, probe
 from headrace.connectors.kafka.failures import classify, of_client
+from headrace.connectors.kafka.spark.tokens import java_options
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 
@@ -66,7 +67,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     """Committed records of one topic. Lost data (expired before it was read) fails the query."""
     reader = (
         session.readStream.format("kafka")
-        .options(**spark_options(request.properties))
+        .options(**java_options(session, request.properties))
         .options(
             subscribe=request.entity[0],
             includeHeaders=str(request.headers).lower(),
@@ -90,7 +91,7 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callabl
     """Records (key, value, perhaps headers) into a topic: Spark's own sink, or our transactions for exactly-once."""
     topic = request.entity[0]
     _connect(request.properties, topic)
-    options = spark_options(request.properties) | {
+    options = java_options(records.sparkSession, request.properties) | {
         f"kafka.{name}": value for name, value in request.options.items()
     }
     if request.guarantee == "exactly_once":
@@ -112,7 +113,7 @@ def side_topic(session: SparkSession, request: SinkRequest) -> str:
     _connect(request.properties, topic)
     java: Any = session._jvm
     options = java.java.util.HashMap()
-    for name, value in spark_options(request.properties).items():
+    for name, value in java_options(session, request.properties).items():
         options.put(name.removeprefix("kafka."), value)
     for name, value in request.options.items():
         options.put(name, value)
