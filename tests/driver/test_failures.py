@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.core.errors import InternalError
 from headrace.engine.driver.failures import classify
 from headrace.engine.protocol import QueryEnded, StartQuery
+from headrace.formats.primitive import Primitive
 from headrace.planner.physical import ReadEntity, SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
@@ -75,9 +76,7 @@ def test_a_key_that_cannot_be_read_ends_the_query(
     source = topic()
     # Also where it is all that the record has.
     kafka.produce(source, [("abc", None)])
-    keyed = read(
-        source, "v BIGINT", key_format="primitive", key_type="BIGINT", upsert=True, key_columns=["v"]
-    )
+    keyed = read(source, "v BIGINT", key=Primitive(), key_type="BIGINT", upsert=True, key_columns=["v"])
     ended = failure(plan(*keyed, results("a", "v BIGINT")))
     assert ended.sqlstate == "22P02"
     assert "its key is not of the declared 'key.type': found 3 bytes" in (ended.error or "")

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from headrace.core.types import parse_type
 from headrace.engine.protocol import Ack, Rows
+from headrace.formats.json import Json
+from headrace.formats.known import AnyFormat
+from headrace.formats.primitive import Primitive
 from headrace.planner.physical import SparkPlan, TemporalJoin
 from tests.driver.control import DriverControl
 from tests.driver.plans import columns, plan, read, results, sql, view, watermark, write
@@ -63,7 +67,7 @@ def test_a_projection_goes_from_topic_to_topic(
         plan(
             *read(source, "id BIGINT; name VARCHAR"),
             sql("b", ["a"], "SELECT id + 1 AS id, upper(name) AS name FROM a WHERE id >= 2"),
-            *write(target, "b", "id BIGINT; name VARCHAR", key_format="json", key_columns=["id"]),
+            *write(target, "b", "id BIGINT; name VARCHAR", key=Json(), key_columns=["id"]),
         ),
         checkpoint=checkpoint,
         stores=stores,
@@ -115,7 +119,7 @@ def test_every_type_is_written(
                 "t TIMESTAMP; dec DECIMAL(5, 2); raw BYTES; st STRUCT<x INTEGER, y VARCHAR>; none DOUBLE",
             ),
             sql("b", ["a"], "SELECT *, t AS z FROM a"),
-            *write(target, "b", declared, timestamp_format="iso8601"),
+            *write(target, "b", declared, value=Json(timestamps="iso8601")),
         ),
         checkpoint=checkpoint,
         stores=stores,
@@ -154,11 +158,8 @@ def test_a_primitive_key_is_read_and_written_as_kafka_does(
     _bytes(kafka.bootstrap, source, [(data, b'{"v":1}')])
     declared = f"k {kind}; encoded BYTES; again BYTES"
     # The encoder's key, read back as bytes beside the decoded value.
-    steps = read(source, "v BIGINT", key_format="primitive", key_type=kind)
-    from headrace.core.types import parse_type
-    from headrace.formats.primitive import encoded_sql
-
-    again = encoded_sql("__rowkey", parse_type(kind))
+    steps = read(source, "v BIGINT", key=Primitive(), key_type=kind)
+    again = Primitive().written_key([("k", "__rowkey", parse_type(kind))])
     shown = sql("b", ["a", "a0"], f"SELECT __rowkey AS k, {again} AS encoded, {again} AS again FROM a")
     query = driver.start(plan(*steps, shown, results("b", declared)), checkpoint=checkpoint, stores=stores)
     import base64
@@ -177,7 +178,7 @@ def test_a_tombstone_of_an_upsert_relation_is_a_deletion_with_its_key(
         source,
         "id BIGINT; v VARCHAR",
         upsert=True,
-        key_format="json",
+        key=Json(),
         key_type="STRUCT<id BIGINT>",
         key_columns=["id"],
     )
@@ -189,7 +190,7 @@ def test_a_tombstone_of_an_upsert_relation_is_a_deletion_with_its_key(
 
 @pytest.mark.parametrize(
     ("key_format", "key_type", "key"),
-    [("primitive", "VARCHAR", "k"), ("json", "VARCHAR", '"k"'), ("json", "STRUCT<id BIGINT>", '{"id":1}')],
+    [(Primitive(), "VARCHAR", "k"), (Json(), "VARCHAR", '"k"'), (Json(), "STRUCT<id BIGINT>", '{"id":1}')],
 )
 @pytest.mark.parametrize("carried", ["__key", "__rowkey"])
 def test_a_key_is_carried_through(
@@ -199,7 +200,7 @@ def test_a_key_is_carried_through(
     kafka: KafkaClient,
     consumed: Consumed,
     checkpoint: Path,
-    key_format: str,
+    key_format: AnyFormat,
     key_type: str,
     key: str,
     carried: str,
@@ -207,9 +208,9 @@ def test_a_key_is_carried_through(
     """Plans of release 0.1 carry the decoded key, and run on."""
     source, target = topic(), topic()
     kafka.produce(source, [(key, '{"v":1}')])
-    steps = read(source, "v BIGINT", key_format=key_format, key_type=key_type, carries_key=carried == "__key")
+    steps = read(source, "v BIGINT", key=key_format, key_type=key_type, carries_key=carried == "__key")
     kept = sql("b", ["a"], f"SELECT v, {carried} FROM a")
-    sink = write(target, "b", "v BIGINT", key_format=key_format, key_expression=carried)
+    sink = write(target, "b", "v BIGINT", key=key_format, key_expression=carried)
     query = driver.start(plan(*steps, kept, *sink), checkpoint=checkpoint, stores=stores)
     assert consumed(target, 1) == [(key, '{"v":1}')]
     assert driver.stop(query).error is None
@@ -370,7 +371,7 @@ def test_a_temporal_join_takes_the_version_of_the_rows_own_time(
     steps = [
         *read(orders, "c VARCHAR; ts BIGINT", timestamp="ts", name="o"),
         *read(rates, "c VARCHAR; rate BIGINT; ts BIGINT", timestamp="ts", name="r", upsert=True,
-              key_format="primitive", key_type="VARCHAR", key_columns=["c"]),
+              key=Primitive(), key_type="VARCHAR", key_columns=["c"]),
         watermark("ow", "o"),
         watermark("rw", "r"),
         TemporalJoin(
@@ -394,7 +395,7 @@ def test_a_view_gets_the_last_row_of_each_key_and_its_deletion(
         source,
         "k VARCHAR; v BIGINT",
         upsert=True,
-        key_format="primitive",
+        key=Primitive(),
         key_type="VARCHAR",
         key_columns=["k"],
     )

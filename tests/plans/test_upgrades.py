@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.planner.physical import PLAN_VERSION, DecodeRows, SparkPlan, Step
+from headrace.formats.json import Json
+from headrace.planner.physical import PLAN_VERSION, DecodeRows, EncodeRows, SparkPlan, Step
 from headrace.planner.upgrades import UPGRADES, refuse_unreadable_state
 
 STORED = sorted(Path(__file__).parent.glob("version_*/*.json"))
@@ -27,10 +28,15 @@ def test_a_stored_plan_says_the_same_in_the_present_version(path: Path) -> None:
 
 
 def _as_then(step: Step) -> dict[str, Any]:
-    """Before version 3 an entity was a text, and where a record stood in columns of its own, as it still is for those plans."""
+    """Before version 3 an entity was a text, a format a name with the layout of its times beside it, and where a record stood in
+    columns of its own, as it still is for those plans."""
     if isinstance(step, DecodeRows):
         assert step.flat_metadata
     now = step.model_dump()
+    if isinstance(step, DecodeRows | EncodeRows):
+        assert isinstance(step.value, Json)
+        now["value_format"], now["timestamp_format"] = step.value.format, step.value.timestamps or "sql"
+        now["key_format"] = step.key and step.key.format
     return {**now, "entity": ".".join(now["entity"])} if "entity" in now else now
 
 

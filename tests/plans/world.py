@@ -14,6 +14,7 @@ from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.types import parse_type
+from headrace.formats.primitive import Primitive
 from headrace.planner import plan_query
 from headrace.planner.physical import SparkPlan
 from headrace.planner.sinks import ResultSink, Sink, entity_sink, insert_sink, view_sink
@@ -69,7 +70,7 @@ RELATIONS = (
             "delay DOUBLE; fare DECIMAL(8, 2); cancelled BOOLEAN; departed TIMESTAMP(3); stops ARRAY<VARCHAR>; "
             "crew STRUCT<captain VARCHAR, count INTEGER>; tags MAP<VARCHAR, VARCHAR>; note VARCHAR"
         ),
-        EntityFormat(key_format="primitive", key_type=parse_type("VARCHAR"), timestamp="flight_time"),
+        EntityFormat(key=Primitive(), key_type=parse_type("VARCHAR"), timestamp="flight_time"),
     ),
     relation(
         "bookings",
@@ -82,7 +83,7 @@ RELATIONS = (
         CHANGELOG,
         schema("tailnum VARCHAR; maker VARCHAR; seats INTEGER; built BIGINT", "tailnum"),
         EntityFormat(
-            key_format="primitive",
+            key=Primitive(),
             key_type=parse_type("VARCHAR"),
             key_columns=("tailnum",),
             timestamp="built",
@@ -100,9 +101,7 @@ RELATIONS = (
         "totals",
         CHANGELOG,
         schema("carrier VARCHAR; flights BIGINT", "carrier"),
-        EntityFormat(
-            key_format="primitive", key_type=parse_type("VARCHAR"), key_columns=("carrier",), upsert=True
-        ),
+        EntityFormat(key=Primitive(), key_type=parse_type("VARCHAR"), key_columns=("carrier",), upsert=True),
     ),
 )
 

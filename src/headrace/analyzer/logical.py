@@ -16,6 +16,7 @@ from headrace.core.errors import Span
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, DataType, Struct, Timestamp
+from headrace.formats.base import TimestampFormat
 
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
@@ -56,7 +57,6 @@ class EventTime:
     """
 
     column: str | None = None
-    format: str = "sql"
     delay_ms: int = 0
     idle_timeout_ms: int = 0
     ahead_ms: int = 86_400_000
@@ -82,7 +82,7 @@ class SourceProperties:
     """The source properties in force (dialect 11.1): the relation's own, overridden by those of the query.
 
     `on_error` is terminate, ignore, or dead_letter, and then `dead_letters` says where. `late_rows` says where rows go that are too
-    late for a time window; None: nowhere.
+    late for a time window; None: nowhere. `timestamps` is the layout that times must have; None: what the relation's format says.
     """
 
     starting_position: str = "latest"
@@ -91,6 +91,7 @@ class SourceProperties:
     on_error: str = "terminate"
     dead_letters: SideTopic | None = None
     late_rows: SideTopic | None = None
+    timestamps: TimestampFormat | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -13,16 +13,34 @@ from headrace.core.properties import (
     NAMES,
     TEXT,
     PropertySpec,
+    PropertyType,
     Scope,
     Specs,
     choice,
     number,
 )
+from headrace.formats.base import TimestampFormat
+
+
+def _timestamp_format(text: str) -> TimestampFormat:
+    match text.lower():
+        case "sql":
+            return "sql"
+        case "iso8601":
+            return "iso8601"
+    raise ValueError(text)
+
+
+def _delimiter(text: str) -> str:
+    if len(text) != 1 or not text.isascii() or text.isalnum() or text in '"\\\r\n\0':
+        raise ValueError(text)
+    return text
+
 
 _DEFINED = Scope.RELATION | Scope.SINK
 _READ = Scope.RELATION | Scope.SOURCE
 _WRITTEN = Scope.RELATION | Scope.SINK | Scope.INSERT
-_FORMATS = choice("json", "primitive", "avro", "protobuf")
+_FORMATS = choice("json", "primitive", "csv", "raw", "avro", "protobuf")
 RETENTION_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 
 # --- stores and entities
@@ -52,7 +70,11 @@ STORE = PropertySpec(
     default="the session's; in CREATE … AS then the leftmost source's",
 )
 VALUE_FORMAT = PropertySpec(
-    "value.format", _FORMATS, _DEFINED, "`JSON`", default="needed; in CREATE … AS `JSON`"
+    "value.format",
+    _FORMATS,
+    _DEFINED,
+    "`JSON`, `CSV`, `PRIMITIVE` or `RAW`, see [formats](formats.md)",
+    default="needed; in CREATE … AS the leftmost source's",
 )
 KEY_FORMAT = PropertySpec(
     "key.format",
@@ -84,10 +106,18 @@ TIMESTAMP = PropertySpec(
 )
 TIMESTAMP_FORMAT = PropertySpec(
     "timestamp.format",
-    choice("sql", "iso8601"),
+    PropertyType[TimestampFormat]("sql or iso8601", _timestamp_format),
     _DEFINED | Scope.SOURCE,
-    "how timestamps are written: `sql` (`2026-01-31 10:00:00.000`) or `iso8601` (`2026-01-31T10:00:00.000`). Both are read",
-    default="sql; in CREATE … AS the leftmost source's",
+    "JSON and CSV: how timestamps are written and must be written: `sql` (`2026-01-31 10:00:00.000`) or `iso8601` "
+    "(`2026-01-31T10:00:00.000`)",
+    default="in CREATE … AS the leftmost source's; else sql is written, and both are read",
+)
+DELIMITER = PropertySpec(
+    "csv.delimiter",
+    PropertyType("one character that is no quote, letter, digit, backslash or line break", _delimiter),
+    _DEFINED,
+    "CSV: what stands between two fields",
+    default="`,`; in CREATE … AS the leftmost source's",
 )
 UPSERT_MODE = PropertySpec(
     "enable.upsert.mode",

@@ -15,6 +15,7 @@ from headrace.core.names import path_text, printed
 from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, Specs, of_scope
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Timestamp
+from headrace.formats.base import TextFormat, TimestampFormat
 
 _ON_ERROR = {
     "TERMINATE": "terminate",
@@ -92,6 +93,7 @@ def source_properties(
         late_rows=_side_topic(
             _LATE_ROWS, relation, reader, store, kept=reader.take(dialect.ON_LATE) == "LOG"
         ),
+        timestamps=_timestamps(relation, reader),
         options=connector.source.options(reader) if connector is not None and connector.source else {},
     )
     reader.finish()
@@ -129,13 +131,22 @@ def _event_time(relation: Relation, reader: PropertyReader) -> EventTime:
     ahead = reader.take(dialect.AHEAD)
     return EventTime(
         column,
-        reader.take(dialect.TIMESTAMP_FORMAT) or relation.format.timestamp_format,
         delay_ms=reader.take(dialect.LATENCY) or 0,
         idle_timeout_ms=reader.take(dialect.IDLE_TIMEOUT) or 0,
         ahead_ms=EventTime.ahead_ms if ahead is None else ahead,
         arrival=arrival,
         arrival_span=reader.span(dialect.TIME),
     )
+
+
+def _timestamps(relation: Relation, reader: PropertyReader) -> TimestampFormat | None:
+    layout = reader.take(dialect.TIMESTAMP_FORMAT)
+    if layout is not None and not isinstance(relation.format.value, TextFormat):
+        raise reader.bad(
+            dialect.TIMESTAMP_FORMAT,
+            f"left out: the records of {relation.name} are {relation.format.value.label}, which has no times as text",
+        )
+    return layout
 
 
 def _check_event_time_column(relation: Relation, name: str, span: Span | None) -> None:

@@ -13,6 +13,8 @@ from enum import Enum
 from headrace.core.names import EntityPath, RelationName
 from headrace.core.schema import Schema
 from headrace.core.types import DataType
+from headrace.formats.json import Json
+from headrace.formats.known import AnyFormat
 
 
 class RelationKind(Enum):
@@ -114,17 +116,15 @@ class SchemaRegistry:
 class EntityFormat:
     """How a relation's records are laid out in its entity.
 
-    `value_format` is `json`; `key_format` `json`, `primitive` or None (no row key); `key_type` is the key's data type:
-    a primitive, or a STRUCT of the key's fields for `json`. `timestamp` names the event-time column (None: the record's own time),
-    `timestamp_format` is `sql` or `iso8601`. With `upsert` a record with no value deletes its key.
+    Without `key` there is no row key; `key_type` is its data type: a primitive, or a STRUCT of its fields where the format has
+    names. `timestamp` names the event-time column (None: the record's own time). With `upsert` a record with no value deletes its key.
     """
 
-    value_format: str = "json"
-    key_format: str | None = None
+    value: AnyFormat = field(default_factory=Json)
+    key: AnyFormat | None = None
     key_type: DataType | None = None
     key_columns: tuple[str, ...] = ()
     timestamp: str | None = None
-    timestamp_format: str = "sql"
     upsert: bool = False
 
 

@@ -24,6 +24,7 @@ from headrace.catalog.objects import (
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.types import parse_type
+from headrace.formats.known import format_of
 
 Row = RowMapping
 
@@ -76,6 +77,8 @@ def relation_row(relation: Relation) -> dict[str, object]:
         "primary_key": relation.schema.primary_key,
         "format": {
             **layout.__dict__,
+            "value": layout.value.model_dump(),
+            "key": layout.key.model_dump() if layout.key else None,
             "key_type": str(layout.key_type) if layout.key_type else None,
         },
         "properties": dict(relation.properties),
@@ -103,7 +106,7 @@ def relation(row: Row) -> Relation:
     """The inverse of `relation_row`."""
     definition = json.loads(row["definition"])
     layout = definition["format"]
-    key_type = layout.pop("key_type")
+    key_type, key = layout.pop("key_type"), layout.pop("key")
     layout["key_columns"] = tuple(layout["key_columns"])
     columns = tuple(
         Column(name, parse_type(kind), nullable) for name, kind, nullable in definition["columns"]
@@ -117,7 +120,12 @@ def relation(row: Row) -> Relation:
         updated_at=moment(row["updated_at"]),
         store=row["store"],
         entity=tuple(json.loads(row["entity"])) if row["entity"] else None,
-        format=EntityFormat(**layout, key_type=parse_type(key_type) if key_type else None),
+        format=EntityFormat(
+            value=format_of(layout.pop("value")),
+            key=format_of(key) if key else None,
+            key_type=parse_type(key_type) if key_type else None,
+            **layout,
+        ),
         properties=definition["properties"],
         description=row["description"],
         id=row["id"],

@@ -1,16 +1,81 @@
-"""What a decoder and an encoder are told, free of any plan and of Spark."""
+"""What a format is, and what a decoder and an encoder are told; free of any plan and of Spark."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from headrace.core.schema import Column
-from headrace.core.types import DataType
+from headrace.core.types import DataType, Struct
 
-ValueFormat = Literal["json"]
-KeyFormat = Literal["json", "primitive"]
 TimestampFormat = Literal["sql", "iso8601"]
+
+Field = tuple[str, str, DataType]
+"""A column that is written: its name, its value as Spark SQL, its type."""
+
+
+class Format(BaseModel, ABC):
+    """How the bytes of a record's value or key stand for columns. `format` is its tag, and what users call it, in lower case.
+
+    The catalog keeps it with a relation, a plan carries it, and the driver has it make the Spark SQL that reads and writes:
+    it is the same value everywhere, and holds no secret. `known.AnyFormat` is the union of all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str
+    null_is_a_row: ClassVar[bool] = False
+    """A record without a value is a row whose one column is NULL, and the other way round; else such a record is none."""
+    a_row: ClassVar[str] = "a row"
+    """What a record must hold, in the words of an error."""
+    for_keys: ClassVar[bool] = False
+
+    @model_serializer(mode="wrap")
+    def _tagged(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Also where defaults are left out."""
+        return {"format": self.format, **handler(self)}
+
+    @property
+    def label(self) -> str:
+        """As statements write it."""
+        return self.format.upper()
+
+    @abstractmethod
+    def refusal(self, columns: Struct) -> str | None:
+        """Why records of these columns cannot be laid out so, as the end of a sentence that begins with a format; None if they can."""
+
+    @abstractmethod
+    def read(self, data: str, columns: Struct) -> str:
+        """SQL of a STRUCT: `value`, the columns in the BINARY `data` as a STRUCT, and `reason`, why there is none. NULL for NULL."""
+
+    @abstractmethod
+    def written(self, fields: Sequence[Field]) -> str:
+        """SQL of a BINARY, NULL only where `null_is_a_row`."""
+
+    def key_refusal(self, kind: DataType) -> str | None:
+        """As `refusal`, for a record key of that type: a STRUCT of its columns where the format has names, else one column's."""
+        return self.refusal(kind) if isinstance(kind, Struct) else "needs a STRUCT<name TYPE, …>"
+
+    def read_key(self, data: str, kind: DataType) -> str:
+        """As `read`, where `value` is of type `kind`."""
+        if not isinstance(kind, Struct):
+            raise TypeError(f"expected a STRUCT as the {self.label} key's type, found {kind}")
+        return self.read(data, kind)
+
+    def written_key(self, fields: Sequence[Field]) -> str:
+        """As `written`, for a record key, which is never NULL."""
+        return self.written(fields)
+
+
+class TextFormat(Format):
+    """One that writes times as text. `timestamps`: in this layout, and no other is read; None: `sql` is written, both are read."""
+
+    timestamps: TimestampFormat | None = None
+
 
 BAD_RECORD = "HEADRACE_BAD_RECORD"
 """Begins the message of the exception that ends a query at a record that cannot be decoded; then, between colons, in base64
@@ -40,8 +105,8 @@ class DecodeSpec:
     """
 
     columns: tuple[Column, ...]
-    value_format: ValueFormat = "json"
-    key_format: KeyFormat | None = None
+    value: Format
+    key: Format | None = None
     key_type: DataType | None = None
     key_columns: tuple[str, ...] = ()
     timestamp: str | None = None
@@ -62,11 +127,10 @@ class EncodeSpec:
     """
 
     columns: tuple[Column, ...]
-    value_format: ValueFormat = "json"
-    key_format: KeyFormat | None = None
+    value: Format
+    key: Format | None = None
     key_columns: tuple[str, ...] = ()
     key_expression: str | None = None
-    timestamp_format: TimestampFormat = "sql"
     deleted: str | None = None
     timestamp: str | None = None
     event_time: str | None = None

@@ -1,36 +1,56 @@
-"""JSON records, as Spark SQL text.
+"""JSON records.
 
 Mapping (dialect section 16): a VARCHAR takes any value (all but strings as their JSON text), a missing field is NULL, an extra
-one is ignored; a string where a number is declared, or the other way round for times, is an error. Timestamps are read in both
-layouts, with or without a zone (UTC). It is read by the JVM extension (`JsonDecoder`), which is strict, and written by Spark.
+one is ignored; a string where a number is declared, or the other way round for times, is an error. Timestamps are read with or
+without a zone (UTC). It is read by the JVM extension (`JsonDecoder`), which is strict, and written by Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
 
-from headrace.core.types import Array, DataType, Map, Struct, Timestamp
-from headrace.formats.base import TimestampFormat
+from headrace.core.types import Array, DataType, Map, Struct, Timestamp, Varchar
+from headrace.formats.base import Field, TextFormat, TimestampFormat
 from headrace.formats.types import spark_type, text_sql
 
 
-def parsed_sql(data: str, kind: DataType) -> str:
-    """A STRUCT of `value`, the JSON in the BINARY `data` as `kind`, and `reason`, why there is none; NULL for NULL."""
-    return f"headrace_from_json({data}, {text_sql(spark_type(kind))})"
+class Json(TextFormat):
+    """An object, whose fields are the columns."""
+
+    format: Literal["json"] = "json"
+    a_row: ClassVar[str] = "a JSON object"
+    for_keys: ClassVar[bool] = True
+
+    def refusal(self, columns: Struct) -> str | None:
+        """A MAP's keys are names."""
+        found = next(_unnamed(columns), None)
+        return f"cannot hold a {found}: the keys of its objects are VARCHAR" if found else None
+
+    def read(self, data: str, columns: Struct) -> str:
+        """By `JsonDecoder`."""
+        return self.read_key(data, columns)
+
+    def read_key(self, data: str, kind: DataType) -> str:
+        """Any JSON may be a key."""
+        return (
+            f"headrace_from_json({data}, {text_sql(spark_type(kind))}, {text_sql(self.timestamps or 'any')})"
+        )
+
+    def written(self, fields: Sequence[Field]) -> str:
+        """NULLs are written."""
+        layout = self.timestamps or "sql"
+        values = ", ".join(
+            f"{text_sql(name)}, {timestamp_sql(value, kind, layout) if isinstance(kind, Timestamp) else value}"
+            for name, value, kind in fields
+        )
+        pattern = _pattern(layout, "SSSSSS", local=any(_has_local(kind) for _, _, kind in fields))
+        options = f"map('ignoreNullFields', 'false', 'timestampFormat', {text_sql(pattern)})"
+        return f"CAST(to_json(named_struct({values}), {options}) AS BINARY)"
 
 
-def written_sql(values: Sequence[tuple[str, str, DataType]], layout: TimestampFormat) -> str:
-    """JSON text of an object of (name, value SQL, type); NULLs are written."""
-    fields = ", ".join(
-        f"{text_sql(name)}, {_timestamp_sql(value, kind, layout) if isinstance(kind, Timestamp) else value}"
-        for name, value, kind in values
-    )
-    pattern = _pattern(layout, "SSSSSS", local=any(_has_local(kind) for _, _, kind in values))
-    return f"to_json(named_struct({fields}), map('ignoreNullFields', 'false', 'timestampFormat', {text_sql(pattern)}))"
-
-
-def _timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
-    """Milliseconds are always printed, microseconds where there are any and the type has them."""
+def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
+    """A TIMESTAMP as text: milliseconds are always printed, microseconds where there are any and the type has them."""
     short = f"date_format({value}, {text_sql(_pattern(layout, 'SSS', local=kind.local))})"
     if kind.precision <= 3:
         return short
@@ -41,6 +61,19 @@ def _timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
 def _pattern(layout: TimestampFormat, fraction: str, *, local: bool) -> str:
     divider = " " if layout == "sql" else "'T'"
     return f"yyyy-MM-dd{divider}HH:mm:ss.{fraction}" + ("'Z'" if local else "")
+
+
+def _unnamed(kind: DataType) -> Iterator[Map]:
+    match kind:
+        case Array(element):
+            yield from _unnamed(element)
+        case Map(key, value):
+            if not isinstance(key, Varchar):
+                yield kind
+            yield from _unnamed(value)
+        case Struct(fields):
+            for _, item in fields:
+                yield from _unnamed(item)
 
 
 def _has_local(kind: DataType) -> bool:

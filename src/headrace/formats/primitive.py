@@ -1,33 +1,94 @@
-"""Primitive record keys, laid out as the serializers of the common clients do: big-endian numbers, UTF-8 text. As Spark SQL text.
+"""Single values, laid out as the serializers of the common clients do: big-endian numbers, UTF-8 text. As Spark SQL text.
 
 Those serializers have no bytes for NULL, and a record without a key is refused by a compacted topic and put into any partition
-of others. So NULL has bytes here that nothing else has: no number is one byte long, and no UTF-8 text holds this one.
+of others. So NULL has bytes here, as a key, that nothing else has: no number is one byte long, and no UTF-8 text holds this one.
 """
 
 from __future__ import annotations
 
-from headrace.core.types import BIGINT, BYTES, DOUBLE, INTEGER, SMALLINT, DataType, Varchar
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from headrace.core.types import BIGINT, BYTES, DOUBLE, INTEGER, SMALLINT, DataType, Struct, Varchar
+from headrace.formats.base import Field, Format
+from headrace.formats.types import spark_type, text_sql
 
 NULL_KEY = "X'FF'"
-_BYTES = {SMALLINT: 2, INTEGER: 4, BIGINT: 8, DOUBLE: 8}
+TYPES = (SMALLINT, INTEGER, BIGINT, DOUBLE)
+"""Beside VARCHAR."""
+_BYTES: dict[DataType, int] = {SMALLINT: 2, INTEGER: 4, BIGINT: 8, DOUBLE: 8}
 
 
-def readable_sql(data: str, kind: DataType) -> str | None:
-    """A condition that holds when the BINARY `data` (or NULL) is a value of `kind`; None when it always is."""
-    if kind not in _BYTES:
-        return None
-    return f"({data} IS NULL OR {data} = {NULL_KEY} OR octet_length({data}) = {_BYTES[kind]})"
+class Primitive(Format):
+    """One value without a name, in bytes of its type. A NULL is a record without a value; of a key it is `NULL_KEY`."""
+
+    format: Literal["primitive"] = "primitive"
+    null_is_a_row: ClassVar[bool] = True
+    for_keys: ClassVar[bool] = True
+
+    def refusal(self, columns: Struct) -> str | None:
+        """One column of one of five types."""
+        if len(columns.fields) != 1:
+            return f"is one column without a name, found {len(columns.fields)}"
+        return self.key_refusal(columns.fields[0][1])
+
+    def key_refusal(self, kind: DataType) -> str | None:
+        """One of the types."""
+        if kind in TYPES or isinstance(kind, Varchar):
+            return None
+        return f"is SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR, found {kind}"
+
+    def read(self, data: str, columns: Struct) -> str:
+        """Numbers by their length; text must be UTF-8."""
+        ((name, kind),) = columns.fields
+        text = isinstance(kind, Varchar)
+        bad = (
+            f"NOT is_valid_utf8(CAST({data} AS STRING))"
+            if text
+            else f"octet_length({data}) <> {_BYTES[kind]}"
+        )
+        found = (
+            "'expected text in UTF-8, found other bytes'"
+            if text
+            else f"concat('expected {kind} in {_BYTES[kind]} bytes, found ', octet_length({data}))"
+        )
+        value = f"named_struct({text_sql(name)}, {_decoded_sql(data, kind)})"
+        empty = f"named_struct({text_sql(name)}, CAST(NULL AS {spark_type(kind)}))"
+        return (
+            f"named_struct('value', CASE WHEN {data} IS NULL THEN {empty} WHEN NOT ({bad}) THEN {value} END, "
+            f"'reason', CASE WHEN {bad} THEN {found} END)"
+        )
+
+    def written(self, fields: Sequence[Field]) -> str:
+        """NULL for NULL."""
+        ((_, value, kind),) = fields
+        return f"CASE WHEN {value} IS NOT NULL THEN {_encoded_sql(value, kind)} END"
+
+    def read_key(self, data: str, kind: DataType) -> str:
+        """By its length alone: text is taken as it comes."""
+        readable = (
+            f"({data} IS NULL OR {data} = {NULL_KEY} OR octet_length({data}) = {_BYTES[kind]})"
+            if kind in _BYTES
+            else "TRUE"
+        )
+        return (
+            f"named_struct('value', CASE WHEN {readable} THEN {_read_key(data, kind)} END, "
+            f"'reason', CASE WHEN NOT {readable} THEN concat('found ', octet_length({data}), ' bytes') END)"
+        )
+
+    def written_key(self, fields: Sequence[Field]) -> str:
+        """BINARY of one field. Raises TypeError for a type that no primitive has."""
+        ((_, value, kind),) = fields
+        return _written_key(value, kind)
 
 
-def decoded_sql(data: str, kind: DataType) -> str:
-    """The value in the BINARY `data`. Raises TypeError for a type that no primitive key has."""
+def _read_key(data: str, kind: DataType) -> str:
     if kind == BYTES:
         return data
     return f"CASE WHEN {data} <> {NULL_KEY} THEN {_decoded_sql(data, kind)} END"
 
 
-def encoded_sql(value: str, kind: DataType) -> str:
-    """BINARY of a value of `kind`. Raises TypeError for a type that no primitive key has."""
+def _written_key(value: str, kind: DataType) -> str:
     if kind == BYTES:
         return value
     return f"CASE WHEN {value} IS NULL THEN {NULL_KEY} ELSE {_encoded_sql(value, kind)} END"
@@ -37,7 +98,7 @@ def _decoded_sql(data: str, kind: DataType) -> str:
     if isinstance(kind, Varchar):
         return f"CAST({data} AS STRING)"
     if kind not in _BYTES:
-        raise TypeError(f"no primitive key is {kind}")
+        raise TypeError(f"no primitive is {kind}")
     # conv() to base -10 reads 64 bits as signed; narrower numbers are widened by their sign first.
     digits = f"hex({data})"
     if _BYTES[kind] < 8:
@@ -53,7 +114,7 @@ def _encoded_sql(value: str, kind: DataType) -> str:
     if isinstance(kind, Varchar):
         return f"CAST({value} AS BINARY)"
     if kind not in _BYTES:
-        raise TypeError(f"no primitive key is {kind}")
+        raise TypeError(f"no primitive is {kind}")
     number = f"CAST({value} AS BIGINT)"
     if kind == DOUBLE:
         number = f"CAST(reflect('java.lang.Double', 'doubleToLongBits', {value}) AS BIGINT)"

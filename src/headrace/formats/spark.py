@@ -6,17 +6,13 @@ A record is parsed once: the check of what was parsed sits in a generator, throu
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from pyspark.sql import DataFrame
 
 from headrace.core.schema import Column
-from headrace.core.types import BIGINT, BYTES, DataType, Struct, Varchar, parse_type
-from headrace.formats import json, primitive
-from headrace.formats.base import EVENT_TIME_HEADER, HIDDEN_COLUMNS, DecodeSpec, EncodeSpec
+from headrace.core.types import BIGINT, BYTES, DataType, Struct, parse_type
+from headrace.formats.base import EVENT_TIME_HEADER, HIDDEN_COLUMNS, DecodeSpec, EncodeSpec, Format
+from headrace.formats.primitive import Primitive
 from headrace.formats.types import name_sql, spark_type, text_sql
-
-_VALUE_FORMATS: dict[str, ModuleType] = {"json": json}
 
 _EPOCH_MS_MIN, _EPOCH_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999."""
@@ -32,19 +28,20 @@ _FLAT_METADATA = (
 def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     """The declared and hidden columns of `records`, which are as `connectors.streaming` says.
 
-    A record without a value is a deletion for an upsert relation and is skipped for others. One that cannot be decoded is
-    counted and skipped, or set aside, where `on_error` says so; else the query fails with a message that begins with BAD_RECORD.
+    A record without a value is a deletion for an upsert relation and is skipped for others, unless its format has a row for it.
+    One that cannot be decoded is counted and skipped, or set aside, where `on_error` says so; else the query fails with a message
+    that begins with BAD_RECORD.
     """
-    parser = _VALUE_FORMATS[spec.value_format]
     sets_aside = spec.on_error not in ("terminate", "ignore")
     record = "named_struct('key', __key, 'value', __value, 'timestamp', __time, 'headers', __headers)"
     as_it_came = ["value AS __value", "timestamp AS __time", "headers AS __headers"]
     row = Struct(tuple((column.name, column.type) for column in spec.columns))
-    parsed = (records if spec.upsert else records.where("value IS NOT NULL")).selectExpr(
-        f"{parser.parsed_sql('value', row)} AS __parsed",
+    every = spec.upsert or spec.value.null_is_a_row
+    parsed = (records if every else records.where("value IS NOT NULL")).selectExpr(
+        f"{spec.value.read('value', row)} AS __parsed",
         f"{_key_sql(spec)} AS __decoded_key",
         "key AS __key",
-        "value IS NULL AS __deleted",
+        f"{'value IS NULL' if spec.upsert or not spec.value.null_is_a_row else 'FALSE'} AS __deleted",
         "entity AS __entity",
         "split AS __split",
         "sequence AS __sequence",
@@ -86,9 +83,8 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
 
 def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
     """`rows` as records: key BINARY, value BINARY; and where they may be tombstones with an event time, their headers."""
-    parser = _VALUE_FORMATS[spec.value_format]
     fields = [(column.name, name_sql(column.name), column.type) for column in spec.columns]
-    value = f"CAST({parser.written_sql(fields, spec.timestamp_format)} AS BINARY)"
+    value = spec.value.written(fields)
     if spec.deleted is not None:
         value = f"CASE WHEN {name_sql(spec.deleted)} THEN NULL ELSE {value} END"
     columns = [f"{_encoded_key_sql(rows, spec)} AS key", f"{value} AS value"]
@@ -107,15 +103,9 @@ def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
 
 def _key_sql(spec: DecodeSpec) -> str:
     """A STRUCT of the decoded key's `value` and the `reason` why there is none; NULL, or both NULL, without a key."""
-    if spec.key_format is None or spec.key_type is None:
+    if spec.key is None or spec.key_type is None:
         return "named_struct('value', CAST(NULL AS STRING), 'reason', CAST(NULL AS STRING))"
-    if spec.key_format == "json":
-        return json.parsed_sql("key", spec.key_type)
-    readable = primitive.readable_sql("key", spec.key_type) or "TRUE"
-    return (
-        f"named_struct('value', CASE WHEN {readable} THEN {primitive.decoded_sql('key', spec.key_type)} END, "
-        f"'reason', CASE WHEN NOT {readable} THEN concat('found ', octet_length(key), ' bytes') END)"
-    )
+    return spec.key.read_key("key", spec.key_type)
 
 
 def _row_sql(spec: DecodeSpec) -> str:
@@ -129,7 +119,7 @@ def _reason_sql(spec: DecodeSpec) -> str:
     reasons = [
         "concat('its key is not of the declared ''key.type'': ', __decoded_key.reason)",
         "__parsed.reason",
-        "CASE WHEN NOT __deleted AND __parsed.value IS NULL THEN 'expected a JSON object, found null' END",
+        f"CASE WHEN NOT __deleted AND __parsed.value IS NULL THEN 'expected {spec.value.a_row}, found null' END",
     ]
     if any(column.name == spec.timestamp and column.type == BIGINT for column in spec.columns):
         time = f"__parsed.value.{name_sql(spec.timestamp or '')}"
@@ -179,26 +169,24 @@ def _record_time_sql(records: DataFrame, spec: DecodeSpec) -> str:
 
 
 def _encoded_key_sql(rows: DataFrame, spec: EncodeSpec) -> str:
-    if spec.key_format is None:
+    if spec.key is None:
         return "CAST(NULL AS BINARY)"
     if spec.key_expression is not None:
-        return _carried_key_sql(rows, spec.key_expression, spec.key_format)
+        return _carried_key_sql(rows, spec.key_expression, spec.key)
     kinds = {column.name: column.type for column in spec.columns}
-    if spec.key_format == "json":
-        fields = [(name, name_sql(name), kinds.get(name, Varchar())) for name in spec.key_columns]
-        return f"CAST({json.written_sql(fields, spec.timestamp_format)} AS BINARY)"
-    if len(spec.key_columns) != 1:
-        raise ValueError(f"expected one column in a primitive key, found {len(spec.key_columns)}")
-    name = spec.key_columns[0]
-    kind = kinds.get(name) or _kind_of(rows, name_sql(name))
-    return primitive.encoded_sql(name_sql(name), kind)
+    fields = [
+        (name, name_sql(name), kinds.get(name) or _kind_of(rows, name_sql(name))) for name in spec.key_columns
+    ]
+    return spec.key.written_key(fields)
 
 
-def _carried_key_sql(rows: DataFrame, expression: str, key_format: str) -> str:
+def _carried_key_sql(rows: DataFrame, expression: str, key: Format) -> str:
     kind = _kind_of(rows, expression)
-    if kind == BYTES or key_format == "primitive":
-        return primitive.encoded_sql(expression, kind)
-    # Only plans of before `__key` carry a decoded JSON key. It is written in an array, whose brackets are cut off.
+    if kind == BYTES:
+        return expression
+    # Only plans of before `__key` carry a decoded key. A JSON one is written in an array, whose brackets are cut off.
+    if isinstance(key, Primitive):
+        return key.written_key([("key", expression, kind)])
     text = f"to_json(array({expression}), map('ignoreNullFields', 'false'))"
     return f"CAST(substring({text}, 2, char_length({text}) - 2) AS BINARY)"
 

@@ -86,7 +86,7 @@ def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) 
         case EntitySink():
             made = "" if sink.creation is None else _creation(sink.creation)
             yield f"Sink: {sink.kind.value} {sink.relation}, entity {path_text(sink.entity)} of store {printed(sink.store)}{made}"
-            yield f"  value {sink.format.value_format.upper()}, key {_key(sink)}"
+            yield f"  value {sink.format.value.label}, key {_key(sink)}"
         case ViewSink():
             rows = (
                 f"rows are upserted by {', '.join(sink.key_columns)}"
@@ -106,14 +106,14 @@ def _creation(creation: object) -> str:
 
 
 def _key(sink: EntitySink) -> str:
-    if sink.format.key_format is None:
+    if sink.format.key is None:
         return "none"
     what = (
         "carried through from the source"
         if sink.carried_key
         else ", ".join(map(printed, sink.format.key_columns))
     )
-    return f"{sink.format.key_format.upper()} ({what})"
+    return f"{sink.format.key.label} ({what})"
 
 
 def _mode(plan: physical.SparkPlan) -> Iterator[str]:
@@ -319,7 +319,7 @@ def _step(step: physical.Step) -> str:
                 "terminate": "stop at a record that cannot be read",
                 "ignore": "skip records that cannot be read",
             }.get(step.on_error, f"give records that cannot be read to {step.on_error}")
-            return f"decode {step.value_format.upper()} of {step.input}; {errors}"
+            return f"decode {step.value.label} of {step.input}; {errors}"
         case physical.AssignWatermark():
             return (
                 f"assign watermark to {step.input}{f'; give late rows to {step.late}' if step.late else ''}"
@@ -343,7 +343,7 @@ def _step(step: physical.Step) -> str:
             return f"the first {step.limit} of each {', '.join(step.partition) or 'relation'} of {step.input}"
         case physical.EncodeRows():
             tombstones = f", no value where {step.deleted}" if step.deleted else ""
-            return f"encode {step.input} as {step.value_format.upper()}{tombstones}"
+            return f"encode {step.input} as {step.value.label}{tombstones}"
         case physical.WriteEntity():
             entity = f"entity {path_text(step.entity)} of store {printed(step.store)}"
             return f"write {step.input} to {entity}, {step.guarantee.replace('_', '-')}"

@@ -17,9 +17,8 @@ from headrace.core.names import printed
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, DOUBLE, INTEGER, SMALLINT, DataType, Struct, Varchar
-
-PRIMITIVE_KEY_TYPES = (SMALLINT, INTEGER, BIGINT, DOUBLE)
+from headrace.core.types import DataType, Struct
+from headrace.formats.primitive import Primitive
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Key:
 
 def is_primitive_key(kind: DataType) -> bool:
     """True for the types that a PRIMITIVE key may have."""
-    return kind in PRIMITIVE_KEY_TYPES or isinstance(kind, Varchar)
+    return Primitive().key_refusal(kind) is None
 
 
 def changelog_key(schema: Schema, source_format: str | None, wanted: str | None, span: Span | None) -> Key:
@@ -91,7 +90,7 @@ def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None)
 def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None) -> Key:
     source = carrying_scan(logical.root)
     own = source.relation.format if source is not None else None
-    if own is None or own.key_format is None:
+    if own is None or own.key is None:
         if wanted is not None:
             raise UserError(
                 SqlState.MISSING_PARAMETER,
@@ -99,14 +98,14 @@ def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None) -> Key
                 span=span,
             )
         return Key()
-    if wanted is not None and wanted != own.key_format:
+    if wanted is not None and wanted != own.key.format:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the source's key is {own.key_format.upper()}; it cannot be carried through as {wanted.upper()}",
+            f"the source's key is {own.key.label}; it cannot be carried through as {wanted.upper()}",
             hint="Name the key's columns with 'key.columns' or PARTITION BY.",
             span=span,
         )
-    return Key(own.key_format, own.key_type, (), carried=True)
+    return Key(own.key.format, own.key_type, (), carried=True)
 
 
 def carrying_scan(root: LogicalNode) -> Scan | None:

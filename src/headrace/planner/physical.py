@@ -25,6 +25,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.core.names import EntityPath
+from headrace.formats.json import Json
+from headrace.formats.known import AnyFormat
 from headrace.planner.upgrades import upgraded
 
 PLAN_VERSION: Literal[3] = 3
@@ -70,12 +72,11 @@ class DecodeRows(_Data):
     id: str
     input: str
     columns: list[Column]
-    value_format: Literal["json"] = "json"
-    key_format: Literal["json", "primitive"] | None = None
+    value: AnyFormat = Json()
+    key: AnyFormat | None = None
     key_type: str | None = None
     key_columns: list[str] = Field(default_factory=list)
     timestamp: str | None = None
-    timestamp_format: Literal["sql", "iso8601"] = "sql"
     upsert: bool = False
     on_error: str = "terminate"
     ahead_ms: int = 0
@@ -275,11 +276,10 @@ class EncodeRows(_Data):
     id: str
     input: str
     columns: list[Column]
-    value_format: Literal["json"] = "json"
-    key_format: Literal["json", "primitive"] | None = None
+    value: AnyFormat = Json()
+    key: AnyFormat | None = None
     key_columns: list[str] = Field(default_factory=list)
     key_expression: str | None = None
-    timestamp_format: Literal["sql", "iso8601"] = "sql"
     deleted: str | None = None
     timestamp: str | None = None
     event_time: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
@@ -13,9 +14,10 @@ from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, of_scope
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-
-VALUE_FORMATS = ("json",)
-KEY_FORMATS = ("json", "primitive")
+from headrace.core.types import Struct
+from headrace.formats.base import TextFormat
+from headrace.formats.json import Json
+from headrace.formats.known import VALUE_FORMATS, AnyFormat, format_of
 
 
 def sink_reader(
@@ -113,6 +115,59 @@ def record_format(reader: PropertyReader, spec: PropertySpec[str], formats: tupl
             span=reader.span(spec),
         )
     return value
+
+
+_DETAILS: dict[str, PropertySpec[Any]] = {
+    "timestamps": dialect.TIMESTAMP_FORMAT,
+    "delimiter": dialect.DELIMITER,
+}
+"""What else may be said of a format, by the field that it becomes."""
+
+
+def value_format(
+    reader: PropertyReader, schema: Schema, span: Span | None, *, inherited: AnyFormat | None = None
+) -> AnyFormat:
+    """How the values of records of `schema` are laid out: what is not said is as in the `inherited` format, where it can be.
+
+    Raises UserError 3D021 (nothing is said), 3D008, 42P16 (the columns do not fit) or 0A000.
+    """
+    name = record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
+    if name is None and inherited is None:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            "a relation over an entity needs the property 'value.format'",
+            hint="Add 'value.format' = JSON to WITH (…).",
+        )
+    inherits = inherited is not None and name in (None, inherited.format)
+    layout = inherited if inherited is not None and inherits else format_of({"format": name})
+    details: dict[str, str] = {}
+    if isinstance(layout, TextFormat) and isinstance(inherited, TextFormat) and inherited.timestamps:
+        details["timestamps"] = inherited.timestamps
+    for field, spec in _DETAILS.items():
+        value = reader.take(spec)
+        if value is not None and field not in type(layout).model_fields:
+            raise reader.bad(spec, f"left out of {layout.label} records")
+        if value is not None:
+            details[field] = value
+    layout = layout.model_copy(update=details)
+    refusal = layout.refusal(Struct(tuple((column.name, column.type) for column in schema.columns)))
+    if refusal is not None:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"{layout.label} {refusal}",
+            hint="Use 'value.format' = JSON, or other columns.",
+            span=reader.span(dialect.VALUE_FORMAT) or span,
+        )
+    return layout
+
+
+def key_format(name: str | None, value: AnyFormat) -> AnyFormat | None:
+    """How record keys are laid out, by a format's name; times in them are written as in the `value`."""
+    if name is None:
+        return None
+    if name == "json":
+        return Json(timestamps=value.timestamps if isinstance(value, TextFormat) else None)
+    return format_of({"format": name})
 
 
 def guarantee(reader: PropertyReader, connector: StoreDescriptor) -> Guarantee:

@@ -21,18 +21,20 @@ from headrace.core.properties import PropertyReader, Scope, Specs, value_of
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import is_primitive
+from headrace.formats.base import Format
+from headrace.formats.known import KEY_FORMATS
 from headrace.planner import physical
 from headrace.planner.column_matching import left_out, matched, output_items
 from headrace.planner.keys import Key, changelog_key, stream_key
 from headrace.planner.sink_properties import (
-    KEY_FORMATS,
-    VALUE_FORMATS,
     creation_options,
     guarantee,
+    key_format,
     record_format,
     record_sink,
     sink_reader,
     timestamp_column,
+    value_format,
 )
 from headrace.sql.ast import Properties
 
@@ -157,7 +159,6 @@ def entity_sink(
     if logical.kind is not kind:
         raise wrong_kind(statement, logical, kind)
     facet = record_sink(connector, kind, logical.span)
-    value_format = record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
     key = _key(logical, kind, reader)
     source = logical.scans[0].relation
     entity = connector.path(reader, name.name.lower())
@@ -175,6 +176,7 @@ def entity_sink(
         tuple(replace(column, nullable=column.nullable and column.name not in primary) for column in columns),
         primary,
     )
+    value = value_format(reader, schema, logical.span, inherited=source.format.value)
     sink = EntitySink(
         relation=name,
         kind=kind,
@@ -183,12 +185,11 @@ def entity_sink(
         entity=entity,
         schema=schema,
         format=EntityFormat(
-            value_format=value_format or source.format.value_format,
-            key_format=key.format,
+            value=value,
+            key=key_format(key.format, value),
             key_type=key.type,
             key_columns=key.columns,
             timestamp=timestamp_column(logical.schema, reader),
-            timestamp_format=reader.take(dialect.TIMESTAMP_FORMAT) or source.format.timestamp_format,
             upsert=kind is RelationKind.CHANGELOG,
         ),
         guarantee=guarantee(reader, connector),
@@ -239,7 +240,12 @@ def insert_sink(
         connector=store.type,
         entity=relation.entity or (),
         schema=relation.schema,
-        format=replace(relation.format, key_format=key.format, key_type=key.type, key_columns=key.columns),
+        format=replace(
+            relation.format,
+            key=key_format(key.format, relation.format.value),
+            key_type=key.type,
+            key_columns=key.columns,
+        ),
         guarantee=guarantee(reader, connector),
         options=facet.options(reader),
         properties=relation.properties,
@@ -365,9 +371,7 @@ def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader) -> Ke
                 "PARTITION BY is for streams: a CHANGELOG's record key is its primary key",
                 span=logical.partition_by[0].span,
             )
-        return changelog_key(
-            logical.schema, source.format.key_format, wanted, reader.span(dialect.KEY_FORMAT)
-        )
+        return changelog_key(logical.schema, _tag(source.format.key), wanted, reader.span(dialect.KEY_FORMAT))
     return stream_key(logical, reader, wanted)
 
 
@@ -384,7 +388,7 @@ def _insert_key(
     logical: LogicalPlan, aligned: LogicalPlan, relation: Relation, reader: PropertyReader
 ) -> Key:
     own = relation.format
-    wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS) or own.key_format
+    wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS) or _tag(own.key)
     if relation.kind is RelationKind.CHANGELOG:
         _refuse_key_columns(reader)
         key_columns = relation.schema.primary_key
@@ -395,11 +399,15 @@ def _insert_key(
                 f"the query's primary key ({found}) is not that of {relation.name} ({', '.join(key_columns)})",
                 span=logical.span,
             )
-        return changelog_key(relation.schema, own.key_format, own.key_format, None)
+        return changelog_key(relation.schema, _tag(own.key), _tag(own.key), None)
     if logical.partition_by or reader.gives(dialect.KEY_COLUMNS):
         return stream_key(aligned, reader, wanted)
-    if own.key_format is not None and own.key_columns:
-        return Key(own.key_format, own.key_type, own.key_columns)
-    if own.key_format is not None:
-        return stream_key(aligned, reader, own.key_format)
+    if own.key is not None and own.key_columns:
+        return Key(own.key.format, own.key_type, own.key_columns)
+    if own.key is not None:
+        return stream_key(aligned, reader, own.key.format)
     return Key()
+
+
+def _tag(key: Format | None) -> str | None:
+    return None if key is None else key.format

@@ -21,14 +21,33 @@ def _to_2(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_3(plan: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 names entities by their paths, and has where a row stands in other columns: the SQL goes on with the old ones."""
+    """Version 3 names entities by their paths, has formats as values of their own, and has where a row stands in other columns:
+    the SQL goes on with the old ones.
+    """
     return {**plan, "version": 3, "steps": [_step_to_3(step) for step in plan["steps"]]}
 
 
 def _step_to_3(step: dict[str, Any]) -> dict[str, Any]:
-    if step["step"] in ("read_entity", "write_entity"):
-        return {**step, "entity": [step["entity"]]}
-    return {**step, "flat_metadata": True} if step["step"] == "decode_rows" else step
+    match step["step"]:
+        case "read_entity" | "write_entity":
+            return {**step, "entity": [step["entity"]]}
+        case "decode_rows":
+            # Times were read in either layout, whatever the step said.
+            return {**_with_formats(step, None), "flat_metadata": True}
+        case "encode_rows":
+            return _with_formats(step, step["timestamp_format"])
+    return step
+
+
+def _with_formats(step: dict[str, Any], times: str | None) -> dict[str, Any]:
+    old = ("value_format", "key_format", "timestamp_format")
+    formats = {
+        "json": {"format": "json", "timestamps": None if times == "sql" else times},
+        "primitive": {"format": "primitive"},
+        None: None,
+    }
+    kept = {name: value for name, value in step.items() if name not in old}
+    return {**kept, "value": formats[step["value_format"]], "key": formats[step["key_format"]]}
 
 
 UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3}

@@ -191,8 +191,8 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
         ("Entity", path_text(relation.entity) if relation.entity else None),
         ("PrimaryKey", ", ".join(relation.schema.primary_key) or None),
         ("Timestamp", relation.format.timestamp),
-        ("ValueFormat", relation.format.value_format if relation.store else None),
-        ("KeyFormat", relation.format.key_format),
+        ("ValueFormat", relation.format.value.format if relation.store else None),
+        ("KeyFormat", relation.format.key.format if relation.format.key else None),
         ("KeyType", str(relation.format.key_type) if relation.format.key_type else None),
         ("Properties", json.dumps(dict(relation.properties))),
         ("Description", relation.description),
@@ -235,7 +235,7 @@ def _defined(
         updated_at=moment,
         store=store.name,
         entity=kind.path(reader, name.name.lower()),
-        format=entity_format(reader, schema, relation_kind),
+        format=entity_format(reader, schema),
         properties={
             key: value or ""
             for key, value in statement.properties.items()

@@ -5,38 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.analyzer import properties as dialect
-from headrace.catalog.objects import EntityFormat, RelationKind
+from headrace.catalog.objects import EntityFormat
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, DataType, Struct, Timestamp, parse_type
+from headrace.formats.known import KEY_FORMATS
 from headrace.planner.keys import is_primitive_key
-from headrace.planner.sink_properties import KEY_FORMATS, VALUE_FORMATS, record_format, timestamp_column
+from headrace.planner.sink_properties import key_format, record_format, timestamp_column, value_format
 
 
-def entity_format(reader: PropertyReader, schema: Schema, kind: RelationKind) -> EntityFormat:
+def entity_format(reader: PropertyReader, schema: Schema) -> EntityFormat:
     """Takes what says how the records of a declared relation are laid out.
 
     Raises UserError 3D008 (a bad property), 3D021 (one is missing), 42703, 42804 or 0A000.
     """
-    value_format = record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
-    if value_format is None:
-        raise UserError(
-            SqlState.MISSING_PARAMETER,
-            f"a {kind.value} over an entity needs the property 'value.format'",
-            hint="Add 'value.format' = JSON to WITH (…).",
-        )
+    value = value_format(reader, schema, None)
     upsert = reader.take(dialect.UPSERT_MODE) is True
     named, written = reader.take(dialect.KEY_COLUMNS), reader.take(dialect.KEY_TYPE)
     layout = EntityFormat(
-        value_format=value_format,
+        value=value,
         timestamp=_timestamp(reader, schema),
-        timestamp_format=reader.take(dialect.TIMESTAMP_FORMAT) or "sql",
         upsert=upsert,
-        key_format=record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS),
+        key=key_format(record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS), value),
     )
-    if layout.key_format is None:
+    if layout.key is None:
         if upsert:
             raise _missing("key.format", "'enable.upsert.mode' deletes by the record's key")
         return layout
@@ -44,9 +38,9 @@ def entity_format(reader: PropertyReader, schema: Schema, kind: RelationKind) ->
         raise reader.bad(dialect.KEY_TYPE, "left out where 'key.columns' is given")
     if named is not None:
         return replace(
-            layout, key_columns=named, key_type=_type_of_columns(reader, schema, named, layout.key_format)
+            layout, key_columns=named, key_type=_type_of_columns(reader, schema, named, layout.key.format)
         )
-    key_columns, key_type = _key(reader, schema, layout.key_format, written)
+    key_columns, key_type = _key(reader, schema, layout.key.format, written)
     return replace(layout, key_columns=key_columns, key_type=key_type)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import sqlite3
 import stat
 import uuid
@@ -30,6 +31,8 @@ from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, Struct
+from headrace.formats.csv import Csv
+from headrace.formats.json import Json
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, 0, 123456, tzinfo=datetime.UTC)
 NAME = RelationName("d", "public", "Orders-東")
@@ -49,7 +52,11 @@ def store() -> Store:
 def relation() -> Relation:
     columns = (Column("id", BIGINT, nullable=False), Column("who", Struct((("Name", VARCHAR),))))
     layout = EntityFormat(
-        key_format="json", key_type=Struct((("id", BIGINT),)), key_columns=("id",), timestamp="id"
+        value=Csv(delimiter=";"),
+        key=Json(timestamps="iso8601"),
+        key_type=Struct((("id", BIGINT),)),
+        key_columns=("id",),
+        timestamp="id",
     )
     return Relation(
         NAME,
@@ -108,6 +115,11 @@ def test_a_catalog_of_the_first_revision_is_read(catalog: Catalog, tmp_path: Pat
     given = filled(catalog)
     catalog.close()
     with sqlite3.connect(tmp_path / "catalog.db") as stored:
+        (text,) = stored.execute("SELECT definition FROM relations").fetchone()
+        definition = json.loads(text)
+        definition["format"] |= {"value_format": "json", "key_format": "json", "timestamp_format": "iso8601"}
+        del definition["format"]["value"], definition["format"]["key"]
+        stored.execute("UPDATE relations SET definition = ?", [json.dumps(definition)])
         stored.execute("UPDATE relations SET entity = 'orders'")
         stored.execute("UPDATE stores SET type = 'Kafka'")
         stored.execute("ALTER TABLE stores DROP COLUMN schema_registry")
@@ -115,7 +127,10 @@ def test_a_catalog_of_the_first_revision_is_read(catalog: Catalog, tmp_path: Pat
         stored.execute("UPDATE alembic_version SET version_num = '0001'")
     stored.close()
     again = Catalog.open(tmp_path)
-    assert again.relation(NAME) == given
+    iso = Json(timestamps="iso8601")
+    assert again.relation(NAME) == dataclasses.replace(
+        given, format=dataclasses.replace(given.format, value=iso, key=iso)
+    )
     assert again.store("k") == store()
     again.close()
 

@@ -111,7 +111,7 @@ class Reader:
             self._name(statement.name.last.name),
             kind,
             schema,
-            entity_format(reader, schema, kind),
+            entity_format(reader, schema),
         )
 
     def _keep(

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from pydantic import ValidationError
 
 from headrace.analyzer import bind
 from headrace.catalog.objects import Relation, RelationKind
@@ -14,6 +13,8 @@ from headrace.connectors.base import EntityDescription
 from headrace.connectors.registry import connector
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
+from headrace.formats.csv import Csv
+from headrace.formats.primitive import Primitive
 from headrace.planner import plan_columns, plan_query
 from headrace.planner.explain import RelationFact, describe
 from headrace.planner.sinks import EntitySink, ResultSink, ViewSink, sink_path, sink_store_name
@@ -34,8 +35,8 @@ def entity(text: str, **existing: int) -> EntitySink:
 def test_a_stream_inherits_layout_and_key_of_the_leftmost_source() -> None:
     sink = entity("CREATE STREAM s AS SELECT carrier FROM flights")
     assert sink.creation == {"topic.partitions": "3", "topic.replicas": "1"}
-    assert (sink.format.key_format, str(sink.format.key_type), sink.carried_key) == (
-        "primitive",
+    assert (sink.format.key, str(sink.format.key_type), sink.carried_key) == (
+        Primitive(),
         "VARCHAR",
         True,
     )
@@ -82,7 +83,8 @@ def test_an_existing_entity_is_kept_if_its_layout_is_not_contradicted() -> None:
 )
 def test_a_changelog_is_keyed_by_its_primary_key(text: str, key_format: str, key_type: str) -> None:
     sink = entity(f"CREATE CHANGELOG s AS {text}")
-    assert (sink.format.key_format, str(sink.format.key_type)) == (key_format, key_type)
+    assert sink.format.key is not None
+    assert (sink.format.key.format, str(sink.format.key_type)) == (key_format, key_type)
     assert sink.format.key_columns == sink.schema.primary_key
     assert sink.format.upsert
     assert all(
@@ -91,7 +93,7 @@ def test_a_changelog_is_keyed_by_its_primary_key(text: str, key_format: str, key
 
 
 def test_a_stream_without_a_source_key_has_none() -> None:
-    assert entity("CREATE STREAM s AS SELECT carrier FROM arrivals").format.key_format is None
+    assert entity("CREATE STREAM s AS SELECT carrier FROM arrivals").format.key is None
 
 
 def test_a_view_is_upserted_by_its_key_or_appended() -> None:
@@ -116,13 +118,13 @@ def test_a_relation_is_read_in_its_own_format_and_no_other() -> None:
     class Later(World):
         def relation(self, name: RelationName, /) -> Relation | None:
             found = super().relation(name)
-            return found and replace(found, format=replace(found.format, value_format="avro"))
+            return found and replace(found, format=replace(found.format, value=Csv(delimiter=";")))
 
-    (statement,) = parse("SELECT carrier FROM flights")
+    (statement,) = parse("SELECT carrier FROM flights WITH ('timestamp.format' = iso8601)")
     assert isinstance(statement, SelectStatement)
     logical = bind(statement.select, replace(BINDING, catalog=Later()))
-    with pytest.raises(ValidationError, match="value_format"):
-        plan_query(logical, ResultSink())
+    (step,) = (step for step in plan_query(logical, ResultSink()).steps if step.step == "decode_rows")
+    assert step.value == Csv(delimiter=";", timestamps="iso8601")
 
 
 def test_real_time_is_for_stateless_at_least_once_queries_from_kafka_to_kafka() -> None:

@@ -100,8 +100,8 @@ def _read_entity(work: Build, step: physical.ReadEntity) -> DataFrame:
 def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
     spec = DecodeSpec(
         columns=_columns(step.columns),
-        value_format=step.value_format,
-        key_format=step.key_format,
+        value=step.value,
+        key=step.key,
         key_type=parse_type(step.key_type) if step.key_type else None,
         key_columns=tuple(step.key_columns),
         timestamp=step.timestamp,
@@ -288,11 +288,10 @@ def _listed(work: Build, values: Iterable[Any]) -> Any:
 def _encode_rows(work: Build, step: physical.EncodeRows) -> DataFrame:
     spec = EncodeSpec(
         columns=_columns(step.columns),
-        value_format=step.value_format,
-        key_format=step.key_format,
+        value=step.value,
+        key=step.key,
         key_columns=tuple(step.key_columns),
         key_expression=step.key_expression,
-        timestamp_format=step.timestamp_format,
         deleted=step.deleted,
         timestamp=step.timestamp,
         event_time=step.event_time,

@@ -28,6 +28,7 @@ from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.formats.base import DecodeSpec, EncodeSpec
+from headrace.formats.json import Json
 from headrace.formats.spark import decode, encode
 from headrace.runtime.extension import extension_jar
 from headrace.runtime.jars import SPARK, jars
@@ -120,10 +121,10 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
             "named_struct('offset', value) AS metadata",
         )
     )
-    rows = decode(records, DecodeSpec(columns))
+    rows = decode(records, DecodeSpec(columns, Json()))
     rows.createOrReplaceTempView("warm")
     rows = session.sql("SELECT n, upper(text) AS text FROM warm WHERE n >= 0")
-    encoded = encode(rows, EncodeSpec(columns))
+    encoded = encode(rows, EncodeSpec(columns, Json()))
     query = (
         encoded.writeStream.foreachBatch(lambda batch, _epoch: (batch.toArrow(), None)[1])
         .option("checkpointLocation", str(work_dir / "tmp" / "warm"))

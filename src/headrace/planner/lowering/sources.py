@@ -117,17 +117,19 @@ def _decoded(
 ) -> physical.DecodeRows:
     relation, event_time = node.relation, node.properties.event_time
     layout = relation.format
+    value = layout.value
+    if node.properties.timestamps is not None:
+        value = value.model_copy(update={"timestamps": node.properties.timestamps})
     key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
     return physical.DecodeRows(
         id=low.name("rows", node.alias),
         input=read,
         columns=physical_columns(relation.schema),
-        value_format=layout.value_format,
-        key_format=layout.key_format,
+        value=value,
+        key=layout.key,
         key_type=str(layout.key_type) if layout.key_type is not None else None,
         key_columns=list(key_columns),
         timestamp=None if arrival else event_time.column,
-        timestamp_format=event_time.format,
         upsert=layout.upsert,
         on_error=_on_error(low, node, read),
         ahead_ms=event_time.ahead_ms if low.watermarked and not arrival else 0,

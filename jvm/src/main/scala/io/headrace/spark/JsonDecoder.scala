@@ -1,18 +1,16 @@
 package io.headrace.spark
 
 import java.io.IOException
-import java.math.{BigDecimal, RoundingMode}
+import java.math.BigDecimal
 import java.util.{Base64, HashMap, Locale}
 
 import scala.collection.mutable.ArrayBuffer
-import scala.util.control.NoStackTrace
 
 import com.fasterxml.jackson.core.{JsonFactory, JsonParser, JsonToken}
 import com.fasterxml.jackson.core.JsonToken._
 import com.fasterxml.jackson.core.exc.StreamConstraintsException
 import com.fasterxml.jackson.core.json.UTF8StreamJsonParser
 import com.fasterxml.jackson.core.JsonProcessingException
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, GenericArrayData}
 import org.apache.spark.sql.types._
@@ -26,25 +24,22 @@ import org.apache.spark.unsafe.types.UTF8String
   *
   * For one thread. `spelled` is told of a field that differs from a column in case only: the field's and the column's name.
   */
-private[spark] final class JsonDecoder(kind: DataType, spelled: (String, String) => Unit) {
+private[spark] final class JsonDecoder(kind: DataType, times: TimeText.Layout, spelled: (String, String) => Unit)
+    extends RecordDecoder {
   import JsonDecoder._
+  import RecordDecoder._
 
   private val reader = readerOf(kind, "")
 
-  /** The row (value, reason): reason is NULL, or says in a sentence's words why there is no value. */
-  def decode(text: Array[Byte]): InternalRow =
-    try new GenericInternalRow(Array[Any](read(text), null))
+  override protected def read(text: Array[Byte]): Any =
+    try parsed(text)
     catch {
-      case bad: Unreadable => refused(bad.getMessage)
-      case limit: StreamConstraintsException => refused(s"it is beyond a limit: ${limit.getOriginalMessage}")
-      case error: JsonProcessingException => refused(notJson(error))
-      case error: IOException             => refused(s"it is not valid JSON: ${error.getMessage}")
+      case limit: StreamConstraintsException => throw new Unreadable(s"it is beyond a limit: ${limit.getOriginalMessage}")
+      case error: JsonProcessingException    => throw new Unreadable(notJson(error))
+      case error: IOException                => throw new Unreadable(s"it is not valid JSON: ${error.getMessage}")
     }
 
-  private def refused(reason: String): InternalRow =
-    new GenericInternalRow(Array[Any](null, UTF8String.fromString(reason)))
-
-  private def read(text: Array[Byte]): Any = {
+  private def parsed(text: Array[Byte]): Any = {
     val parser = factory.createParser(text)
     try {
       // Jackson recognises UTF-16 and UTF-32 too.
@@ -68,7 +63,7 @@ private[spark] final class JsonDecoder(kind: DataType, spelled: (String, String)
     case _: StringType      => new TextReader
     case DateType           => new TimeReader(path, "DATE, written yyyy-MM-dd", TimeText.days(_).map(Int.box))
     case TimestampType =>
-      new TimeReader(path, "TIMESTAMP, written yyyy-MM-dd HH:mm:ss", TimeText.micros(_).map(Long.box))
+      new TimeReader(path, s"TIMESTAMP, written ${times.example}", TimeText.micros(_, times).map(Long.box))
     case BinaryType          => new TimeReader(path, "BYTES in base64", base64)
     case ArrayType(item, _)  => new ArrayReader(path, readerOf(item, path))
     case MapType(_: StringType, value, _) => new MapReader(path, readerOf(value, path))
@@ -101,7 +96,7 @@ private[spark] final class JsonDecoder(kind: DataType, spelled: (String, String)
 
   private final class IntegerReader(path: String, kind: DataType, least: Long, greatest: Long, narrow: Long => Any)
       extends Reader(path) {
-    private val expected = if (kind == IntegerType) "INTEGER" else kind.sql
+    private val expected = typeName(kind)
 
     override protected def value(parser: JsonParser, text: Array[Byte]): Any = {
       val fits = (parser.currentToken eq VALUE_NUMBER_INT) && (parser.getNumberType ne JsonParser.NumberType.BIG_INTEGER)
@@ -128,22 +123,14 @@ private[spark] final class JsonDecoder(kind: DataType, spelled: (String, String)
 
   /** A string is taken where it is a number's text: writers whose numbers are floating do so to keep the digits. */
   private final class DecimalReader(path: String, kind: DecimalType) extends Reader(path) {
-    private val expected = kind.sql.replace(",", ", ")
+    private val expected = typeName(kind)
 
     override protected def value(parser: JsonParser, text: Array[Byte]): Any = {
       val token = parser.currentToken
-      val isNumber = token.isNumeric || (token eq VALUE_STRING) && number.matcher(parser.getText).matches
-      if (!isNumber) throw mismatch(expected, parser)
+      val readable = token.isNumeric || (token eq VALUE_STRING) && isNumber(parser.getText)
+      if (!readable) throw mismatch(expected, parser)
       val found = if (token.isNumeric) parser.getDecimalValue else new BigDecimal(parser.getText)
-      // Not by setScale, which would write out all the digits of 1e1000000000.
-      val digits = found.precision.toLong - found.scale
-      if (found.signum == 0 || digits < -kind.scale) Decimal(BigDecimal.ZERO, kind.precision, kind.scale)
-      else if (digits > kind.precision - kind.scale) throw mismatch(expected, parser)
-      else {
-        val rounded = found.setScale(kind.scale, RoundingMode.HALF_UP)
-        if (rounded.precision > kind.precision) throw mismatch(expected, parser)
-        Decimal(rounded, kind.precision, kind.scale)
-      }
+      fitted(found, kind).getOrElse(throw mismatch(expected, parser))
     }
   }
 
@@ -228,18 +215,19 @@ private[spark] final class JsonDecoder(kind: DataType, spelled: (String, String)
   }
 }
 
+private[spark] final case class JsonFormat(times: TimeText.Layout) extends RecordFormat {
+  override def name: String = "json"
+  override def decoder(kind: DataType, spelled: (String, String) => Unit): RecordDecoder =
+    new JsonDecoder(kind, times, spelled)
+}
+
 private[spark] object JsonDecoder {
-  private final class Unreadable(message: String) extends Exception(message) with NoStackTrace
+  import RecordDecoder.excerpt
 
   // Strict by default: no comments, single quotes, bare names, leading zeros, NaN or control characters.
   private val factory = new JsonFactory
-  private val number = java.util.regex.Pattern.compile("-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]{1,9})?")
-  private val notFinite =
-    Map("NaN" -> Double.NaN, "Infinity" -> Double.PositiveInfinity, "-Infinity" -> Double.NegativeInfinity)
-
   private val Undeclared: Integer = -1
   private val NamesKept = 1000
-  private val ExcerptCharacters = 40
 
   private def base64(text: String): Option[Array[Byte]] =
     try Some(Base64.getDecoder.decode(text))
@@ -255,9 +243,6 @@ private[spark] object JsonDecoder {
     case token: JsonToken if token.isNumeric => s"the number ${excerpt(parser.getText)}"
     case _            => parser.getText
   }
-
-  private def excerpt(text: String): String =
-    if (text.length <= ExcerptCharacters) text else text.take(ExcerptCharacters) + "…"
 
   private def at(parser: JsonParser): Long = parser.currentTokenLocation.getByteOffset
 

@@ -10,30 +10,30 @@ import org.apache.spark.sql.catalyst.util.{ArrayData, GenericArrayData}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `headrace_from_json(text BINARY, 'type')`: a STRUCT of `value`, of that type, and `reason`, which says why there is none.
-  * NULL for NULL. See [[JsonDecoder]].
+/** `headrace_from_json(record BINARY, 'type', 'times')`, `headrace_from_csv(record, 'type', 'times', 'delimiter')`: a STRUCT of `value`,
+  * of that type, and `reason`, which says why there is none. NULL for NULL. See [[RecordDecoder]].
   */
-private[spark] final case class FromJson(child: Expression, kind: DataType, counts: RowCounts)
+private[spark] final case class ReadRecord(child: Expression, kind: DataType, format: RecordFormat, counts: RowCounts)
     extends UnaryExpression
     with CountsRows {
   override def dataType: DataType = new StructType().add("value", kind).add("reason", StringType)
   override def nullable: Boolean = child.nullable
-  override def prettyName: String = "headrace_from_json"
+  override def prettyName: String = s"headrace_from_${format.name}"
   override protected def stringArgs: Iterator[Any] = Iterator(child)
 
-  @transient private lazy val decoder = new JsonDecoder(kind, counts.spelled)
+  @transient private lazy val decoder = format.decoder(kind, counts.spelled)
 
   /** For generated code, which holds this expression. */
-  def decode(text: Array[Byte]): InternalRow = decoder.decode(text)
+  def decode(record: Array[Byte]): InternalRow = decoder.decode(record)
 
-  override protected def nullSafeEval(text: Any): Any = decode(text.asInstanceOf[Array[Byte]])
+  override protected def nullSafeEval(record: Any): Any = decode(record.asInstanceOf[Array[Byte]])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val self = ctx.addReferenceObj("fromJson", this, classOf[FromJson].getName)
-    defineCodeGen(ctx, ev, text => s"$self.decode($text)")
+    val self = ctx.addReferenceObj("readRecord", this, classOf[ReadRecord].getName)
+    defineCodeGen(ctx, ev, record => s"$self.decode($record)")
   }
 
-  override protected def withNewChildInternal(newChild: Expression): FromJson = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: Expression): ReadRecord = copy(child = newChild)
 }
 
 /** `headrace_admit(row, problem, reason, metadata, record, instead)`: an array of the row where `problem` is NULL.
@@ -177,14 +177,21 @@ private[spark] object RecordFunctions {
   type Description = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
 
   val all: Seq[Description] = Seq(
-    function("headrace_from_json") { case Seq(text, Constant(kind: UTF8String)) =>
-      FromJson(text, CatalystSqlParser.parseDataType(kind.toString), RowCounts.registered())
+    function("headrace_from_json") { case Seq(record, Constant(kind: UTF8String), Constant(times: UTF8String)) =>
+      read(record, kind, JsonFormat(TimeText.Layout.named(times)))
+    },
+    function("headrace_from_csv") {
+      case Seq(record, Constant(kind: UTF8String), Constant(times: UTF8String), Constant(delimiter: UTF8String)) =>
+        read(record, kind, CsvFormat(delimiter.toString.head, TimeText.Layout.named(times)))
     },
     function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 =>
       AdmitRecord(arguments, instead.toString, RowCounts.registered())
     },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) }
   )
+
+  private def read(record: Expression, kind: UTF8String, format: RecordFormat): Expression =
+    ReadRecord(record, CatalystSqlParser.parseDataType(kind.toString), format, RowCounts.registered())
 
   private object Constant {
     def unapply(expression: Expression): Option[Any] = Option.when(expression.foldable)(expression.eval())

@@ -2,20 +2,39 @@ package io.headrace.spark
 
 import java.time.{LocalDate, YearMonth}
 
+import org.apache.spark.unsafe.types.UTF8String
+
 /** Times as records write them: the layouts `sql` and `iso8601`, and nothing that would have to be guessed.
   *
-  * A DATE is `yyyy-MM-dd`. A TIMESTAMP is that, a blank or `T`, `HH:mm`, and perhaps `:ss`, a fraction of up to nine digits
+  * A DATE is `yyyy-MM-dd`. A TIMESTAMP is that, a blank (`sql`) or `T`, `HH:mm`, and perhaps `:ss`, a fraction of up to nine digits
   * and a zone: `Z`, `+hh`, `+hh:mm` or `+hhmm`. Without a zone it is UTC. Years 1 to 9999; digits beyond microseconds are cut.
   */
 private[spark] object TimeText {
+
+  /** What may stand between the date and the time of a TIMESTAMP. */
+  final case class Layout(dividers: String) {
+
+    /** As an error shows it. */
+    def example: String = s"yyyy-MM-dd${dividers.head}HH:mm:ss"
+  }
+
+  object Layout {
+    val Either: Layout = Layout(" T")
+
+    def named(name: UTF8String): Layout = name.toString match {
+      case "sql"     => Layout(" ")
+      case "iso8601" => Layout("T")
+      case "any"     => Either
+    }
+  }
 
   /** Days since 1970-01-01; None for any other text. */
   def days(text: String): Option[Int] =
     if (text.length == 10) date(text).map(_.toInt) else None
 
   /** Microseconds since 1970-01-01 UTC; None for any other text. */
-  def micros(text: String): Option[Long] =
-    if (text.length < 16 || (text(10) != ' ' && text(10) != 'T') || text(13) != ':') None
+  def micros(text: String, layout: Layout): Option[Long] =
+    if (text.length < 16 || layout.dividers.indexOf(text(10)) < 0 || text(13) != ':') None
     else date(text).flatMap(day => time(text).map(day * MicrosPerDay + _))
 
   private val MicrosPerDay = 86400000000L

@@ -6,13 +6,14 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.unsafe.types.UTF8String
 
 class JsonDecoderSuite extends PatientSuite {
   private val spelled = mutable.Set.empty[(String, String)]
 
   private def decoded(ddl: String, text: Array[Byte]): Either[String, Any] = {
     val kind = CatalystSqlParser.parseDataType(ddl)
-    val row: InternalRow = new JsonDecoder(kind, (field, column) => spelled += field -> column).decode(text)
+    val row: InternalRow = new JsonDecoder(kind, TimeText.Layout.Either, (field, column) => spelled += field -> column).decode(text)
     if (row.isNullAt(1)) Right(CatalystTypeConverters.convertToScala(row.get(0, kind), kind))
     else Left(row.getUTF8String(1).toString)
   }
@@ -118,7 +119,7 @@ class JsonDecoderSuite extends PatientSuite {
       ("2011-12-03T10:15:30-0130", 1322912730000000L), ("2011-12-03T10:15:30+02", 1322900130000000L), ("0001-01-01 00:00:00", -62135596800000000L),
       ("2024-02-29 23:59:59.999999", 1709251199999999L)
     ))
-    test(s"the time $text")(assertEquals(TimeText.micros(text), Some(micros)))
+    test(s"the time $text")(assertEquals(TimeText.micros(text, TimeText.Layout.Either), Some(micros)))
 
   for (text <- Seq(
       "10:00:00", "now", "epoch", "today", "2024", "2024-01", "2024-01-01", " 2024-01-01 00:00:00", "2024-01-01 00:00:00 ", "T10:00",
@@ -127,7 +128,14 @@ class JsonDecoderSuite extends PatientSuite {
       "2024-01-01 00:00:00,5", "2024-01-01t00:00:00", "2024-01-01 00:00:00+19:00", "2024-01-01 00:00:00+1", "+2024-01-01 00:00:00",
       "12024-01-01 00:00:00", "0000-01-01 00:00:00", "２０２４-01-01 00:00:00"
     ))
-    test(s"no time: $text")(assertEquals(TimeText.micros(text), None))
+    test(s"no time: $text")(assertEquals(TimeText.micros(text, TimeText.Layout.Either), None))
+
+  test("a layout that is asked for is the only one") {
+    val (sql, iso) = (UTF8String.fromString("sql"), UTF8String.fromString("iso8601"))
+    for ((name, text, reads) <- Seq((sql, "2024-01-01 00:00:00", true), (sql, "2024-01-01T00:00:00", false),
+        (iso, "2024-01-01 00:00:00", false), (iso, "2024-01-01T00:00:00Z", true)))
+      assertEquals(TimeText.micros(text, TimeText.Layout.named(name)).isDefined, reads, s"$name $text")
+  }
 
   for (text <- Seq("2024", "2024-1-1", "2024-01-01 ", "2024-13-01", "2024-01-01 00:00:00", "2024/01/01"))
     test(s"no day: $text")(assertEquals(TimeText.days(text), None))

@@ -1,0 +1,27 @@
+"""All formats, as one type."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from headrace.formats.base import Format
+from headrace.formats.csv import Csv
+from headrace.formats.json import Json
+from headrace.formats.primitive import Primitive
+from headrace.formats.raw import Raw
+
+AnyFormat = Annotated[Json | Primitive | Csv | Raw, Field(discriminator="format")]
+"""As JSON it is told apart by `format`."""
+
+FORMATS: tuple[type[Format], ...] = (Json, Primitive, Csv, Raw)
+VALUE_FORMATS = tuple(kind.model_fields["format"].default for kind in FORMATS)
+KEY_FORMATS = tuple(kind.model_fields["format"].default for kind in FORMATS if kind.for_keys)
+
+_ANY: TypeAdapter[AnyFormat] = TypeAdapter(AnyFormat)
+
+
+def format_of(data: object) -> AnyFormat:
+    """The inverse of `model_dump`; raises pydantic.ValidationError."""
+    return _ANY.validate_python(data)

@@ -1,0 +1,36 @@
+"""Records as they are: bytes that nobody looks into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from headrace.core.types import BYTES, Struct
+from headrace.formats.base import Field, Format
+from headrace.formats.types import text_sql
+
+
+class Raw(Format):
+    """One column of BYTES is the record. A NULL is a record without a value."""
+
+    format: Literal["raw"] = "raw"
+    null_is_a_row: ClassVar[bool] = True
+
+    def refusal(self, columns: Struct) -> str | None:
+        """One column of BYTES."""
+        if [kind for _, kind in columns.fields] == [BYTES]:
+            return None
+        found = ", ".join(str(kind) for _, kind in columns.fields)
+        return f"is one column of BYTES, found {found}"
+
+    def read(self, data: str, columns: Struct) -> str:
+        """There is no bad one."""
+        ((name, _),) = columns.fields
+        return (
+            f"named_struct('value', named_struct({text_sql(name)}, {data}), 'reason', CAST(NULL AS STRING))"
+        )
+
+    def written(self, fields: Sequence[Field]) -> str:
+        """The bytes."""
+        ((_, value, _),) = fields
+        return value
