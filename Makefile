@@ -77,7 +77,7 @@ test: setup archive browser check web-check ## check, then the rest of the suite
 	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=20
 
 prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): hours
-	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q tests/properties || exit 1; done
+	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q tests/properties || exit 1; done
 
 jvm-test: jars ## Compile and run the tests of the JVM extension
 	$(NICE) $(RUN) -m headrace.runtime.extension --test

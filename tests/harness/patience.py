@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 180.0
+PATIENCE_S = float(os.environ.get("HEADRACE_PATIENCE_S", "180"))
 """Long enough for a machine whose disk or processors others use: a wait that is granted ends when the thing comes."""
 
 

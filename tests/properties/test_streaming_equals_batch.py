@@ -234,7 +234,7 @@ SAMPLE += [] if PROVE else [("changes", "restarted"), ("joins", "restarted"), ("
 def test_a_streaming_result_is_the_batch_result(schedule: str, run: Run) -> None:
     run.declare()
     SCHEDULES[schedule](run)
-    deadline = time.monotonic() + PATIENCE_S * (1 + CASES / 25)
+    deadline = time.monotonic() + PATIENCE_S
     open_ones = run.templates
     while (found := run.differences(open_ones)) and time.monotonic() < deadline:
         open_ones = [template for template in open_ones if template.name in found]
