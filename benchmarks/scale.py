@@ -20,9 +20,8 @@ OPERATORS = {
     "group_by": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM rows_of_keys GROUP BY k",
     "keep_last": "SELECT k, v, at FROM (SELECT k, v, at, ROW_NUMBER() OVER (PARTITION BY k ORDER BY at DESC, v) AS place "
     "FROM rows_of_keys) AS x WHERE place = 1",
-    "changelog_join": "SELECT a.k, a.v, b.v AS other FROM versions_of_keys AS a JOIN versions_of_keys AS b ON a.k = b.k",
 }
-"""The first keeps its state in Spark's operator, the others in ours."""
+"""The first keeps its state in Spark's operator, the other in ours."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,12 @@ def _of_keys(rig: Rig, select: str, keys: int) -> list[_Sample]:
     """A third of the records makes each key known, the next is of all keys, the last of `KEYS_NEAR` at a time."""
     columns = {"at": "BIGINT", "k": "BIGINT", "v": "BIGINT", "note": "VARCHAR"}
     source = Source("rows_of_keys", columns, lambda sizes: _rows(sizes.keys_many, keys))
-    versions = replace(source, name="versions_of_keys", key="k")
     topic = rig.topic(f"bench_keys_{keys}", lambda name: preload(rig.bootstrap, name, source.rows(rig.sizes)))
     with _own_server(rig) as server:
-        for each in (source, versions):
-            rig.execute(each.headrace(topic), server)
-        read = 3 * rig.sizes.keys_many * select.count("_of_keys")
-        return _samples(rig, server, lambda sink: f"CREATE CHANGELOG {sink} AS {select}", read)
+        rig.execute(source.headrace(topic), server)
+        return _samples(
+            rig, server, lambda sink: f"CREATE CHANGELOG {sink} AS {select}", 3 * rig.sizes.keys_many
+        )
 
 
 def _rows(part: int, keys: int) -> list[Iterator[Record]]:
@@ -98,7 +96,7 @@ def _rows(part: int, keys: int) -> list[Iterator[Record]]:
         return {"at": START_MS + number // 10, "k": key % keys, "v": number, "note": NOTE}
 
     # A key is always in the same partition: all these numbers agree with `PARTITIONS`.
-    return pieces(every(3 * part), row, "k", end=False)
+    return pieces(every(3 * part), row, end=False)
 
 
 def _samples(rig: Rig, server: HeadraceProcess, statement: Callable[[str], str], count: int) -> list[_Sample]:
