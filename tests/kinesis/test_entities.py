@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from headrace.connectors.base import PrintedRecord
+from headrace.connectors.base import PrintedRecord, PrintStart
 from headrace.connectors.kinesis.admin import KINESIS, KinesisStreams, partition_key
 from headrace.connectors.kinesis.options import PROPERTIES
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -36,7 +37,9 @@ def failure(store: Store, stream: str | None = None) -> HeadraceError:
 
 
 async def printed(store: Store, stream: str, count: int, *, from_beginning: bool) -> list[PrintedRecord]:
-    records = await streams.print_entity(store, (stream,), from_beginning=from_beginning)
+    records = await streams.print_entity(
+        store, (stream,), start=PrintStart("earliest" if from_beginning else "latest")
+    )
     found = []
     async with asyncio.timeout(PATIENCE_S):
         async for record in records:
@@ -87,7 +90,7 @@ async def test_printing_from_now_on_leaves_out_what_was_there(
     kinesis.create(stream, shards=2)
     kinesis.put(stream, [(str(number), "old") for number in range(10)])
     kinesis.split(stream, "shardId-000000000001")
-    records = await streams.print_entity(store, (stream,), from_beginning=False)
+    records = await streams.print_entity(store, (stream,), start=PrintStart("latest"))
     kinesis.put(stream, [("k", "new")])
     async with asyncio.timeout(PATIENCE_S):
         assert (await anext(records)).value == "new"  # type: ignore[call-overload]
@@ -179,3 +182,19 @@ def test_the_step_that_failed_is_named(store: Store) -> None:
     for found in (plain, closed):
         assert found.state is SqlState.REMOTE_UNAVAILABLE
         assert re.search(r"https?://127.0.0.1:\d+ did not answer as Kinesis", found.text())
+
+
+async def test_printing_begins_at_a_time(kinesis: KinesisClient, store: Store, seed: str) -> None:
+    stream = f"time_{seed}"
+    kinesis.create(stream, shards=2)
+    kinesis.put(stream, [("k", "old")])
+    [old] = await printed(store, stream, 1, from_beginning=True)
+    # The stand-in's clock, in whole milliseconds.
+    began = int(old.metadata.rsplit(" ", 1)[1]) + 2
+    while time.time() * 1000 < began:
+        await asyncio.sleep(0.001)
+    kinesis.put(stream, [("k", "new")])
+    records = await streams.print_entity(store, (stream,), start=PrintStart(began))
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await anext(records)).value == "new"  # type: ignore[call-overload]
+    await records.aclose()  # type: ignore[attr-defined]

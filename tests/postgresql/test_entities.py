@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.connectors.base import PrintStart
 from headrace.connectors.postgresql.admin import SAMPLE_ROWS, PostgresEntities
 from headrace.connectors.postgresql.options import PROPERTIES
 from headrace.core.errors import HeadraceError
@@ -23,7 +24,9 @@ def table(**properties: str) -> PropertyReader:
 async def printed(
     store: Store, path: EntityPath, *, from_beginning: bool
 ) -> list[tuple[str | None, str | None]]:
-    records = await entities.print_entity(store, path, from_beginning=from_beginning)
+    records = await entities.print_entity(
+        store, path, start=PrintStart("earliest" if from_beginning else "latest")
+    )
     return [(record.key, record.value) async for record in records]
 
 

@@ -56,7 +56,11 @@ SCHEMA_REGISTRY = PropertySpec(
     default="none",
 )
 FROM_BEGINNING = PropertySpec(
-    "from_beginning", FLAG, Scope.PRINT, "may stand without a value", default="FALSE"
+    "from_beginning",
+    FLAG,
+    Scope.PRINT,
+    "another way to say `'starting.position' = 'earliest'`; may stand without a value",
+    default="FALSE",
 )
 RECORD_KEY = PropertySpec("key", TEXT, Scope.RECORD, "the record key as text", default="none")
 
@@ -160,14 +164,14 @@ RETENTION = PropertySpec(
 POSITION = PropertySpec(
     "starting.position",
     choice("earliest", "latest", "timestamp"),
-    _READ | Scope.SINK,
-    "`earliest`, `latest`, `timestamp`: where a query begins that has no checkpoint yet. Of a sink: for those who read it",
+    _READ | Scope.SINK | Scope.PRINT,
+    "`earliest`, `latest`, `timestamp`: where a query begins that has no checkpoint yet, or PRINT. Of a sink: for those who read it",
     default="latest",
 )
 POSITION_TIMESTAMP = PropertySpec(
     "starting.position.timestamp",
     MILLISECONDS,
-    _READ,
+    _READ | Scope.PRINT,
     "needed with the position `timestamp`: milliseconds since 1970, of the records' own timestamps",
 )
 TIME = PropertySpec(

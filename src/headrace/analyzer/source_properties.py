@@ -74,15 +74,7 @@ def source_properties(
     reader = PropertyReader(
         given, (*of_scope(dialect.DIALECT, Scope.SOURCE), *own), what="a source", defaults=relation.properties
     )
-    position = reader.take(dialect.POSITION) or "latest"
-    timestamp = reader.take(dialect.POSITION_TIMESTAMP)
-    if position == "timestamp" and timestamp is None:
-        raise UserError(
-            SqlState.MISSING_PARAMETER,
-            "'starting.position' = 'timestamp' needs 'starting.position.timestamp'",
-            hint="Give milliseconds since 1970-01-01 UTC.",
-            span=reader.span(dialect.POSITION),
-        )
+    position, timestamp = starting_position(reader)
     on_error = _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"]
     found = SourceProperties(
         starting_position=position,
@@ -98,6 +90,20 @@ def source_properties(
     )
     reader.finish()
     return found
+
+
+def starting_position(reader: PropertyReader) -> tuple[str, int | None]:
+    """`earliest`, `latest` or `timestamp`, and then the milliseconds; raises UserError 3D021 where they are missing."""
+    position = reader.take(dialect.POSITION) or "latest"
+    timestamp = reader.take(dialect.POSITION_TIMESTAMP)
+    if position == "timestamp" and timestamp is None:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            "'starting.position' = 'timestamp' needs 'starting.position.timestamp'",
+            hint="Give milliseconds since 1970-01-01 UTC.",
+            span=reader.span(dialect.POSITION),
+        )
+    return position, timestamp
 
 
 def query_properties(given: Iterable[Entry]) -> QueryProperties:

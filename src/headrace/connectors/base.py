@@ -120,13 +120,24 @@ class Inserter(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class PrintStart:
+    """Where printing begins: `at` the beginning, the moment of the call, or a time in milliseconds since 1970.
+
+    `options` are what `StoreDescriptor.print_options` took.
+    """
+
+    at: Literal["earliest", "latest"] | int
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
 class Printer(Protocol):
     """What is in an entity can be shown as it comes."""
 
     async def print_entity(
-        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
+        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """Records, from the beginning or from the moment of this call, until the iterator is closed."""
+        """Records, until the iterator is closed."""
         ...
 
 
@@ -154,6 +165,7 @@ class StoreDescriptor:
     entities: EntityAdmin | None = None
     inserter: Inserter | None = None
     printer: Printer | None = None
+    print_options: TakeOptions = no_options
 
     @property
     def source(self) -> RecordSource | RowSource | None:

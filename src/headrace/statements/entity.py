@@ -10,9 +10,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 
 from headrace.analyzer import properties as dialect
+from headrace.analyzer.source_properties import starting_position
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
-from headrace.connectors.base import EntityAdmin, EntityDescription, PrintedRecord, StoreDescriptor
+from headrace.connectors.base import (
+    EntityAdmin,
+    EntityDescription,
+    PrintedRecord,
+    PrintStart,
+    StoreDescriptor,
+)
 from headrace.core.errors import Span, UserError
 from headrace.core.names import EntityPath, Identifier, QualifiedName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
@@ -158,17 +165,29 @@ def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
 
 @handles(PrintEntity, requires=None)
 async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
-    """A live result: key, value and metadata of each record, from now on or `from_beginning`."""
+    """A live result: key, value and metadata of each record, from now on or where WITH says."""
     store, kind = _store(statement, run)
     printer = facet(kind.printer, kind, "PRINT ENTITY", statement.span)
     path = statement.name.path
-    from_beginning = _reader(statement, Scope.PRINT).take(dialect.FROM_BEGINNING) is True
+    reader = _reader(statement, Scope.PRINT, kind.properties)
     async with _about(statement.name, store, kind.entities):
-        records = await printer.print_entity(store.properties, path, from_beginning=from_beginning)
+        records = await printer.print_entity(store.properties, path, start=_start(reader, kind))
+    reader.finish()
     capacity = run.services.settings.result_channel_rows_max
     channel = ResultChannel(str(uuid.uuid4()), _PRINTED_COLUMNS, capacity)
     channel.feed(_records(channel, records))
     return Outcome(channel)
+
+
+def _start(reader: PropertyReader, kind: StoreDescriptor) -> PrintStart:
+    from_beginning = reader.take(dialect.FROM_BEGINNING)
+    if from_beginning and reader.gives(dialect.POSITION):
+        raise reader.bad(dialect.FROM_BEGINNING, f"left out where '{dialect.POSITION.name}' is given")
+    position, timestamp = starting_position(reader)
+    own = kind.print_options(reader)
+    if position == "timestamp" and timestamp is not None:
+        return PrintStart(timestamp, own)
+    return PrintStart("earliest" if from_beginning or position == "earliest" else "latest", own)
 
 
 async def _records(channel: ResultChannel, records: AsyncGenerator[PrintedRecord]) -> None:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
 from headrace.connectors.base import (
     EntityDescription,
     PrintedRecord,
+    PrintStart,
     RecordSink,
     RecordSource,
     StoreDescriptor,
@@ -105,7 +106,7 @@ class KafkaClient:
                 raise KafkaException(failures[0])
 
     async def print_entity(
-        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
+        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
         description = await asyncio.to_thread(self.describe_entity, store, path)
         consumer = Consumer(
@@ -116,7 +117,7 @@ class KafkaClient:
                 "isolation.level": "read_committed",
             }
         )
-        await asyncio.to_thread(_assign, consumer, store, description, from_beginning)
+        await asyncio.to_thread(_assign, consumer, store, description, start)
         return self._consumed(consumer, store)
 
     async def _consumed(self, consumer: Consumer, store: Mapping[str, str]) -> AsyncGenerator[PrintedRecord]:
@@ -181,6 +182,7 @@ KAFKA = StoreDescriptor(
     entities=_CLIENT,
     inserter=_CLIENT,
     printer=_CLIENT,
+    print_options=options.print_options,
 )
 CONFLUENT_KAFKA = replace(KAFKA, type="confluent_kafka", label="ConfluentKafka")
 """Kafka as Confluent runs it: by another name of the dialect, and in nothing else another."""
@@ -201,16 +203,25 @@ def _configs(admin: AdminClient, topic: str) -> dict[str, str]:
 
 
 def _assign(
-    consumer: Consumer, properties: Mapping[str, str], description: EntityDescription, from_beginning: bool
+    consumer: Consumer,
+    properties: Mapping[str, str],
+    description: EntityDescription,
+    start: PrintStart,
 ) -> None:
     topic = _name(description.path)
-    partitions = []
-    for number in range(description.layout["partitions"]):
-        partition = TopicPartition(topic, number)
-        with _classified(properties, topic):
-            low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_S)
-        partition.offset = low if from_beginning else high
-        partitions.append(partition)
+    partitions = [TopicPartition(topic, number) for number in range(description.layout["partitions"])]
+    explicit = options.starting_offsets(start.options)
+    with _classified(properties, topic):
+        if isinstance(start.at, int):
+            asked = [TopicPartition(topic, place.partition, start.at) for place in partitions]
+            partitions = consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
+        for place in partitions:
+            low, high = consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S)
+            if not isinstance(start.at, int):
+                place.offset = low if start.at == "earliest" else high
+            elif place.offset < 0:  # nothing that late
+                place.offset = high
+            place.offset = min(max(explicit.get(place.partition, place.offset), low), high)
     consumer.assign(partitions)
 
 

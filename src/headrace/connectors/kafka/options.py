@@ -32,6 +32,7 @@ from headrace.core.properties import (
 from headrace.core.sqlstate import SqlState
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?):([0-9]{1,5})\Z")
+_OFFSET = re.compile(r"(0|[1-9][0-9]{0,8}):(0|[1-9][0-9]{0,17})\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _MECHANISMS = {"PLAIN": "PLAIN", "SCRAM-SHA-256": "SHA256", "SCRAM-SHA-512": "SHA512"}
 _HASH_FUNCTIONS = ("NONE", "PLAIN", "SHA256", "SHA512", "OAUTHBEARER", "AWS_MSK_IAM")
@@ -74,6 +75,14 @@ def _matching(pattern: re.Pattern[str], expected: str) -> PropertyType[str]:
         return text
 
     return PropertyType(expected, read)
+
+
+def _starting_offsets(text: str) -> str:
+    parts = [part.replace(" ", "") for part in text.split(",")]
+    partitions = [part.partition(":")[0] for part in parts]
+    if not all(_OFFSET.match(part) for part in parts) or len(set(partitions)) < len(parts):
+        raise ValueError(text)
+    return ",".join(parts)
 
 
 def _mechanism(text: str) -> str:
@@ -198,6 +207,13 @@ TOPIC_CONFIGS = PropertySpec(
 # --- clients
 
 _CONSUMER, _PRODUCER = "kafka.consumer.", "kafka.producer."
+STARTING_OFFSETS = PropertySpec(
+    "starting.position.offsets",
+    PropertyType("partition:offset, separated by commas", _starting_offsets),
+    Scope.RELATION | Scope.SOURCE | Scope.PRINT,
+    "`'0:1200, 1:980'`: the first record of each partition that is named, for a query that has no checkpoint yet, or PRINT; the others "
+    "begin at `starting.position`",
+)
 
 
 def _passed_on(prefix: str, names: Iterable[str], scope: Scope) -> tuple[PropertySpec[str], ...]:
@@ -245,7 +261,7 @@ _ALL_CREDENTIALS = tuple(
 )
 
 STORE: Specs = (URIS, HASH_FUNCTION, *_ALL_CREDENTIALS, *TLS, *CLIENT_TLS, SECURITY_PROTOCOL)
-PROPERTIES: Specs = (*STORE, TOPIC, *LAYOUT.values(), TOPIC_CONFIGS, *CONSUMER, *PRODUCER)
+PROPERTIES: Specs = (*STORE, TOPIC, *LAYOUT.values(), TOPIC_CONFIGS, STARTING_OFFSETS, *CONSUMER, *PRODUCER)
 
 
 def store_properties(reader: PropertyReader) -> dict[str, str]:
@@ -262,8 +278,20 @@ def store_properties(reader: PropertyReader) -> dict[str, str]:
 
 
 def consumer_options(reader: PropertyReader) -> dict[str, str]:
-    """What a source passes to its consumer."""
-    return _options(reader, CONSUMER, _CONSUMER)
+    """What a source passes to its consumer, and under its own name where it begins."""
+    return _options(reader, CONSUMER, _CONSUMER) | print_options(reader)
+
+
+def print_options(reader: PropertyReader) -> dict[str, str]:
+    """Where PRINT begins, under its own name."""
+    offsets = reader.take(STARTING_OFFSETS)
+    return {} if offsets is None else {STARTING_OFFSETS.name: offsets}
+
+
+def starting_offsets(options: Mapping[str, str]) -> dict[int, int]:
+    """By partition, of what these two gave."""
+    pairs = (part.split(":") for part in options.get(STARTING_OFFSETS.name, "").split(",") if part)
+    return {int(partition): int(offset) for partition, offset in pairs}
 
 
 def producer_options(reader: PropertyReader) -> dict[str, str]:

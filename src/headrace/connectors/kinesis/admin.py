@@ -10,7 +10,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from headrace.connectors.base import EntityDescription, PrintedRecord, StoreDescriptor
+from headrace.connectors.base import EntityDescription, PrintedRecord, PrintStart, StoreDescriptor
 from headrace.connectors.kinesis import options
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import classified
@@ -20,6 +20,7 @@ from headrace.connectors.kinesis.reader import (
     Stream,
     StreamReader,
     arrival_ms,
+    at_time,
     of_shards,
     shard_id,
 )
@@ -93,7 +94,7 @@ class KinesisStreams:
             kinesis(store).put_record(**address(store, stream), PartitionKey=partition_key(key), Data=value)
 
     async def print_entity(
-        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
+        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
         name = options.stream_of(path)
 
@@ -101,7 +102,9 @@ class KinesisStreams:
             with classified(store, name):
                 stream = Stream(store, name)
                 now = stream.now()  # finds a stream that is missing, too
-                return stream, BEGINNING if from_beginning else now
+                if isinstance(start.at, int):
+                    return stream, at_time(start.at)
+                return stream, BEGINNING if start.at == "earliest" else now
 
         return _printed(store, *await asyncio.to_thread(begin))
 

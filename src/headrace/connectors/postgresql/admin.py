@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 
-from headrace.connectors.base import EntityDescription, PrintedRecord, StoreDescriptor
+from headrace.connectors.base import EntityDescription, PrintedRecord, PrintStart, StoreDescriptor
 from headrace.connectors.postgresql import tables
 from headrace.connectors.postgresql.connection import Connection, connect, connect_async
 from headrace.connectors.postgresql.failures import classified
@@ -76,11 +76,17 @@ class PostgresEntities:
             tables.insert(connection, path, list(row), value.decode())
 
     async def print_entity(
-        self, store: Mapping[str, str], path: EntityPath, *, from_beginning: bool
+        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that there are: all of them `from_beginning`, and else a sample of the first `SAMPLE_ROWS`."""
+        """The rows that there are: all of them from the beginning, and else a sample of the first `SAMPLE_ROWS`."""
+        if isinstance(start.at, int):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "the rows of a table have no time to be printed from",
+                hint="Use 'starting.position' = 'earliest' for all of them.",
+            )
         description = await asyncio.to_thread(self.describe_entity, store, path)
-        return _sampled(store, description, None if from_beginning else SAMPLE_ROWS)
+        return _sampled(store, description, None if start.at == "earliest" else SAMPLE_ROWS)
 
 
 def _tables(connection: Connection, schema: str) -> list[tuple[str, bool]]:

@@ -16,9 +16,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headrace.connectors.kafka.client import secrets
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic, probe
 from headrace.connectors.kafka.failures import classify, of_client
+from headrace.connectors.kafka.options import STARTING_OFFSETS, starting_offsets
 from headrace.connectors.kafka.spark.tokens import java_options
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
 
 __all__ = [
     "CLASSES",
@@ -54,6 +57,7 @@ _RECORDS = (
     "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' END) AS metadata",
 )
 
+_BEGINNING: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
@@ -79,7 +83,8 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     # A topic that is dropped must not come back, empty, because its reader asked for it.
     reader = reader.option("kafka.allow.auto.create.topics", "false")
     for name, value in request.options.items():
-        reader = reader.option(f"kafka.{name}", value)
+        if name != STARTING_OFFSETS.name:
+            reader = reader.option(f"kafka.{name}", value)
     # Spark ignores it where the checkpoint has offsets.
     reader = reader.option("startingOffsets", _starting_offsets(request))
     if request.records_per_batch is not None:
@@ -131,9 +136,10 @@ def _starting_offsets(request: SourceRequest) -> str:
     """
     topic = request.entity[0]
     admin, numbers = _connect(request.properties, topic)
-    if request.starting_position == "earliest":
+    explicit = starting_offsets(request.options)
+    if request.starting_position == "earliest" and not explicit:
         return "earliest"
-    spec = _END
+    spec = _BEGINNING if request.starting_position == "earliest" else _END
     if request.starting_position == "timestamp":
         spec = OffsetSpec.for_timestamp(request.starting_timestamp_ms or 0)
     partitions = [TopicPartition(topic, number) for number in numbers]
@@ -142,7 +148,35 @@ def _starting_offsets(request: SourceRequest) -> str:
     if beyond:  # nothing that late: from the end
         ends = _offsets(admin, beyond, _END)
         offsets.update({place.partition: offset for place, offset in ends.items()})
+    _check(explicit, topic, admin, partitions)
+    offsets |= explicit
     return json.dumps({topic: {str(number): offset for number, offset in sorted(offsets.items())}})
+
+
+def _check(
+    explicit: Mapping[int, int], topic: str, admin: AdminClient, partitions: list[TopicPartition]
+) -> None:
+    """Raises UserError 3D008 for an offset at which there is nothing to begin: Spark would say that data was lost."""
+    asked = [place for place in partitions if place.partition in explicit]
+    first, end = _offsets(admin, asked, _BEGINNING), _offsets(admin, asked, _END)
+    if len(asked) < len(explicit):
+        numbers = {place.partition for place in partitions}
+        wrong = f"the topic {topic!r} has no partition {min(explicit.keys() - numbers)}"
+    else:
+        ranges = {place: (first[place], end[place]) for place in asked}
+        outside = [
+            f"partition {place.partition} of the topic {topic!r} has the offsets {low} to {high}, found {explicit[place.partition]}"
+            for place, (low, high) in ranges.items()
+            if not low <= explicit[place.partition] <= high
+        ]
+        if not outside:
+            return
+        wrong = outside[0]
+    raise UserError(
+        SqlState.INVALID_PARAMETER,
+        f"'{STARTING_OFFSETS.name}': {wrong}",
+        hint="Name offsets that the topic has, or one after the last for what comes next.",
+    )
 
 
 def _offsets(
