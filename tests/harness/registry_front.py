@@ -19,7 +19,8 @@ Answer = tuple[int, dict[str, str], bytes]
 class RegistryFront:
     """Passes requests with the right `Authorization` on to `behind`; counts what comes.
 
-    `answer` answers instead, where it is given. `certificate` is a file with a key and a certificate.
+    `answer` answers instead, where it is given. `certificate` is a file with a key and a certificate, and
+    `clients` the authority whose certificates clients must show.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class RegistryFront:
         *,
         authorization: str | None = None,
         certificate: Path | None = None,
+        clients: str | None = None,
         answer: Callable[[str], Answer] | None = None,
     ) -> None:
         front = self
@@ -63,6 +65,9 @@ class RegistryFront:
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
+            if clients is not None:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(cadata=clients)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
             self._scheme = "https"
 

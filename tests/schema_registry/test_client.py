@@ -132,12 +132,12 @@ def test_credentials_are_shown_and_a_refusal_is_said(registry: Apicurio) -> None
         client(front.url(), confluent__token="t0ken").test()
 
 
-def test_certificates_are_checked_against_the_name_that_was_given(registry: Apicurio, tmp_path: Path) -> None:
+def test_certificates_are_checked_against_the_name_that_was_given(tmp_path: Path) -> None:
     authority = Authority()
     certificate = tmp_path / "certificate.pem"
     certificate.write_bytes(authority.key_and_certificate("localhost"))
     trusted = {"tls__ca_cert_file": authority.pem}
-    with RegistryFront(registry.url, certificate=certificate) as front:
+    with RegistryFront(answer=types, certificate=certificate) as front:
         client(front.url("localhost"), **trusted).test()
         client(front.url(), **trusted, tls__verify_server_hostname="FALSE").test()
         for asked in (
@@ -146,9 +146,27 @@ def test_certificates_are_checked_against_the_name_that_was_given(registry: Apic
             client(front.url(), **trusted),
         ):
             assert "TLS" in failure(asked.test).message
-    with RegistryFront(registry.url) as plain:
+    with RegistryFront(answer=types) as plain:
         refused = failure(client(plain.url().replace("http:", "https:")).test)
         assert "TLS: " in refused.message
+
+
+def test_a_certificate_is_shown_where_one_is_asked_for(tmp_path: Path) -> None:
+    authority = Authority()
+    certificate = tmp_path / "certificate.pem"
+    certificate.write_bytes(authority.key_and_certificate("localhost"))
+    pem = authority.key_and_certificate("anna").decode()
+    end = pem.index("-----BEGIN CERTIFICATE-----")
+    trusted = {"tls__ca_cert_file": authority.pem}
+    own = {"tls__client__key_file": pem[:end], "tls__client__cert_file": pem[end:]}
+    with RegistryFront(answer=types, certificate=certificate, clients=authority.pem) as front:
+        client(front.url("localhost"), **trusted, **own).test()
+        refused = failure(client(front.url("localhost"), **trusted).test)
+        assert "TLS" in refused.message
+
+
+def types(_path: str) -> Answer:
+    return 200, {}, b'["AVRO"]'
 
 
 def redirect(_path: str) -> Answer:

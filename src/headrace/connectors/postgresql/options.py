@@ -84,16 +84,18 @@ CLIENT_CERTIFICATE = PropertySpec(
     "tls.client.cert_file",
     TLS_CA.type,
     Scope.STORE,
-    "a certificate to show to the server, as PEM **text**",
+    "a certificate to show to the server, as PEM **text** or an uploaded file",
     default="none",
+    file=True,
 )
 CLIENT_KEY = PropertySpec(
     "tls.client.key_file",
     PropertyType("", _key),
     Scope.STORE,
-    "that certificate's private key, as PEM **text**",
+    "that certificate's private key, likewise",
     default="needed with one",
     secret=True,
+    file=True,
 )
 _OVER = Scope.RELATION | Scope.SINK
 DATABASE = PropertySpec("postgresql.db.name", TEXT, _OVER, "the table's database", default="that of `uris`")

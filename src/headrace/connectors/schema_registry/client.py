@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from tempfile import NamedTemporaryFile
 from typing import Any, Literal, cast
 from urllib.parse import quote
 
@@ -20,7 +21,7 @@ import httpx
 
 from headrace.connectors.egress import Egress
 from headrace.connectors.schema_registry.options import connection
-from headrace.connectors.tls import TLS_CA, TLS_VERIFY
+from headrace.connectors.tls import TLS_CA, TLS_CLIENT_CERT, TLS_CLIENT_KEY, TLS_VERIFY
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -220,26 +221,27 @@ class RegistryClient:
         for last, address in ((index == len(addresses) - 1, found) for index, found in enumerate(addresses)):
             try:
                 return self._exchange(url, address, method, body)
-            except httpx.ConnectError as error:
-                if not last:
-                    continue
-                reason = _tls_reason(error)
-                if reason is not None:
-                    raise _away(
-                        f"TLS: there is no safe connection to {base}: {reason}",
-                        "Check 'tls.ca_cert_file', which says whose certificates to trust, the host name in 'uris', and its scheme.",
-                    ) from None
-                raise _away(f"TCP: nothing accepts connections at {base}", _REACHABLE) from None
-            except httpx.ConnectTimeout:
-                if last:
-                    raise _away(
-                        f"TCP: {base} does not answer within {_STEP_TIMEOUT_S:.0f} s", _REACHABLE
-                    ) from None
-            except httpx.TimeoutException:
-                raise _away(f"{base} accepts connections and does not answer in time", _REACHABLE) from None
-            except httpx.HTTPError:
-                raise self._no_registry("it does not speak HTTP as expected") from None
+            except httpx.HTTPError as error:
+                if last or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                    raise self._failed(base, error) from None
         raise self._no_registry("no address")
+
+    def _failed(self, base: str, error: httpx.HTTPError) -> ExternalError:
+        """The step at which an exchange ended."""
+        reason = _tls_reason(error)
+        if reason is not None:
+            return _away(
+                f"TLS: there is no safe connection to {base}: {reason}",
+                "Check 'tls.ca_cert_file', which says whose certificates to trust, 'tls.client.cert_file', and scheme and host in 'uris'.",
+            )
+        match error:
+            case httpx.ConnectTimeout():
+                return _away(f"TCP: {base} does not answer within {_STEP_TIMEOUT_S:.0f} s", _REACHABLE)
+            case httpx.ConnectError():
+                return _away(f"TCP: nothing accepts connections at {base}", _REACHABLE)
+            case httpx.TimeoutException():
+                return _away(f"{base} accepts connections and does not answer in time", _REACHABLE)
+        return self._no_registry("it does not speak HTTP as expected")
 
     def _exchange(self, url: httpx.URL, address: str, method: str, body: Mapping[str, Any] | None) -> _Answer:
         headers = {"Host": url.netloc.decode(), "Accept": f"{_MEDIA_TYPE}, application/json"}
@@ -324,6 +326,12 @@ def _away(message: str, hint: str) -> ExternalError:
 def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=settings.get(TLS_CA.name))
     context.check_hostname = settings.get(TLS_VERIFY.name) != "FALSE"
+    if TLS_CLIENT_CERT.name in settings:
+        # Python's ssl takes these from files only.
+        with NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(settings[TLS_CLIENT_KEY.name] + settings[TLS_CLIENT_CERT.name])
+            file.flush()
+            context.load_cert_chain(file.name)
     return context
 
 
@@ -333,7 +341,8 @@ def _tls_reason(error: BaseException | None) -> str | None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message
         if isinstance(error, ssl.SSLError):
-            return "the server does not speak TLS as expected"
+            alert = "ALERT" in (error.reason or "")
+            return "the server refuses it" if alert else "the server does not speak TLS as expected"
         error = error.__cause__ or error.__context__
     return None
 

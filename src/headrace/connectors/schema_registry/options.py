@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from headrace.connectors.tls import TLS, TLS_DISABLED, tls_properties
+from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_DISABLED, client_tls_properties, tls_properties
 from headrace.core.errors import Span, UserError
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 from headrace.core.sqlstate import SqlState
@@ -63,7 +63,7 @@ _KEY = (
     PropertySpec("confluent_cloud.secret", TEXT, Scope.REGISTRY, "likewise", default="needed", secret=True),
 )
 COMMON: Specs = (TYPE, URIS, REGION, DESCRIPTION)
-PROPERTIES: Specs = (TYPE, URIS, *_BASIC, _TOKEN, *_KEY, *TLS, REGION, DESCRIPTION)
+PROPERTIES: Specs = (TYPE, URIS, *_BASIC, _TOKEN, *_KEY, *TLS, *CLIENT_TLS, REGION, DESCRIPTION)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class RegistryType:
     def properties(self) -> Specs:
         """All that may be given of one."""
         token = () if self.token is None else (self.token,)
-        return (*COMMON, *self.credentials, *token, *TLS)
+        return (*COMMON, *self.credentials, *token, *TLS, *CLIENT_TLS)
 
     def read(self, reader: PropertyReader) -> dict[str, str]:
         """Checked, canonical text; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
@@ -108,7 +108,7 @@ class RegistryType:
         plain = uris.startswith("http:")
         if any(url.startswith("http:") != plain for url in uris.split(",")):
             raise reader.bad(URIS, "all of http or all of https")
-        tls = tls_properties(reader, disabled=plain)
+        tls = tls_properties(reader, disabled=plain) | client_tls_properties(reader)
         if (tls[TLS_DISABLED.name] == "TRUE") != plain:
             raise reader.bad(TLS_DISABLED, "what the scheme of 'uris' says")
         return {URIS.name: uris, **given, **{name: tls[name] for name in tls if name != TLS_DISABLED.name}}
