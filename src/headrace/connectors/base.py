@@ -145,7 +145,7 @@ class Printer(Protocol):
 class StoreDescriptor:
     """A store type.
 
-    `type` is the word of CREATE STORE in lower case, the name of its folder, and what catalog and plans keep; `label` is for showing.
+    `type` is the word of CREATE STORE in lower case, and what catalog and plans keep; `label` is for showing.
     `properties` are all that it adds to the dialect, of every scope. `read` takes those of a store, checks them together and gives
     them as canonical text, which is all that the other functions get. `test` raises ExternalError 57015 when the store does not
     answer. `path` takes what says which entity a relation is over, given the relation's name in lower case. `layout` are the

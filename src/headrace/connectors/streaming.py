@@ -17,7 +17,7 @@
     CLASSES, NOISY_LOGGERS                                          Java classes that are loaded while a driver warms up, and loggers of
                                                                    which only errors are kept
 
-`engine.driver` finds the module by the connector's name. All raise classified HeadraceErrors.
+`engine.driver` finds the module by the store type (`registry.spark_module`). All raise classified HeadraceErrors.
 """
 
 from __future__ import annotations

@@ -29,6 +29,11 @@ JAVA = "org.apache.kafka.common.errors."
         ("TransactionalIdAuthorizationException", "57015", "external", "transactions"),
         ("SaslAuthenticationException", "57015", "external", "refused the store's user"),
         ("KafkaStorageException", "57015", "external", "disk"),
+        (
+            "KafkaException: Failed to construct kafka consumer\nCaused by: javax.security.auth.login.LoginException: An internal "
+            "error occurred while retrieving token from callback handler",
+            "57015", "external", "no token",
+        ),
         ("UnsupportedVersionException", "57015", "external", "does not know a request"),
         ("TimeoutException: Expiring 1 record(s)", "57015", "external", "does not answer"),
     ],

@@ -107,6 +107,7 @@ MSK = {
         (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "http://issuer.example/token"}, "https"),
         (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "https"),
         (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "https://user:pass@issuer.example"}, "https"),
+        (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "https://issuer.example:99999/"}, "https"),
         (OAUTH, {"sasl.oauthbearer.extensions": 'a=b" required; evil="'}, "name=value"),
         (OAUTH, {"sasl.oauthbearer.extensions": "auth=Bearer x"}, "name=value"),
         (OAUTH, {"sasl.username": "u"}, "needs 'kafka.sasl.hash_function' = PLAIN or SHA256 or SHA512"),

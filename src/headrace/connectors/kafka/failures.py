@@ -145,6 +145,13 @@ _KINDS = (
     _UNAUTHENTICATED,
     _UNTRUSTED,
     _Kind(
+        r"\bLoginException|OAuth token not set",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "authentication: there is no token to log in to the Kafka broker with",
+        "It is tried again by itself. Check that the token endpoint, or AWS, can be reached and still knows the store's client or role.",
+    ),
+    _Kind(
         r"ThrottlingQuotaExceeded|THROTTLING_QUOTA_EXCEEDED",
         ExternalError,
         _UNREACHABLE_STATE,

@@ -56,7 +56,13 @@ def _addresses(text: str) -> str:
 
 def _https(text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme != "https" or not parts.hostname or parts.username is not None or parts.fragment:
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or parts.port == 0
+        or parts.username is not None
+        or parts.fragment
+    ):
         raise ValueError(text)
     return text
 
