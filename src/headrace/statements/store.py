@@ -178,16 +178,17 @@ def _read(
 
 
 def _test(store: Store, given: Properties, run: Execution) -> None:
-    """That the store may be connected to, and answers."""
+    """That the store may be connected to, wherever a property leads, and answers."""
     kind = connector(store.type)
     secret = {spec.name for spec in kind.properties if spec.secret}
+    asked = "uris"
     try:
-        run.egress.check(
-            text
-            for name, text in store.properties.items()
-            if name == "uris" or ("://" in text and name not in secret)
-        )
+        for name, text in store.properties.items():
+            if name == "uris" or ("://" in text and name not in secret):
+                asked = name
+                run.egress.check([text])
+        asked = "uris"
         kind.test(store.properties)
     except HeadraceError as error:
-        error.span = error.span or given.span("uris")
+        error.span = error.span or given.span(asked) or given.span("uris")
         raise
