@@ -159,6 +159,8 @@ class QueryPrinter(generator.Generator):
         word = "NOT " if negated else ""
         if isinstance(node, exp.Escape):
             return f"{self._predicate(node.this, negated=negated)} ESCAPE {self.sql(node, 'expression')}"
+        if not isinstance(node, exp.Is | exp.Like | exp.SimilarTo | exp.In | exp.Between):
+            return ""
         this = self.sql(node, "this")
         if isinstance(node, exp.Is):
             return f"{this} IS {word}{self.sql(node, 'expression')}"
@@ -168,9 +170,7 @@ class QueryPrinter(generator.Generator):
         if isinstance(node, exp.In):
             query = self.sql(node, "query")
             return f"{this} {word}IN {query or '(' + self.expressions(node, flat=True) + ')'}"
-        if isinstance(node, exp.Between):
-            return f"{this} {word}BETWEEN {self.sql(node, 'low')} AND {self.sql(node, 'high')}"
-        return ""
+        return f"{this} {word}BETWEEN {self.sql(node, 'low')} AND {self.sql(node, 'high')}"
 
     def maybe_comment(self, sql: str, *_arguments: Any, **_options: Any) -> str:
         return sql

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
 from headrace.core.errors import Span, UserError
@@ -140,6 +140,7 @@ def test_references_to_queries(reference: str) -> None:
 
 @settings(deadline=None)  # the first example may meet a busy machine
 @given(EXPRESSIONS, NAMES)
+@example("NOT TRUE", "a")
 def test_expressions(expression: str, alias: str) -> None:
     try:
         [statement] = parse(f"SELECT {expression} AS {quote(alias)} FROM {quote(alias)} AS {quote(alias)}")
