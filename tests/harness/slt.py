@@ -18,6 +18,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     $ register SUBJECT [type=PROTOBUF]  the schema that follows (of Avro) is the subject's next version
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
+    $ postgresql                        SQL for the PostgreSQL server of the files that have one
     $ restart server | $ kill server | $ kill driver
 """
 
@@ -137,6 +138,7 @@ class Runner:
         self._door = door
         self._broker = broker
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
+        self.postgresql: Callable[[str], object] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
             "statement": self._statement,
             "query": self._query,
@@ -146,6 +148,7 @@ class Runner:
             "produce": self._produce,
             "consume": self._consume,
             "register": self._register,
+            "postgresql": self._sql_of_postgresql,
             "wait": self._wait,
             "message": self._message,
             "restart": lambda record: self._door.fault(record.words),
@@ -234,6 +237,11 @@ class Runner:
             partition=int(partition) if partition else None,
             timestamp=int(timestamp) if timestamp else None,
         )
+
+    def _sql_of_postgresql(self, record: Record) -> None:
+        assert self.postgresql is not None, "this run has no PostgreSQL server"
+        for statement in "\n".join(record.body).rstrip().rstrip(";").split(";\n"):
+            self.postgresql(statement)
 
     def _consume(self, record: Record) -> None:
         def lines() -> list[str]:

@@ -71,12 +71,12 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
     """Every step's output as an empty view; the last one's columns must have the declared types."""
     for step in plan.steps:
         match step:
-            case physical.DecodeRows():
+            case physical.DecodeRows() | physical.ReadRows():
                 declared = [
                     f"CAST(NULL AS {_spark(column.type)}) AS {identifier(column.name)}"
                     for column in step.columns
                 ]
-                key = f"CAST(NULL AS {_spark(step.key_type or 'VARCHAR')}) AS __rowkey"
+                key = f"CAST(NULL AS {_spark(getattr(step, 'key_type', None) or 'VARCHAR')}) AS __rowkey"
                 spark.sql(f"SELECT {', '.join([*declared, key, HIDDEN])}").createOrReplaceTempView(step.id)
             case physical.AssignWatermark():
                 spark.table(step.input).createOrReplaceTempView(step.id)

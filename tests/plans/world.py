@@ -27,6 +27,7 @@ DATABASE = "airline"
 MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 SESSION = SessionContext("00000000-0000-0000-0000-000000000000", "sysadmin", DATABASE, "public", "broker")
 STORE = Store("broker", "kafka", "sysadmin", MOMENT, MOMENT, {"uris": "localhost:9092"})
+SHOP = Store("shop", "postgresql", "sysadmin", MOMENT, MOMENT, {"uris": "postgresql://localhost/shop"})
 LEFTMOST = EntityDescription(("flights",), {"partitions": 3, "replicas": 1})
 VIEW_ID = "view_1"
 
@@ -103,6 +104,16 @@ RELATIONS = (
         schema("carrier VARCHAR; flights BIGINT", "carrier"),
         EntityFormat(key=Primitive(), key_type=parse_type("VARCHAR"), key_columns=("carrier",), upsert=True),
     ),
+    replace(
+        relation(
+            "passengers",
+            CHANGELOG,
+            schema("id BIGINT; name VARCHAR; changed TIMESTAMP", "id"),
+            EntityFormat(timestamp="changed", upsert=True),
+        ),
+        store="shop",
+        entity=("public", "passengers"),
+    ),
 )
 
 
@@ -123,7 +134,7 @@ class World:
         ]
 
     def store(self, name: str, /) -> Store | None:
-        return STORE if name == STORE.name else None
+        return {STORE.name: STORE, SHOP.name: SHOP}.get(name)
 
 
 WORLD = World()

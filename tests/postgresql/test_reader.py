@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from headrace.connectors.postgresql import reader
-from headrace.connectors.postgresql.changes import Change, Table
+from headrace.connectors.postgresql.changes import Change, Row, Table
 from headrace.connectors.postgresql.reader import TableReader
 from headrace.connectors.postgresql.snapshot import Progress, Visible
 from headrace.core.errors import UserError
@@ -153,6 +153,62 @@ def test_a_table_without_a_key_is_refused(
     postgresql.execute(f'CREATE TABLE "{schema}".t (id int)')
     with pytest.raises(UserError, match="has no primary key"):
         reader.begin(store, None, slot, [Table(schema, "t", ("id",))])
+
+
+def test_a_truncate_while_rows_are_read_is_told_where_it_can_be(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    """It comes after the rows that it ended, and not at all when they were never told; but rows of both kinds have no order with it."""
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)', f'INSERT INTO "{schema}".t VALUES (1), (2), (3)'
+    )
+    table = Table(schema, "t", ("id",), ("id",))
+    started = reader.begin(store, None, slot, [table])
+    postgresql.execute(f'TRUNCATE "{schema}".t', f'INSERT INTO "{schema}".t VALUES (4), (5), (6)')
+
+    def told(progress: Progress, count: int) -> tuple[list[tuple[str, Row | None]], Progress]:
+        found: list[tuple[str, Row | None]] = []
+        with TableReader(store, None, slot, [table], progress) as reading:
+
+            def enough() -> bool:
+                changes = reading.read(at_most=2, wait_s=0.1)
+                found.extend((change.op, change.after) for change in changes)
+                return len(found) >= count
+
+            until(enough, lambda: f"{count} changes, found {found}")
+            return found, reading.progress
+
+    before, whole = told(started, 3)
+    assert before == [("r", ("4",)), ("r", ("5",)), ("r", ("6",))]
+    postgresql.execute(f'INSERT INTO "{schema}".t VALUES (7)')
+    assert told(whole, 1)[0] == [("c", ("7",))]
+
+    _, half = told(started, 2)
+    postgresql.execute(f'TRUNCATE "{schema}".t', f'INSERT INTO "{schema}".t VALUES (8)')
+    with pytest.raises(UserError, match="was truncated while its rows were read"):
+        told(half, 9)
+
+
+def test_without_rows_a_slot_that_was_there_gives_what_it_has_kept(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)', f'INSERT INTO "{schema}".t VALUES (1)'
+    )
+    table = Table(schema, "t", ("id",), ("id",))
+    reader.begin(store, None, slot, [table], rows=False)
+    postgresql.execute(f'INSERT INTO "{schema}".t VALUES (2)')
+
+    def first(*, rows: bool) -> list[tuple[str, Row | None]]:
+        found: list[Change] = []
+        with TableReader(
+            store, None, slot, [table], reader.begin(store, None, slot, [table], rows=rows)
+        ) as reading:
+            until(lambda: found.extend(reading.read(at_most=9, wait_s=0.1)) or found, "changes")
+        return [(change.op, change.after) for change in found]
+
+    assert first(rows=False) == [("c", ("2",))]
+    assert first(rows=True) == [("r", ("1",)), ("r", ("2",))]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from headrace.connectors.postgresql.replication import ChangeStream
 from headrace.core.errors import ExternalError, UserError
 from tests.harness.patience import until
 from tests.harness.postgresql import PostgresServer
+from tests.postgresql.conftest import store_of
 
 Store = dict[str, str]
 START = Position(0)
@@ -225,3 +227,77 @@ def test_a_connection_that_breaks_is_told_as_the_stores_and_may_be_opened_again(
     postgresql.execute(f'INSERT INTO "{schema}".t VALUES (1)')
     with ChangeStream(store, None, slot, [table], START) as stream:
         assert told(take(stream, 1)) == [("c", None, ("1",))]
+
+
+def test_a_table_whose_updates_would_be_refused_is_not_published(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, other int NOT NULL UNIQUE)',
+        f'ALTER TABLE "{schema}".t REPLICA IDENTITY NOTHING',
+    )
+    table = Table(schema, "t", ("id",), ("id",))
+    with pytest.raises(UserError, match="UPDATEs and DELETEs cannot be told") as caught:
+        prepare(store, slot, table)
+    assert "REPLICA IDENTITY DEFAULT" in str(caught.value.hint)
+    postgresql.execute(f'ALTER TABLE "{schema}".t REPLICA IDENTITY USING INDEX t_other_key')
+    with pytest.raises(UserError, match="does not have its primary key"):
+        prepare(store, slot, table)
+    postgresql.execute(f'ALTER TABLE "{schema}".t REPLICA IDENTITY FULL')
+    assert prepare(store, slot, table)
+
+
+def test_a_key_that_is_another_now_is_told(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, other int NOT NULL)')
+    table = Table(schema, "t", ("id", "other"), ("id",))
+    prepare(store, slot, table)
+    postgresql.execute(
+        f'ALTER TABLE "{schema}".t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (other)',
+        f'INSERT INTO "{schema}".t VALUES (1, 2)',
+    )
+    with ChangeStream(store, None, slot, [table], START) as stream, pytest.raises(UserError) as caught:
+        take(stream, 1)
+    assert "is not its primary key (id) any more" in caught.value.message
+
+
+def test_what_the_user_may_not_do_is_told_with_who_may(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, seed: str
+) -> None:
+    postgresql.execute(
+        f"CREATE ROLE r{seed} LOGIN PASSWORD 'p'",
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)',
+        f'GRANT USAGE ON SCHEMA "{schema}" TO r{seed}',
+        f'GRANT SELECT ON "{schema}".t TO r{seed}',
+    )
+    reader = {**store, "postgres.username": f"r{seed}", "postgres.password": "p"}
+    table = Table(schema, "t", ("id",), ("id",))
+    with pytest.raises(ExternalError, match="lacks a right") as caught:
+        prepare(reader, slot, table)
+    assert f"CREATE PUBLICATION {slot} FOR TABLE" in str(caught.value.hint)
+    postgresql.execute(f'CREATE PUBLICATION {slot} FOR TABLE "{schema}".t')
+    with pytest.raises(ExternalError, match="lacks a right") as caught:
+        prepare(reader, slot, table)
+    assert "REPLICATION" in str(caught.value.hint)
+    postgresql.execute(f"ALTER ROLE r{seed} REPLICATION")
+    assert prepare(reader, slot, table)
+
+
+def test_a_slot_that_is_gone_is_told(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)')
+    table = Table(schema, "t", ("id",), ("id",))
+    with pytest.raises(UserError, match="was dropped, or the server invalidated it") as caught:
+        ChangeStream(store, None, slot, [table], START)
+    assert "reads the tables anew" in str(caught.value.hint)
+
+
+def test_a_server_without_logical_decoding_is_told(tmp_path: Path) -> None:
+    with PostgresServer(tmp_path, 18, wal_level="replica") as server:
+        server.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        store = store_of(uris=server.uri)
+        with pytest.raises(UserError, match="its wal_level is replica") as caught:
+            prepare(store, "s", Table("public", "t", ("id",), ("id",)))
+    assert "wal_level = logical" in str(caught.value.hint)

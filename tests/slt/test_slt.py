@@ -13,8 +13,8 @@ from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 from tests.harness.process import HeadraceProcess
 from tests.harness.slt import Runner
 
-POSTGRESQL = Path(__file__).with_name("postgresql.slt")
-FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - {POSTGRESQL})
+POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
+FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - set(POSTGRESQL))
 IN_PROCESS = [path for path in FILES if "$ kill" not in path.read_text()]
 
 
@@ -72,12 +72,15 @@ def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("path", POSTGRESQL, ids=lambda path: path.stem)
 def test_postgresql(
-    in_process: InProcessDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
+    path: Path, in_process: InProcessDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
 ) -> None:
     postgresql.execute(f'CREATE SCHEMA "Shop {seed}"')
     user = {"user": USER, "password": PASSWORD.replace("'", "''")}
-    Runner(in_process, kafka, seed=seed, uri=postgresql.uri, **user).run(POSTGRESQL)
+    runner = Runner(in_process, kafka, seed=seed, uri=postgresql.uri, **user)
+    runner.postgresql = postgresql.execute
+    runner.run(path)
 
 
 def _terminate_queries(door: RestDoor | InProcessDoor) -> None:

@@ -74,7 +74,10 @@ def source_properties(
     reader = PropertyReader(
         given, (*of_scope(dialect.DIALECT, Scope.SOURCE), *own), what="a source", defaults=relation.properties
     )
-    position, timestamp = starting_position(reader)
+    rows = connector.row_source if connector is not None else None
+    if rows is not None:
+        _check_of_rows(reader)
+    position, timestamp = starting_position(reader, default="latest" if rows is None else "earliest")
     on_error = _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"]
     found = SourceProperties(
         starting_position=position,
@@ -92,9 +95,9 @@ def source_properties(
     return found
 
 
-def starting_position(reader: PropertyReader) -> tuple[str, int | None]:
+def starting_position(reader: PropertyReader, *, default: str = "latest") -> tuple[str, int | None]:
     """`earliest`, `latest` or `timestamp`, and then the milliseconds; raises UserError 3D021 where they are missing."""
-    position = reader.take(dialect.POSITION) or "latest"
+    position = reader.take(dialect.POSITION) or default
     timestamp = reader.take(dialect.POSITION_TIMESTAMP)
     if position == "timestamp" and timestamp is None:
         raise UserError(
@@ -104,6 +107,20 @@ def starting_position(reader: PropertyReader) -> tuple[str, int | None]:
             span=reader.span(dialect.POSITION),
         )
     return position, timestamp
+
+
+def _check_of_rows(reader: PropertyReader) -> None:
+    """A store that types its rows itself has no records that cannot be read or kept, and no times to start at."""
+    for spec, fits in ((dialect.POSITION, "timestamp"), (dialect.ON_ERROR, None), (dialect.ON_LATE, None)):
+        if reader.gives(spec) and (fits is None or reader.take(spec) == fits):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"'{spec.name}' {f'= {fits} ' if fits else ''}is for sources of records, not of rows",
+                hint="'starting.position' = EARLIEST reads the rows that there are and then what happens to them, LATEST that alone."
+                if fits
+                else "Leave it out.",
+                span=reader.span(spec),
+            )
 
 
 def query_properties(given: Iterable[Entry]) -> QueryProperties:

@@ -31,6 +31,7 @@ from headrace.catalog.objects import Relation, RelationKind
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, printed
+from headrace.core.properties import value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Array
@@ -221,6 +222,14 @@ def _properties(
         )
     if connector is not None:
         _check_readable(relation, connector, span)
+        for spec in connector.row_source.needs if connector.row_source is not None else ():
+            if value_of(given.entries, spec) is None:
+                raise UserError(
+                    SqlState.MISSING_PARAMETER,
+                    f"to read {relation.name} the source property '{spec.name}' is needed: {spec.doc}",
+                    hint=f"FROM {relation.name.name} WITH ('{spec.name}' = '…').",
+                    span=span,
+                )
     return source_properties(relation, given.entries, connector, context.catalog.store)
 
 

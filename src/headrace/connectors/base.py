@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, PropertySpec, Specs
 from headrace.core.resultset import Cell
-from headrace.core.schema import Column
+from headrace.core.schema import Column, Schema
 from headrace.core.types import Struct
 
 Guarantee = Literal["at_least_once", "exactly_once"]
@@ -48,6 +48,10 @@ TakeOptions = Callable[[PropertyReader], dict[str, str]]
 """Takes what a relation or a query passes on to the store's client, and gives it as `request.options` has it."""
 
 
+CheckRows = Callable[[Mapping[str, str], EntityPath, Schema, Mapping[str, str], bool], None]
+"""Of a store's properties: an entity, the relation's schema, its options, and whether it is a changelog. Raises UserError."""
+
+
 def no_options(_reader: PropertyReader) -> dict[str, str]:
     """Nothing is passed on."""
     return {}
@@ -64,12 +68,18 @@ class RecordSource:
 
 @dataclass(frozen=True)
 class RowSource:
-    """Entities can be read as rows, by `spark.rows`; with `upserts` as a changelog too, by its primary key. `metadata` as of records."""
+    """Entities can be read as rows, by `spark.rows`; with `upserts` as a changelog too, by its primary key. `metadata` as of records.
+
+    `needs` are the source properties without which they are not read. `check` asks the store whether a relation can be what it is declared
+    to be.
+    """
 
     metadata: Struct
     options: TakeOptions = no_options
     upserts: bool = False
     real_time: bool = False
+    needs: Specs = ()
+    check: CheckRows | None = None
 
 
 @dataclass(frozen=True)

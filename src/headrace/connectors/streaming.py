@@ -1,10 +1,13 @@
 """The driver half of the protocol of a store type: what the functions of its `spark.py` are given and give.
 
-    splits(request: SourceRequest) -> dict[str, list[int]]         the splits of each entity (its partitions or shards), by number, as they
+    splits(request) -> dict[str, list[int]]                        the splits of each entity (its partitions or shards), by number, as they
                                                                    are now; entities as dotted texts
     source(session, request: SourceRequest) -> DataFrame           raw records: key BINARY, value BINARY, timestamp TIMESTAMP; where each
                                                                    stands: entity STRING, split INT, sequence BIGINT (orders the records
                                                                    of a key in a batch), metadata (a STRUCT of `RecordSource.metadata`)
+    rows(session, request: RowRequest) -> DataFrame                in place of `source`, for a store that types its rows itself: the
+                                                                   request's columns, then `__rowtime TIMESTAMP, __rowkey STRING, __deleted
+                                                                   BOOLEAN, __entity STRING, __split INT, __sequence, __metadata`
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
@@ -28,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.core.names import EntityPath
+from headrace.core.schema import Column
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,26 @@ class SourceRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     records_per_batch: int | None = None
     headers: bool = False
+
+
+@dataclass(frozen=True)
+class RowRequest:
+    """Which rows to read, and how. The starting position counts for a query without a checkpoint only.
+
+    With `upsert` a row is the new version of its `key`, or its end. `folder` is for what must outlive the driver, so that a batch can be
+    given again; None: it need not.
+    """
+
+    entity: EntityPath
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    upsert: bool
+    properties: Mapping[str, str] = field(repr=False)
+    starting_position: Literal["earliest", "latest", "timestamp"] = "earliest"
+    starting_timestamp_ms: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    records_per_batch: int | None = None
+    folder: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.pools import DriverProcess
-from headrace.planner.physical import ReadEntity, SparkPlan, WriteEntity
+from headrace.planner.physical import SparkPlan, StoreStep
 
 
 class Pools(Protocol):
@@ -21,7 +21,7 @@ class Pools(Protocol):
 
 def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
     """The properties (secrets included) of every store that `plan` names. Raises UserError 3D006 for one that was dropped."""
-    names = {step.store for step in plan.steps if isinstance(step, ReadEntity | WriteEntity)}
+    names = {step.store for step in plan.steps if isinstance(step, StoreStep)}
     found: dict[str, dict[str, str]] = {}
     for name in sorted(names):
         store = catalog.store(name)

@@ -314,6 +314,13 @@ def _step(step: physical.Step) -> str:
     match step:
         case physical.ReadEntity():
             return f"read entity {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
+        case physical.ReadRows():
+            what = (
+                f"changelog of {path_text(step.entity)} by {', '.join(step.key_columns)}"
+                if step.upsert
+                else path_text(step.entity)
+            )
+            return f"read rows of {what} of store {printed(step.store)} ({step.connector})"
         case physical.DecodeRows():
             errors = {
                 "terminate": "stop at a record that cannot be read",

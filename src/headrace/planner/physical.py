@@ -57,6 +57,28 @@ class ReadEntity(_Data):
     options: dict[str, str] = Field(default_factory=dict)
 
 
+class ReadRows(_Data):
+    """Rows of an entity that its store types itself: declared and hidden columns, as of `DecodeRows`.
+
+    `upsert`: a row is the new version of its key, or its end. `timestamp` names the column of the event time (None: the store says it);
+    `arrival`: it is the time of the batch.
+    """
+
+    step: Literal["read_rows"] = "read_rows"
+    id: str
+    store: str
+    connector: str
+    entity: EntityPath
+    columns: list[Column]
+    key_columns: list[str] = Field(default_factory=list)
+    upsert: bool = False
+    timestamp: str | None = None
+    arrival: bool = False
+    starting_position: Literal["earliest", "latest", "timestamp"] = "earliest"
+    starting_timestamp_ms: int | None = None
+    options: dict[str, str] = Field(default_factory=dict)
+
+
 class DecodeRows(_Data):
     """Raw records to declared and hidden columns.
 
@@ -340,6 +362,7 @@ class WriteResults(_Data):
 
 Step = Annotated[
     ReadEntity
+    | ReadRows
     | DecodeRows
     | AssignWatermark
     | SqlTransform
@@ -356,6 +379,10 @@ Step = Annotated[
     | WriteResults,
     Field(discriminator="step"),
 ]
+
+
+StoreStep = ReadEntity | ReadRows | WriteEntity
+"""The steps that name a store."""
 
 
 class SparkPlan(_Data):

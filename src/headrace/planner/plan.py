@@ -177,7 +177,9 @@ class _Planner:
         mode = choose_mode(
             self._operator,
             self._sink,
-            connectors={step.connector for step in steps if isinstance(step, physical.ReadEntity)},
+            connectors={
+                step.connector for step in steps if isinstance(step, physical.ReadEntity | physical.ReadRows)
+            },
             wanted=self._logical.properties,
         )
         return physical.SparkPlan(

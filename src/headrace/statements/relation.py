@@ -23,7 +23,7 @@ from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
 from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
 from headrace.statements.inference import with_columns
-from headrace.statements.relation_properties import entity_format
+from headrace.statements.relation_properties import entity_format, row_format
 
 _KINDS = {
     "STREAM": RelationKind.STREAM,
@@ -72,13 +72,21 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
         for entry in statement.properties.entries
         if any(spec.is_called(entry.key) for spec in of_scope(specs, Scope.SOURCE))
     ]
-    source_properties(relation, of_sources, kind, run.catalog.store)
+    read = source_properties(relation, of_sources, kind, run.catalog.store)
     reader.leave(Scope.SOURCE)
     guarantee(reader, kind)
     if kind.record_sink is not None:
         kind.record_sink.options(reader)
     _ensure_entity(reader, kind, store, relation, statement.name.span)
     reader.finish()
+    if kind.row_source is not None and kind.row_source.check is not None:
+        kind.row_source.check(
+            store.properties,
+            relation.entity or (),
+            relation.schema,
+            read.options,
+            relation.kind is RelationKind.CHANGELOG,
+        )
     run.catalog.create_relation(relation)
     return relation_ddl(relation, "CREATE", f"was created{_folding_told(statement)}")
 
@@ -235,7 +243,9 @@ def _defined(
         updated_at=moment,
         store=store.name,
         entity=kind.path(reader, name.name.lower()),
-        format=entity_format(reader, schema),
+        format=entity_format(reader, schema)
+        if kind.row_source is None
+        else row_format(reader, schema, relation_kind),
         properties={
             key: value or ""
             for key, value in statement.properties.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.analyzer import properties as dialect
-from headrace.catalog.objects import EntityFormat
+from headrace.catalog.objects import EntityFormat, RelationKind
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
@@ -42,6 +42,15 @@ def entity_format(reader: PropertyReader, schema: Schema) -> EntityFormat:
         )
     key_columns, key_type = _key(reader, schema, layout.key.format, written)
     return replace(layout, key_columns=key_columns, key_type=key_type)
+
+
+def row_format(reader: PropertyReader, schema: Schema, kind: RelationKind) -> EntityFormat:
+    """Takes what may be said of rows that their store types itself: the event time, and JSON as the format of records made of them.
+
+    Raises UserError 3D008, 42703, 42804 or 0A000.
+    """
+    record_format(reader, dialect.VALUE_FORMAT, ("json",))
+    return EntityFormat(timestamp=_timestamp(reader, schema), upsert=kind is RelationKind.CHANGELOG)
 
 
 def _key(

@@ -10,14 +10,30 @@ import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 
-from headrace.connectors.base import EntityDescription, PrintedRecord, PrintStart, StoreDescriptor
+from headrace.connectors.base import (
+    EntityDescription,
+    PrintedRecord,
+    PrintStart,
+    RowSource,
+    StoreDescriptor,
+)
 from headrace.connectors.postgresql import tables
 from headrace.connectors.postgresql.connection import Connection, connect, connect_async
 from headrace.connectors.postgresql.failures import classified
-from headrace.connectors.postgresql.options import PROPERTIES, read_path, read_store, read_table
+from headrace.connectors.postgresql.options import (
+    PROPERTIES,
+    SLOT,
+    read_path,
+    read_store,
+    read_table,
+    source_options,
+)
+from headrace.connectors.postgresql.relations import read_tables
+from headrace.connectors.postgresql.rows import METADATA
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, printed
 from headrace.core.properties import PropertyReader
+from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 
 SAMPLE_ROWS = 100
@@ -48,6 +64,9 @@ class PostgresEntities:
             return _tables(connection, within[1])
 
     def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        if len(path) == 1:  # what a list of tables is in
+            with _connected(store, path):
+                return EntityDescription(path, configs={"kind": "database"})
         with _of_table(store, path) as connection:
             return tables.describe(connection, path)
 
@@ -135,6 +154,12 @@ def _wrong(path: EntityPath, expected: str) -> UserError:
     )
 
 
+def _check_relation(
+    store: Mapping[str, str], path: EntityPath, schema: Schema, options: Mapping[str, str], upsert: bool
+) -> None:
+    read_tables(store, path, schema, options, upsert=upsert)
+
+
 _entities = PostgresEntities()
 POSTGRESQL = StoreDescriptor(
     type="postgresql",
@@ -143,6 +168,9 @@ POSTGRESQL = StoreDescriptor(
     read=read_store,
     test=test,
     path=read_path,
+    row_source=RowSource(
+        metadata=METADATA, options=source_options, upserts=True, needs=(SLOT,), check=_check_relation
+    ),
     entities=_entities,
     inserter=_entities,
     printer=_entities,

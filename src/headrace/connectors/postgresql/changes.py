@@ -7,7 +7,7 @@ Debezium tells it, an UPDATE of the primary key is the end of the old row and a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.connectors.postgresql.pgoutput import (
     UNCHANGED,
@@ -57,13 +57,16 @@ class Change:
 class Table:
     """A table whose changes are read: the columns that are wanted of it, and its primary key.
 
-    `key` may be empty: then an UPDATE is always one change.
+    `key` may be empty: then an UPDATE is always one change. Of a `whole` table all columns are wanted that it has at the time: they, and
+    the oids of their types, are known of the table of a change only.
     """
 
     schema: str
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
+    whole: bool = False
+    type_oids: tuple[int, ...] = ()
 
     @property
     def path(self) -> tuple[str, str]:
@@ -76,7 +79,7 @@ class Transactions:
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables: Mapping[tuple[str, str], Table] = {table.path: table for table in tables}
-        self._places: dict[int, tuple[Relation, tuple[int, ...]]] = {}
+        self._places: dict[int, tuple[Relation, Table, tuple[int, ...]]] = {}
         self._begin = Begin(0, 0, 0)
         self._count = 0
 
@@ -88,53 +91,67 @@ class Transactions:
     def changes(self, message: Insert | Update | Delete | Truncate, lsn: int) -> Iterator[Change]:
         """What a message says, which began at `lsn`.
 
-        Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent.
+        Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent or the key is another.
         """
         for relation in message.relations if isinstance(message, Truncate) else (message.relation,):
-            table = self._tables.get((relation.schema, relation.name))
-            if table is not None:
-                for op, before, after in self._images(message, table, relation):
+            wanted = self._tables.get((relation.schema, relation.name))
+            if wanted is not None:
+                table, places = self._found(wanted, relation)
+                for op, before, after in _images(message, table, places):
                     self._count += 1
                     position = Position(self._begin.commit_lsn, self._count)
                     yield Change(
                         op, table, before, after, lsn, self._begin.xid, self._begin.committed_us, position
                     )
 
-    def _images(
-        self, message: Insert | Update | Delete | Truncate, table: Table, relation: Relation
-    ) -> Iterator[tuple[str, Row | None, Row | None]]:
-        known, places = self._places.get(relation.oid, (None, ()))
+    def _found(self, table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
+        known, found, places = self._places.get(relation.oid, (None, table, ()))
         if known is not relation:
-            places = self._found(table, relation)
-        match message:
-            case Insert(_, new):
-                yield "c", None, _row(new, places, table)
-            case Delete(_, old):
-                yield "d", _row(old, places, table), None
-            case Update(_, old, new):
-                after = _row(new, places, table, old)
-                before = None if old is None else _row(old, places, table)
-                key = [table.columns.index(name) for name in table.key]
-                if before is not None and key and any(before[place] != after[place] for place in key):
-                    yield "d", before, None
-                    yield "c", None, after
-                else:
-                    yield "u", before, after
-            case Truncate():
-                yield "t", None, None
+            found, places = _places(table, relation)
+            self._places[relation.oid] = relation, found, places
+        return found, places
 
-    def _found(self, table: Table, relation: Relation) -> tuple[int, ...]:
-        names = [column.name for column in relation.columns]
-        for name in table.columns:
-            if name not in names:
-                raise UserError(
-                    SqlState.UNDEFINED_COLUMN,
-                    f"the table {table.schema}.{table.name} has no column {name} any more",
-                    hint="Drop the relation and create it again with the columns that the table has now.",
-                )
-        places = tuple(names.index(name) for name in table.columns)
-        self._places[relation.oid] = relation, places
-        return places
+
+def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
+    """Where the columns that are wanted are in the rows of a relation."""
+    columns = {column.name: column for column in relation.columns}
+    names = tuple(columns) if table.whole else table.columns
+    for name in (*names, *table.key):
+        if name not in columns:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"the table {table.schema}.{table.name} has no column {name} any more",
+                hint="Drop the relation and create it again with the columns that the table has now.",
+            )
+    if not all(columns[name].in_identity for name in table.key):
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"the replica identity of {table.schema}.{table.name} is not its primary key ({', '.join(table.key)}) any more",
+            hint="ALTER TABLE … REPLICA IDENTITY DEFAULT or FULL. If the key is another, drop the relation and create it again.",
+        )
+    found = replace(table, columns=names, type_oids=tuple(columns[name].type_oid for name in names))
+    return found, tuple(list(columns).index(name) for name in names)
+
+
+def _images(
+    message: Insert | Update | Delete | Truncate, table: Table, places: tuple[int, ...]
+) -> Iterator[tuple[str, Row | None, Row | None]]:
+    match message:
+        case Insert(_, new):
+            yield "c", None, _row(new, places, table)
+        case Delete(_, old):
+            yield "d", _row(old, places, table), None
+        case Update(_, old, new):
+            after = _row(new, places, table, old)
+            before = None if old is None else _row(old, places, table)
+            key = [table.columns.index(name) for name in table.key]
+            if before is not None and key and any(before[place] != after[place] for place in key):
+                yield "d", before, None
+                yield "c", None, after
+            else:
+                yield "u", before, after
+        case Truncate():
+            yield "t", None, None
 
 
 def lsn_text(lsn: int) -> str:

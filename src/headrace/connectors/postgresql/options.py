@@ -61,6 +61,20 @@ def _key(text: str) -> str:
     return text
 
 
+def _slot(text: str) -> str:
+    if not re.match(r"[a-z0-9_]{1,63}\Z", text):
+        raise ValueError(f"expected up to 63 lower-case letters, digits and '_', found {text!r}")
+    return text
+
+
+def _table_list(text: str) -> tuple[tuple[str, str], ...]:
+    names = [tuple(part.strip() for part in name.split(".")) for name in text.split(",")]
+    found = [(name[0], name[1]) for name in names if len(name) == 2 and all(name)]
+    if len(found) < len(names) or len(set(found)) < len(found):
+        raise ValueError(f"expected tables as schema.table, each once, separated by commas, found {text!r}")
+    return tuple(found)
+
+
 def _columns(text: str) -> tuple[Column, ...]:
     try:
         kind = parse_type(f"STRUCT<{text}>")
@@ -101,6 +115,21 @@ _OVER = Scope.RELATION | Scope.SINK
 DATABASE = PropertySpec("postgresql.db.name", TEXT, _OVER, "the table's database", default="that of `uris`")
 SCHEMA = PropertySpec("postgresql.schema.name", TEXT, _OVER, "the table's schema", default="public")
 TABLE = PropertySpec("postgresql.table.name", TEXT, _OVER, "the table", default="the relation's name")
+TABLE_LIST = PropertySpec(
+    "postgresql.cdc.table.list",
+    PropertyType("", _table_list),
+    Scope.RELATION | Scope.SOURCE,
+    "in place of one table, for a stream: tables of `postgresql.db.name`, as `'public.a, test.b'`, whose changes come together",
+    default="none",
+)
+SLOT = PropertySpec(
+    "postgresql.slot.name",
+    PropertyType("", _slot),
+    Scope.SOURCE,
+    "the replication slot, and the publication of the same name, that a query reads by; they are made if they are missing, and stay when "
+    "the query is terminated",
+    default="needed",
+)
 COLUMNS = PropertySpec(
     "postgresql.columns",
     PropertyType("", _columns),
@@ -117,7 +146,7 @@ PRIMARY_KEY = PropertySpec(
 )
 PROPERTIES: Specs = (
     *(URIS, USERNAME, PASSWORD, *TLS, CLIENT_CERTIFICATE, CLIENT_KEY),
-    *(DATABASE, SCHEMA, TABLE, COLUMNS, PRIMARY_KEY),
+    *(DATABASE, SCHEMA, TABLE, TABLE_LIST, SLOT, COLUMNS, PRIMARY_KEY),
 )
 
 
@@ -142,10 +171,29 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """The table that a relation is over: ("schema", "table"), before them the database if it is given."""
+    """The table that a relation is over: ("schema", "table"), before them the database if it is given. Of a list of tables: ("database",).
+
+    Raises UserError 3D021 for a list without a database, 3D008 for a list beside a table.
+    """
+    if reader.gives(TABLE_LIST):
+        other = next((spec for spec in (SCHEMA, TABLE) if reader.gives(spec)), None)
+        if other is not None:
+            raise reader.bad(other, f"left out where '{TABLE_LIST.name}' is given")
+        return (reader.require(DATABASE),)
     schema, table = reader.take(SCHEMA) or "public", reader.take(TABLE) or relation
     database = reader.take(DATABASE)
     return (database, schema, table) if database else (schema, table)
+
+
+def source_options(reader: PropertyReader) -> dict[str, str]:
+    """What a query reads by: its slot, and the tables of a list."""
+    found = {}
+    slot, tables = reader.take(SLOT), reader.take(TABLE_LIST)
+    if slot is not None:
+        found[SLOT.name] = slot
+    if tables is not None:
+        found[TABLE_LIST.name] = ", ".join(".".join(name) for name in tables)
+    return found
 
 
 def read_table(reader: PropertyReader) -> tuple[tuple[Column, ...], tuple[str, ...]]:

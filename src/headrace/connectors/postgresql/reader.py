@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Self
 
 from headrace.connectors.postgresql import replication, snapshot
@@ -16,12 +17,17 @@ from headrace.connectors.postgresql.snapshot import Progress, Run
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
+_READ_AGAIN = 10_000
 
-def begin(store: Mapping[str, str], database: str | None, slot: str, tables: Sequence[Table]) -> Progress:
+
+def begin(
+    store: Mapping[str, str], database: str | None, slot: str, tables: Sequence[Table], *, rows: bool = True
+) -> Progress:
     """Makes slot and publication where they are missing, and gives the progress of one who has read nothing.
 
-    A slot that was there gives what it has kept, after the rows. Raises UserError 3D008 as `replication.prepare` does, and for a
-    table without a key; ExternalError 57015.
+    Without `rows` only changes are read: from now on, or those that a slot that was there has kept. With them that slot is
+    moved to now, since the rows have what it has kept. Raises UserError 3D008 as `replication.prepare` does, and for a table
+    without a key; ExternalError 57015.
     """
     for table in tables:
         if not table.key:
@@ -31,8 +37,12 @@ def begin(store: Mapping[str, str], database: str | None, slot: str, tables: Seq
                 hint=f"ALTER TABLE {table.schema}.{table.name} ADD PRIMARY KEY (…).",
             )
     with classified(store), connect(store, database) as connection:
+        (moment,) = connection.execute("SELECT clock_timestamp()").fetchone() or (datetime.now(UTC),)
         lsn = replication.prepare(connection, slot, tables)
-    return Progress(Position(lsn or 0))
+        if lsn is None and rows:
+            lsn = replication.advance(connection, slot)
+    began_us = int(moment.timestamp() * 1_000_000)
+    return Progress(Position(lsn or 0), held_to=0 if rows else 1, began_us=began_us)
 
 
 class TableReader:
@@ -64,8 +74,6 @@ class TableReader:
         if not self.progress.is_whole:
             return self._rows(at_most)
         if self._stream is None:
-            self._open.close()  # the run's transaction
-            self._run = None
             self._stream = self._open.enter_context(
                 ChangeStream(self._store, self._database, self._slot, self._tables, self.progress.log)
             )
@@ -73,8 +81,15 @@ class TableReader:
         if not changes:
             return []
         left = snapshot.unseen(self._store, self._database, self._tables, self.progress, changes)
-        self.progress = replace(self.progress, log=changes[-1].position)
+        count = self.progress.count + len(left)
+        self.progress = replace(self.progress, log=changes[-1].position, count=count)
         return left
+
+    def read_to(self, end: Progress) -> Iterator[list[Change]]:
+        """What `read` gave of the log on its way from `progress` to `end`, again; raises as it does."""
+        while self.progress.log < end.log:
+            changes = self.read(at_most=_READ_AGAIN, wait_s=1.0)
+            yield [change for change in changes if change.position <= end.log]
 
     def confirm(self, progress: Progress) -> None:
         """What comes before it need not be kept; raises ExternalError 57015."""
@@ -96,4 +111,7 @@ class TableReader:
             self._run = self._open.enter_context(snapshot.run(self._store, self._database, self._tables))
         with classified(self._store):
             changes, self.progress = self._run.chunk(self.progress, at_most)
+        if self.progress.is_whole:
+            self._open.close()  # the transaction holds locks
+            self._run = None
         return changes

@@ -10,7 +10,7 @@ import select
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Never, Self
+from typing import LiteralString, Never, Self
 
 import psycopg
 from psycopg.pq import ExecStatus
@@ -29,7 +29,7 @@ from headrace.connectors.postgresql.pgoutput import (
     Truncate,
     Update,
 )
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 
 _SLOT_WAIT_S = 3.0
@@ -38,6 +38,13 @@ _XLOG_DATA, _KEEPALIVE = b"wk"
 _DATA_HEADER = struct.Struct(">xQQq")
 _KEEPALIVE_BODY = struct.Struct(">xQqB")
 _STATUS = struct.Struct(">cQQQqB")
+
+_IDENTITY: LiteralString = """
+SELECT relreplident::text, EXISTS (SELECT FROM pg_index AS i, pg_index AS k
+  WHERE i.indrelid = pg_class.oid AND i.indisreplident AND k.indrelid = pg_class.oid AND k.indisprimary
+  AND k.indkey::int2[] <@ i.indkey::int2[])
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s AND relname = %s
+"""
 
 
 def prepare(connection: Connection, slot: str, tables: Sequence[Table]) -> int | None:
@@ -59,15 +66,26 @@ def prepare(connection: Connection, slot: str, tables: Sequence[Table]) -> int |
             f"the server writes a log from which no changes can be read: its wal_level is {level}",
             hint="Set wal_level = logical in the server's configuration, and restart it.",
         )
-    _publish(connection, slot, tables)
+    for table in tables:
+        _check_identity(connection, table)
+    try:
+        _publish(connection, slot, tables)
+    except psycopg.errors.InsufficientPrivilege as error:
+        names = ", ".join(f"{table.schema}.{table.name}" for table in tables)
+        raise _lacks_right(
+            error, f"Let the tables' owner do it: CREATE PUBLICATION {slot} FOR TABLE {names}."
+        ) from None
     found = connection.execute(
         "SELECT plugin, database = current_database(), wal_status FROM pg_replication_slots WHERE slot_name = %s",
         (slot,),
     ).fetchone()
     if found is None:
-        made = connection.execute(
-            "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)
-        )
+        try:
+            made = connection.execute(
+                "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)
+            )
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise _lacks_right(error, "ALTER ROLE … REPLICATION lets the store's user make one.") from None
         return lsn_of((made.fetchone() or ("0/0",))[0])
     plugin, of_database, status = found
     if plugin != "pgoutput" or not of_database:
@@ -79,6 +97,14 @@ def prepare(connection: Connection, slot: str, tables: Sequence[Table]) -> int |
     if status == "lost":
         raise lost(slot)
     return None
+
+
+def advance(connection: Connection, slot: str) -> int:
+    """Moves a slot to the end of the log, and returns where that is; raises `psycopg.Error` 55006 while the slot is read."""
+    moved = connection.execute(
+        "SELECT end_lsn::text FROM pg_replication_slot_advance(%s, pg_current_wal_lsn())", (slot,)
+    )
+    return lsn_of((moved.fetchone() or ("0/0",))[0])
 
 
 def drop(connection: Connection, slot: str) -> None:
@@ -98,12 +124,34 @@ def lag_bytes(connection: Connection, slot: str) -> int | None:
 
 
 def lost(slot: str) -> UserError:
-    """The server threw away what the slot should have kept."""
+    """The server threw away what the slot should have kept, or somebody dropped it."""
     return UserError(
         SqlState.DATA_EXCEPTION,
-        f"changes that the query had not read yet are gone: the server invalidated the replication slot {slot}",
-        hint="The server's max_slot_wal_keep_size was too small. Drop the slot, and create the query again: it reads the table anew.",
+        f"changes that the query had not read yet are gone: the replication slot {slot} was dropped, or the server invalidated it",
+        hint="If max_slot_wal_keep_size of the server is too small, raise it. Drop the slot if it is there, and create the query again: "
+        "it reads the tables anew.",
     )
+
+
+def _lacks_right(error: psycopg.Error, hint: str) -> ExternalError:
+    return ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        f"the store's user lacks a right that reading changes needs: {error.diag.message_primary}",
+        hint=hint,
+    )
+
+
+def _check_identity(connection: Connection, table: Table) -> None:
+    """A published table without a replica identity takes no UPDATE and no DELETE any more: that is not to be our doing."""
+    found = connection.execute(_IDENTITY, table.path).fetchone()
+    identity, covers = found or ("d", True)
+    if identity == "n" or (identity == "i" and table.key and not covers):
+        where = f"{table.schema}.{table.name}"
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the replica identity of {where} does not have its primary key, so that its UPDATEs and DELETEs cannot be told",
+            hint=f"ALTER TABLE {where} REPLICA IDENTITY DEFAULT, or FULL to have the whole row before each change too.",
+        )
 
 
 def _publish(connection: Connection, name: str, tables: Sequence[Table]) -> None:
@@ -167,6 +215,8 @@ class ChangeStream:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
+            except (psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState):
+                raise lost(slot) from None
         result = cursor.pgresult
         if result is None or result.status != ExecStatus.COPY_BOTH:
             raise psycopg.OperationalError("the server did not start to send changes")

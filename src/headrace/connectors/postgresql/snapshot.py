@@ -20,7 +20,7 @@ from psycopg.sql import SQL, Composable, Identifier, Literal
 from headrace.connectors.postgresql.changes import Change, Position, Row, Table, lsn_of
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 
 _SETTLE_S = 60.0
@@ -62,17 +62,26 @@ class Progress:
     """How far a reader of tables is.
 
     `log` is where the log is to be read on, `parts` what was read of the tables. What was committed behind `held_to` is in no part:
-    known when all was read.
+    known when all was read. `count` changes were told so far, the first of them at `began_us` or later, in microseconds since 1970.
     """
 
     log: Position
     parts: tuple[Part, ...] = ()
     held_to: int = 0
+    count: int = 0
+    began_us: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         parts = [[part.table, part.upto, part.snapshot.text] for part in self.parts]
-        return {"lsn": self.log.lsn, "changes": self.log.changes, "parts": parts, "held_to": self.held_to}
+        return {
+            "lsn": self.log.lsn,
+            "changes": self.log.changes,
+            "parts": parts,
+            "held_to": self.held_to,
+            "count": self.count,
+            "began_us": self.began_us,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Progress:
@@ -81,7 +90,9 @@ class Progress:
             Part(table, None if upto is None else tuple(upto), Visible(snapshot))
             for table, upto, snapshot in data["parts"]
         )
-        return cls(Position(data["lsn"], data["changes"]), parts, data["held_to"])
+        return cls(
+            Position(data["lsn"], data["changes"]), parts, data["held_to"], data["count"], data["began_us"]
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -105,7 +116,7 @@ class Run:
 
     def __init__(self, connection: Connection, tables: Sequence[Table]) -> None:
         self._connection = connection
-        self._tables = tables
+        self._tables = [_resolved(connection, table) if table.whole else table for table in tables]
         found = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
         self.snapshot = Visible(found[0])
 
@@ -114,12 +125,11 @@ class Run:
         number, after = progress.next_part()
         table = self._tables[number]
         rows = self._rows(table, after, at_most)
-        moment = time.time_ns() // 1000
-        changes = [
-            Change("r", table, None, row, progress.log.lsn, 0, moment, Position(progress.log.lsn))
-            for row in rows
-        ]
+        # The time of what follows must not be before it, whenever the chunk was read.
+        at = (progress.log.lsn, 0, progress.began_us, progress.log)
+        changes = [Change("r", table, None, row, *at) for row in rows]
         upto = key_of(table, rows[-1]) if len(rows) == at_most else None
+        progress = replace(progress, count=progress.count + len(rows))
         progress = progress.with_part(Part(number, upto, self.snapshot))
         if upto is None and number == len(self._tables) - 1:
             (end,) = self._connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or (
@@ -161,7 +171,10 @@ def unseen(
     progress: Progress,
     changes: Sequence[Change],
 ) -> list[Change]:
-    """Those of the log's changes that the rows that were read do not hold already; raises ExternalError 57015."""
+    """Those of the log's changes that the rows that were read do not hold already.
+
+    Raises UserError 22000 for a TRUNCATE that only some of them hold, ExternalError 57015.
+    """
     if changes[0].position.lsn > progress.held_to:
         return list(changes)
     with classified(store), ExitStack() as opened:
@@ -178,11 +191,18 @@ def key_of(table: Table, row: Row) -> Row:
 def _is_held(
     ask: Callable[[], Connection], tables: Sequence[Table], parts: Sequence[Part], change: Change
 ) -> bool:
-    own = [part for part in parts if tables[part.table] is change.table]
+    own = [part for part in parts if tables[part.table].path == change.table.path]
     held = {part.snapshot.holds(change.xid) for part in own}
-    image = change.after or change.before
-    if len(held) == 1 or image is None:
+    if len(held) < 2:
         return held == {True}
+    image = change.after or change.before
+    if image is None:
+        where = f"{change.table.schema}.{change.table.name}"
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"the table {where} was truncated while its rows were read, with a restart between them",
+            hint="Drop the replication slot, and create the query again: it reads the table anew.",
+        )
     key = key_of(change.table, image)
     part = next(part for part in own if part.upto is None or _is_upto(ask(), change.table, key, part.upto))
     return part.snapshot.holds(change.xid)
@@ -205,6 +225,19 @@ def _record(alias: str, table: Table, key: Row) -> Composable:
     ]
     return SQL("json_populate_record(NULL::{}, json_build_object({})) AS {}").format(
         Identifier(*table.path), SQL(", ").join(pairs), Identifier(alias)
+    )
+
+
+def _resolved(connection: Connection, table: Table) -> Table:
+    """A whole table with the columns that it has now."""
+    columns = connection.execute(
+        "SELECT attname::text, atttypid::int8 FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
+        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE nspname = %s AND relname = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+        table.path,
+    ).fetchall()
+    return replace(
+        table, columns=tuple(name for name, _ in columns), type_oids=tuple(oid for _, oid in columns)
     )
 
 

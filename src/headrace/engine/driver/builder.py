@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from headrace.connectors.registry import spark_module
-from headrace.connectors.streaming import SinkRequest, SourceRequest
+from headrace.connectors.streaming import RowRequest, SinkRequest, SourceRequest
 from headrace.core.errors import InternalError
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
@@ -49,10 +50,10 @@ class Build:
             raise InternalError(f"the properties of the store {store!r} did not come with the plan")
         return self.start.stores[store]
 
-    def reads(self, step_id: str) -> physical.ReadEntity:
+    def reads(self, step_id: str) -> physical.ReadEntity | physical.ReadRows:
         """The one entity that a step's rows come from."""
         step = next(step for step in self.start.plan.steps if step.id == step_id)
-        if isinstance(step, physical.ReadEntity):
+        if isinstance(step, physical.ReadEntity | physical.ReadRows):
             return step
         inputs = step.inputs if isinstance(step, physical.SqlTransform) else [getattr(step, "input", None)]
         if len(inputs) != 1 or inputs[0] is None:
@@ -76,6 +77,22 @@ class Build:
             ),
         )
 
+    def row_request(self, step: physical.ReadRows) -> RowRequest:
+        """How to read an entity's rows."""
+        checkpoint = self.start.checkpoint
+        return RowRequest(
+            entity=step.entity,
+            columns=_columns(step.columns),
+            key=tuple(step.key_columns),
+            upsert=step.upsert,
+            properties=self.properties(step.store),
+            starting_position=step.starting_position,
+            starting_timestamp_ms=step.starting_timestamp_ms,
+            options=step.options,
+            records_per_batch=self.records_per_batch,
+            folder=str(Path(checkpoint, "rows", step.id)) if checkpoint else None,
+        )
+
 
 def build(
     session: SparkSession, start: StartQuery, *, records_per_batch: int | None, resources: ExitStack
@@ -95,6 +112,21 @@ def build(
 def _read_entity(work: Build, step: physical.ReadEntity) -> DataFrame:
     frame: DataFrame = connector_module(step.connector).source(work.session, work.source_request(step))
     return frame
+
+
+def _read_rows(work: Build, step: physical.ReadRows) -> DataFrame:
+    frame: DataFrame = connector_module(step.connector).rows(work.session, work.row_request(step))
+    if step.arrival:
+        return frame.withColumns({"__rowtime": functions.current_timestamp()})
+    if step.timestamp is None:
+        return frame
+    column = name_sql(step.timestamp)
+    named = next(column for column in step.columns if column.name == step.timestamp)
+    value = f"timestamp_millis({column})" if named.type == "BIGINT" else column
+    # The end of a key has no values.
+    return frame.withColumns(
+        {"__rowtime": functions.expr(f"CASE WHEN __deleted THEN __rowtime ELSE {value} END")}
+    )
 
 
 def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
@@ -135,7 +167,8 @@ def _side_topic(work: Build, output: str) -> str:
 
 def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
     read = work.reads(step.input)
-    splits: dict[str, list[int]] = connector_module(read.connector).splits(work.source_request(read))
+    request = work.row_request(read) if isinstance(read, physical.ReadRows) else work.source_request(read)
+    splits: dict[str, list[int]] = connector_module(read.connector).splits(request)
     java = jvm(work.session)
     java_splits = java.java.util.HashMap()
     for entity, numbers in splits.items():
@@ -305,6 +338,7 @@ def _columns(columns: list[physical.Column]) -> tuple[Column, ...]:
 
 BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "read_entity": _read_entity,
+    "read_rows": _read_rows,
     "decode_rows": _decode_rows,
     "assign_watermark": _assign_watermark,
     "sql_transform": _sql_transform,

@@ -110,11 +110,7 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
             f"the query cannot go on from its checkpoint: {state[1]}",
             hint="TERMINATE it and create it again: it then begins at the starting positions of its sources.",
         )
-    for name in {
-        step.connector
-        for step in start.plan.steps
-        if isinstance(step, physical.ReadEntity | physical.WriteEntity)
-    }:
+    for name in {step.connector for step in start.plan.steps if isinstance(step, physical.StoreStep)}:
         classified: HeadraceError | None = connector_module(name).classify(text)
         if classified is not None:
             return _with_entities(classified, start)
@@ -144,9 +140,10 @@ def _full_folder(text: str, start: StartQuery) -> str:
 
 def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:
     """A client that misses an entity in the midst of a query does not say which: then it is one of the query's."""
-    used = physical.ReadEntity | physical.WriteEntity
     entities = list(
-        dict.fromkeys(path_text(step.entity) for step in start.plan.steps if isinstance(step, used))
+        dict.fromkeys(
+            path_text(step.entity) for step in start.plan.steps if isinstance(step, physical.StoreStep)
+        )
     )
     if error.state is not SqlState.ENTITY_NOT_FOUND or any(repr(name) in error.message for name in entities):
         return error
@@ -193,7 +190,7 @@ def _bad_record(facts: str) -> UserError:
 def _secrets(start: StartQuery) -> list[str]:
     found: set[str] = set()
     for step in start.plan.steps:
-        if isinstance(step, physical.ReadEntity | physical.WriteEntity) and step.store in start.stores:
+        if isinstance(step, physical.StoreStep) and step.store in start.stores:
             found.update(connector_module(step.connector).secrets(start.stores[step.store]))
     return sorted(found, key=len, reverse=True)
 

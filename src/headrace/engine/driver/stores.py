@@ -17,7 +17,7 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.protocol import StartQuery
-from headrace.planner.physical import ReadEntity, WriteEntity
+from headrace.planner.physical import StoreStep
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def stores_of(start: StartQuery) -> list[Store]:
     used = {
         (step.store, step.connector)
         for step in start.plan.steps
-        if isinstance(step, ReadEntity | WriteEntity) and step.store in start.stores
+        if isinstance(step, StoreStep) and step.store in start.stores
     }
     return [Store(*names, tuple(sorted(start.stores[names[0]].items()))) for names in sorted(used)]
 

@@ -19,6 +19,7 @@ from headrace.analyzer.logical import (
     Unnest,
     WindowKind,
 )
+from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
@@ -32,21 +33,15 @@ from headrace.planner.spark_sql import identifier
 def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Fragment:
     """A relation: its records are read, decoded and, where something waits for time, given a watermark."""
     relation, properties = node.relation, node.properties
-    read = low.add(
-        physical.ReadEntity(
-            id=low.name("read", node.alias),
-            store=relation.store or "",
-            connector=node.store_type,
-            entity=relation.entity or (),
-            starting_position=properties.starting_position,
-            starting_timestamp_ms=properties.starting_timestamp_ms,
-            options=dict(properties.options),
-        )
-    )
     window = low.windows.get(id(node)) if low.watermarked else None
     arrival = _by_arrival(node, window)
-    late = _late(low, node, read, window)
-    step = low.add(_decoded(low, node, read, carries_record=late is not None, arrival=arrival))
+    late: str | None = None
+    if connector(node.store_type).row_source is not None:
+        step = low.add(_rows(low, node, arrival=arrival))
+    else:
+        read = low.add(_records(low, node))
+        late = _late(low, node, read, window)
+        step = low.add(_decoded(low, node, read, carries_record=late is not None, arrival=arrival))
     if low.watermarked:
         size, advance = _last(window) if window is not None else (0, 0)
         step = low.add(
@@ -75,6 +70,37 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
             sequence=f"{alias}.{identifier(SEQUENCE)}",
         ),
         table=identifier(step),
+    )
+
+
+def _records(low: Lowering, node: Scan) -> physical.ReadEntity:
+    properties = node.properties
+    return physical.ReadEntity(
+        id=low.name("read", node.alias),
+        store=node.relation.store or "",
+        connector=node.store_type,
+        entity=node.relation.entity or (),
+        starting_position=properties.starting_position,
+        starting_timestamp_ms=properties.starting_timestamp_ms,
+        options=dict(properties.options),
+    )
+
+
+def _rows(low: Lowering, node: Scan, *, arrival: bool) -> physical.ReadRows:
+    relation, properties = node.relation, node.properties
+    return physical.ReadRows(
+        id=low.name("rows", node.alias),
+        store=relation.store or "",
+        connector=node.store_type,
+        entity=relation.entity or (),
+        columns=physical_columns(relation.schema),
+        key_columns=list(relation.schema.primary_key),
+        upsert=relation.format.upsert,
+        timestamp=None if arrival else properties.event_time.column,
+        arrival=arrival,
+        starting_position=properties.starting_position,
+        starting_timestamp_ms=properties.starting_timestamp_ms,
+        options=dict(properties.options),
     )
 
 

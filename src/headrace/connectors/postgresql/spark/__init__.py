@@ -1,6 +1,64 @@
-"""The driver half of the PostgreSQL store type. See `connectors.streaming` for what each part promises; queries use none yet."""
+"""The driver half of the PostgreSQL store type. See `connectors.streaming` for what each function promises.
+
+psycopg and pyarrow are imported where they are used: every driver loads this module, and few read PostgreSQL.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.connectors.carried_errors import carried
+from headrace.core.errors import HeadraceError
+from headrace.core.names import path_text
+from headrace.formats.types import name_sql, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.connectors.streaming import RowRequest
+
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits"]
+
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
+
+
+def rows(session: SparkSession, request: RowRequest) -> DataFrame:
+    """Raises UserError 3D007 for a missing table, 42703 for a missing column; ExternalError 57015."""
+    from headrace.connectors.postgresql.rows import METADATA
+    from headrace.connectors.postgresql.spark.reading import reading
+    from headrace.connectors.postgresql.spark.source import READING, TableSource
+
+    schema = [
+        *(f"{name_sql(column.name)} {spark_type(column.type)}" for column in request.columns),
+        "__rowtime TIMESTAMP, __rowkey STRING, __deleted BOOLEAN, __entity STRING, __split INT, __sequence BIGINT",
+        f"__metadata {spark_type(METADATA)}",
+    ]
+    session.dataSource.register(TableSource)
+    stream = session.readStream.format(TableSource.name()).option("schema", ", ".join(schema))
+    return stream.option(READING, reading(request).to_json()).load()
+
+
+def splits(request: RowRequest) -> dict[str, list[int]]:
+    """One: the log."""
+    return {path_text(request.entity): [0]}
+
+
+def probe(properties: Mapping[str, str]) -> Callable[[], None]:
+    """Opens a connection each time, so that what a query holds is not disturbed."""
+    from headrace.connectors.postgresql.admin import test
+
+    return lambda: test(properties)
+
+
+def classify(text: str) -> HeadraceError | None:
+    """Our own errors come through Spark as texts; psycopg's are never left as they are."""
+    return carried(text)
+
+
+def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Values to mask in logs and errors."""
+    from headrace.connectors.postgresql.options import CLIENT_KEY, PASSWORD
+
+    return tuple(properties[spec.name] for spec in (PASSWORD, CLIENT_KEY) if properties.get(spec.name))

@@ -1,0 +1,34 @@
+"""Our own errors on their way from one of Spark's Python workers to the driver, where only the text of an exception arrives."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+_MARK = "HEADRACE_CARRIED"
+_CARRIED = re.compile(rf"{_MARK}:([A-Za-z0-9+/=]+):")
+_KINDS = {kind.__name__: kind for kind in (UserError, ExternalError)}
+
+
+def carrying(error: UserError | ExternalError) -> RuntimeError:
+    """What to raise in the worker instead."""
+    facts = {
+        "kind": type(error).__name__,
+        "state": error.state.value,
+        "message": error.message,
+        "hint": error.hint,
+    }
+    return RuntimeError(f"{_MARK}:{base64.b64encode(json.dumps(facts).encode()).decode()}:")
+
+
+def carried(text: str) -> HeadraceError | None:
+    """The error that an exception's text carries, if any."""
+    found = _CARRIED.search(text)
+    if found is None:
+        return None
+    facts = json.loads(base64.b64decode(found[1]))
+    return _KINDS[facts["kind"]](SqlState(facts["state"]), facts["message"], hint=facts["hint"])

@@ -1,0 +1,187 @@
+"""PostgreSQL's texts as Arrow columns of our types, a whole column at a time; pure.
+
+The texts are those of a connection with the settings of `connection.py`: ISO dates in UTC, bytea in hex.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import compute
+
+from headrace.core.types import (
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    Timestamp,
+    Varchar,
+)
+
+Texts = Sequence[str | None]
+
+_PRIMITIVES = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "BOOLEAN": pa.bool_(),
+    "BYTES": pa.binary(),
+}
+_BOOLEANS = {"t": True, "f": False, "true": True, "false": False, None: None}
+_BOOL_OID, _NUMBER_OIDS = 16, frozenset((20, 21, 23, 26, 700, 701, 1700))
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)|([{},])', re.DOTALL)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """As Spark has it for `formats.types.spark_type`."""
+    match kind:
+        case Primitive(name):
+            return _PRIMITIVES[name]
+        case Varchar():
+            return pa.string()
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Timestamp():
+            return pa.timestamp("us", "UTC")
+        case Array(element):
+            return pa.list_(arrow_type(element))
+        case Map(key, value):
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case Struct(fields):
+            return pa.struct([(name, arrow_type(field)) for name, field in fields])
+    raise TypeError(f"no Arrow type for {kind}")
+
+
+def column(texts: Texts, kind: DataType) -> pa.Array:
+    """A column of `kind`; raises ValueError, with the text, for one that is none."""
+    match kind:
+        case Varchar():
+            return pa.array(texts, pa.string())
+        case Primitive("BOOLEAN"):
+            return pa.array([_boolean(text) for text in texts], pa.bool_())
+        case Primitive("BYTES"):
+            return pa.array([None if text is None else _bytes(text) for text in texts], pa.binary())
+        case Timestamp():
+            # A time with a zone ends in +00, one without is UTC by our reading.
+            plain = compute.replace_substring_regex(pa.array(texts, pa.string()), r"(\+00|Z)$", "")
+            return compute.assume_timezone(compute.cast(plain, pa.timestamp("us")), "UTC")
+        case Array(element):
+            lists = [None if text is None else _list(text) for text in texts]
+            child = column([text for items in lists if items is not None for text in items], element)
+            return pa.ListArray.from_arrays(_offsets(lists), child)
+        case Map(key, value):
+            objects = [None if text is None else _object(text) for text in texts]
+            keys = column([name for items in objects if items is not None for name in items], key)
+            values = column(
+                [_text(item) for items in objects if items is not None for item in items.values()], value
+            )
+            return pa.MapArray.from_arrays(_offsets(objects), keys, values)
+        case Struct(fields):
+            objects = [None if text is None else _object(text) for text in texts]
+            children = {
+                name: column([None if row is None else _text(row.get(name)) for row in objects], field)
+                for name, field in fields
+            }
+            return struct(children, [row is None for row in objects])
+    return compute.cast(pa.array(texts, pa.string()), arrow_type(kind))
+
+
+def struct(children: dict[str, pa.Array], missing: Sequence[bool]) -> pa.Array:
+    """A column of STRUCTs, NULL where `missing`."""
+    return pa.StructArray.from_arrays(
+        list(children.values()), list(children), mask=pa.array(missing, pa.bool_())
+    )
+
+
+def json_row(names: Sequence[str], type_oids: Sequence[int], row: Texts) -> str:
+    """A row as a JSON object: numbers and booleans as such, whatever else as PostgreSQL's text."""
+    return f"{{{','.join(map(_member, names, type_oids, row))}}}"
+
+
+def _member(name: str, oid: int, text: str | None) -> str:
+    if text is None:
+        value = "null"
+    elif oid == _BOOL_OID:
+        value = "true" if text == "t" else "false"
+    elif oid in _NUMBER_OIDS and text[-1].isdigit():  # not NaN, not Infinity
+        value = text
+    else:
+        value = json.dumps(text, ensure_ascii=False)
+    return f"{json.dumps(name, ensure_ascii=False)}:{value}"
+
+
+def _boolean(text: str | None) -> bool | None:
+    if text not in _BOOLEANS:
+        raise ValueError(f"{text!r} is not t or f")
+    return _BOOLEANS[text]
+
+
+def _bytes(text: str) -> bytes:
+    if not text.startswith("\\x"):
+        raise ValueError(f"{text!r} is not the text of a bytea")
+    return bytes.fromhex(text[2:])
+
+
+def _offsets(lists: Sequence[Any]) -> pa.Array:
+    """Where each list begins among the elements of all; None where there is none."""
+    offsets: list[int | None] = []
+    end = 0
+    for items in lists:
+        offsets.append(None if items is None else end)
+        end += 0 if items is None else len(items)
+    return pa.array([*offsets, end], pa.int32())
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = json.loads(text, parse_float=decimal.Decimal)
+    if not isinstance(found, dict):
+        raise ValueError(f"{text!r} is not a JSON object")
+    return found
+
+
+def _text(value: Any) -> str | None:
+    """A value of JSON as PostgreSQL would write it."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=float)
+
+
+def _list(text: str) -> list[str | None]:
+    """The elements of PostgreSQL's text of an array, `{1,"a b",NULL}`, or of a JSON array; one that is an array itself as its text."""
+    if text.startswith("[") and text.endswith("]"):
+        return [_text(item) for item in json.loads(text, parse_float=decimal.Decimal)]
+    if not text.startswith("{"):
+        raise ValueError(f"{text!r} is not the text of an array")
+    items: list[str | None] = []
+    depth, start = 0, 0
+    for match in _ELEMENT.finditer(text):
+        quoted, plain, mark = match.groups()
+        if mark == "{":
+            depth += 1
+            start = match.start() if depth == 2 else start
+        elif mark == "}":
+            depth -= 1
+            if depth == 1:
+                items.append(text[start : match.end()])
+        elif mark is None and depth == 1:
+            items.append(
+                re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+                if quoted is not None
+                else None
+                if plain == "NULL"
+                else plain
+            )
+    return items

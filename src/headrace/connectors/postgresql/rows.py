@@ -1,0 +1,164 @@
+"""Changes as Arrow batches of a relation's rows: an envelope in Debezium's terms for streams, the rows themselves for changelogs; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.connectors.postgresql import columns
+from headrace.connectors.postgresql.changes import Change, Row, Table
+from headrace.core.errors import UserError
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, BYTES, VARCHAR, DataType, Struct
+
+METADATA = Struct((("db", VARCHAR), ("schema", VARCHAR), ("table", VARCHAR), ("lsn", BIGINT)))
+"""Where a change stands; the envelope's `source` has some of it."""
+
+_IMAGES = ("before", "after")
+_HINT = (
+    'A stream has the columns op VARCHAR, ts_ms BIGINT, "before" and "after" STRUCT<columns of the table>, or BYTES for them as JSON, '
+    'and "source" STRUCT<db VARCHAR, "schema" VARCHAR, "table" VARCHAR, lsn BIGINT>, or some of them. '
+    "CREATE CHANGELOG reads the rows themselves."
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of one relation: its columns, whether it is a changelog (`upsert`), and what is the same in all of its rows."""
+
+    columns: tuple[Column, ...]
+    upsert: bool
+    entity: str
+    database: str
+
+
+def check_envelope(given: Sequence[Column]) -> None:
+    """Raises UserError 42P16 for columns that are none of a stream of changes."""
+    for column in given:
+        kind, name = column.type, column.name
+        if name in _IMAGES:
+            fits = isinstance(kind, Struct) or kind in (BYTES, VARCHAR)
+        elif name == "source":
+            fits = isinstance(kind, Struct) and set(kind.fields) <= set(METADATA.fields)
+        else:
+            fits = (name, kind) in (("op", VARCHAR), ("ts_ms", BIGINT))
+        if not fits:
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"the changes of a table have no column {name} {kind}",
+                hint=_HINT,
+            )
+
+
+def wanted(given: Sequence[Column], *, upsert: bool) -> tuple[str, ...] | None:
+    """Names of the table's columns that a relation needs; None: all that it has, since one of its columns is JSON."""
+    if upsert:
+        return tuple(column.name for column in given)
+    images = [column.type for column in given if column.name in _IMAGES]
+    if not all(isinstance(kind, Struct) for kind in images):
+        return None
+    return tuple(
+        dict.fromkeys(name for kind in images if isinstance(kind, Struct) for name, _ in kind.fields)
+    )
+
+
+def batch(layout: Layout, changes: Sequence[Change], first: int) -> pa.RecordBatch:
+    """Changes, the first of which has the number `first`, as the driver half's `rows` gives them.
+
+    Raises UserError 22000 for a value that is not of its column's type, and for a TRUNCATE that a changelog would have to tell.
+    """
+    found = _upserts(layout, changes) if layout.upsert else _envelopes(layout, changes)
+    count = len(changes)
+    moments = pa.array([change.committed_us for change in changes], pa.timestamp("us", "UTC"))
+    ended = [layout.upsert and change.op == "d" for change in changes]
+    hidden = {
+        "__rowtime": moments,
+        "__rowkey": pa.nulls(count, pa.string()),
+        "__deleted": pa.array(ended, pa.bool_()),
+        "__entity": pa.repeat(layout.entity, count),
+        "__split": pa.repeat(pa.scalar(0, pa.int32()), count),
+        "__sequence": pa.array(range(first, first + count), pa.int64()),
+        "__metadata": _metadata(layout, METADATA, changes),
+    }
+    return pa.RecordBatch.from_pydict({**found, **hidden})
+
+
+def _upserts(layout: Layout, changes: Sequence[Change]) -> dict[str, pa.Array]:
+    rows: list[Row] = []
+    for change in changes:
+        row = change.before if change.op == "d" else change.after
+        if row is None:
+            where = f"{change.table.schema}.{change.table.name}"
+            raise UserError(
+                SqlState.DATA_EXCEPTION,
+                f"the table {where} was truncated, and a changelog cannot say which of its keys have ended",
+                hint="Drop the replication slot, and create the query again: it reads the table anew. DELETE FROM can be told.",
+            )
+        rows.append(row)
+    if not changes:
+        return {column.name: columns.column([], column.type) for column in layout.columns}
+    table = changes[0].table
+    return {
+        column.name: _converted(table, column.name, column.type, [row[place] for row in rows])
+        for column in layout.columns
+        for place in (table.columns.index(column.name),)
+    }
+
+
+def _envelopes(layout: Layout, changes: Sequence[Change]) -> dict[str, pa.Array]:
+    return {column.name: _envelope(layout, column, changes) for column in layout.columns}
+
+
+def _envelope(layout: Layout, column: Column, changes: Sequence[Change]) -> pa.Array:
+    if column.name == "op":
+        return pa.array([change.op for change in changes], pa.string())
+    if column.name == "ts_ms":
+        return pa.array([change.committed_us // 1000 for change in changes], pa.int64())
+    if column.name == "source" and isinstance(column.type, Struct):
+        return _metadata(layout, column.type, changes)
+    images = [change.before if column.name == "before" else change.after for change in changes]
+    if isinstance(column.type, Struct):
+        return _image(column.type, images, changes)
+    texts = [
+        None if row is None else columns.json_row(change.table.columns, change.table.type_oids, row)
+        for change, row in zip(changes, images, strict=True)
+    ]
+    return pa.array(texts, pa.string()).cast(columns.arrow_type(column.type))
+
+
+def _image(kind: Struct, images: Sequence[Row | None], changes: Sequence[Change]) -> pa.Array:
+    missing = [row is None for row in images]
+    if all(missing):
+        return pa.nulls(len(images), columns.arrow_type(kind))
+    table = changes[0].table
+    children = {
+        name: _converted(table, name, field, [None if row is None else row[place] for row in images])
+        for name, field in kind.fields
+        for place in (table.columns.index(name),)
+    }
+    return columns.struct(children, missing)
+
+
+def _converted(table: Table, name: str, kind: DataType, texts: columns.Texts) -> pa.Array:
+    try:
+        return columns.column(texts, kind)
+    except ValueError as error:
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"a value of column {name} of {table.schema}.{table.name} is no {kind}: {error}",
+            hint="Declare the column as DESCRIBE ENTITY shows it, or as VARCHAR, which takes every value as PostgreSQL's text.",
+        ) from None
+
+
+def _metadata(layout: Layout, kind: Struct, changes: Sequence[Change]) -> pa.Array:
+    count = len(changes)
+    values = {
+        "db": lambda: pa.repeat(layout.database, count),
+        "schema": lambda: pa.array([change.table.schema for change in changes], pa.string()),
+        "table": lambda: pa.array([change.table.name for change in changes], pa.string()),
+        "lsn": lambda: pa.array([change.lsn for change in changes], pa.int64()),
+    }
+    return columns.struct({name: values[name]() for name, _ in kind.fields}, [False] * count)

@@ -1,0 +1,33 @@
+"""What a request for rows means to the source."""
+
+from __future__ import annotations
+
+from headrace.connectors.postgresql.options import SLOT, URIS, address
+from headrace.connectors.postgresql.relations import read_tables
+from headrace.connectors.postgresql.rows import Layout
+from headrace.connectors.postgresql.spark.source import CHANGES_PER_READ, Reading
+from headrace.connectors.streaming import RowRequest
+from headrace.core.names import path_text
+from headrace.core.schema import Schema
+
+
+def reading(request: RowRequest) -> Reading:
+    """Asks the store for the tables; raises as `read_tables`."""
+    schema = Schema(request.columns, request.key)
+    database = request.entity[0] if len(request.entity) != 2 else None
+    found = read_tables(request.properties, request.entity, schema, request.options, upsert=request.upsert)
+    return Reading(
+        store=dict(request.properties),
+        database=database,
+        slot=request.options[SLOT.name],
+        tables=found,
+        layout=Layout(
+            request.columns,
+            request.upsert,
+            path_text(request.entity),
+            database or address(request.properties[URIS.name]).database,
+        ),
+        with_rows=request.starting_position == "earliest",
+        per_read=request.records_per_batch or CHANGES_PER_READ,
+        folder=request.folder,
+    )

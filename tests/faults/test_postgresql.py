@@ -1,0 +1,118 @@
+"""A table's rows and changes, told exactly once while drivers are killed: before, while and after the rows are read."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.connectors.postgresql import replication
+from tests.harness.doors import RestDoor
+from tests.harness.kafka import KafkaClient
+from tests.harness.patience import until
+from tests.harness.postgresql import PASSWORD, USER, PostgresServer
+from tests.harness.process import HeadraceProcess
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.parametrize("postgresql", [18], indirect=True),
+]
+
+ROWS = 90_000
+"""Some batches of them."""
+
+
+@pytest.fixture
+def slot(postgresql: PostgresServer, seed: str) -> Iterator[str]:
+    name = f"s_{seed}"
+    yield name
+    active = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{name}' AND active"
+    until(lambda: not postgresql.execute(active), "nobody reads the slot")
+    with postgresql.connect() as connection:
+        replication.drop(connection, name)
+
+
+def write(postgresql: PostgresServer, table: str, chance: random.Random, stop: threading.Event) -> None:
+    """Small transactions until `stop`: each version of a row has the next `n`."""
+    with postgresql.connect() as connection:
+        while not stop.wait(0.01):
+            a = chance.randrange(ROWS + 1000)
+            statement = chance.choice(
+                (
+                    f"UPDATE {table} SET n = n + 1 WHERE id BETWEEN {a} AND {a + 5}",
+                    f"DELETE FROM {table} WHERE id = {a}",
+                    f"INSERT INTO {table} VALUES ({a}, 0) ON CONFLICT (id) DO UPDATE SET n = {table}.n + 1",
+                )
+            )
+            connection.execute(statement.encode())
+
+
+def applied(changes: list[dict[str, int | str | None]]) -> dict[int, int]:
+    """The table that changes make, as a strict reader sees it: a change that is lost or told twice does not fit."""
+    rows: dict[int, int] = {}
+    for change in changes:
+        old, new, n = change["old"], change["id"], change["n"]
+        match change["op"]:
+            case "r" | "c":
+                assert new not in rows, change
+                rows[new] = n  # type: ignore[index, assignment]
+            case "u":
+                assert rows[new] == n - 1, (change, rows[new])  # type: ignore[index, operator]
+                rows[new] = n  # type: ignore[index, assignment]
+            case "d":
+                del rows[old]  # type: ignore[arg-type]
+            case other:
+                raise AssertionError(other)
+    return rows
+
+
+def test_no_change_is_lost_or_told_twice(
+    postgresql: PostgresServer,
+    server: HeadraceProcess,
+    door: RestDoor,
+    kafka: KafkaClient,
+    slot: str,
+    seed: str,
+    random_source: random.Random,
+) -> None:
+    table, topic, password = f"t_{seed}", f"changes_{seed}", PASSWORD.replace("'", "''")
+    postgresql.execute(
+        f"CREATE TABLE {table} (id int PRIMARY KEY, n int)",
+        f"INSERT INTO {table} SELECT id, 0 FROM generate_series(0, {ROWS - 1}) AS id",
+    )
+    door.execute(
+        f"CREATE STORE pg{seed} WITH ('type' = POSTGRESQL, 'uris' = '{postgresql.uri}', "
+        f"'postgres.username' = '{USER}', 'postgres.password' = '{password}', 'tls.disabled' = TRUE);"
+        f'CREATE STREAM {table} (op VARCHAR, "before" STRUCT<id INT>, "after" STRUCT<id INT, n INT>) '
+        f"WITH ('store' = 'pg{seed}', 'value.format' = 'json');"
+        f"CREATE STREAM {topic} WITH ('store' = 'broker', 'topic.partitions' = 1, 'topic.replicas' = 1, "
+        "'delivery.guarantee' = 'exactly_once') AS "
+        'SELECT op, "before"->id AS old, "after"->id AS id, "after"->n AS n '
+        f"FROM {table} WITH ('postgresql.slot.name' = '{slot}');"
+    )
+    (query,) = [
+        row[0] for row in door.execute("LIST QUERIES;") if topic in str(row[5]) and row[3] == "running"
+    ]
+
+    def told() -> list[dict[str, int | str | None]]:
+        return [json.loads(value or "") for _, value in kafka.consume(topic)]
+
+    stop = threading.Event()
+    writer = threading.Thread(target=write, args=(postgresql, table, random_source, stop))
+    writer.start()
+    try:
+        for least in (1, ROWS // 2, ROWS + 1):
+            until(lambda least=least: len(told()) >= least, lambda: f"more changes than {len(told())}")  # type: ignore[misc]
+            server.kill_driver()
+    finally:
+        stop.set()
+        writer.join()
+    rows = dict(postgresql.execute(f"SELECT id, n FROM {table}"))
+
+    until(lambda: applied(told()) == rows, lambda: f"the table, after {len(told())} changes")
+    door.execute(f"TERMINATE QUERY {query};")

@@ -1,0 +1,175 @@
+"""The streaming source as Spark uses it, without Spark: a batch that was not committed is given again as it was."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.connectors.carried_errors import carried
+from headrace.connectors.postgresql.changes import Table
+from headrace.connectors.postgresql.rows import Layout
+from headrace.connectors.postgresql.spark.source import Offset, Reading, TableStream
+from headrace.core.errors import UserError
+from headrace.core.schema import Column
+from headrace.core.types import parse_type
+from tests.harness.patience import until
+from tests.harness.postgresql import PostgresServer
+
+Store = dict[str, str]
+
+
+def reading(store: Store, slot: str, table: Table, folder: Path, **columns: str) -> Reading:
+    given = tuple(Column(name, parse_type(kind)) for name, kind in columns.items())
+    layout = Layout(given, upsert=False, entity="shop.t", database="postgres")
+    return Reading(
+        store, None, slot, (table,), layout, with_rows=True, per_read=7, folder=str(folder / "rows")
+    )
+
+
+def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_batches_are_given_again_as_they_were(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path, seed: str
+) -> None:
+    """While the table changes: rows of a snapshot that is gone, and changes, each from a worker that knows the offsets alone."""
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)',
+        f'INSERT INTO "{schema}".t SELECT id, 0 FROM generate_series(1, 30) AS id',
+    )
+    table = Table(schema, "t", ("id", "n"), ("id",))
+    wanted = reading(store, slot, table, tmp_path, op="VARCHAR", after="STRUCT<id INT, n INT>")
+    wanted = Reading.from_json(wanted.to_json())
+    chance = random.Random(seed)
+    stream = TableStream(wanted)
+    offset: Offset = json.loads(json.dumps(stream.initialOffset()))
+    told: list[dict[str, object]] = []
+
+    def is_told() -> bool:
+        nonlocal stream, offset
+        a = chance.randint(1, 30)
+        postgresql.execute(f'UPDATE "{schema}".t SET n = n + 1 WHERE id BETWEEN {a} AND {a + 2}')
+        given, end = stream.read(offset)
+        batches, end = list(given), json.loads(json.dumps(end))
+        if end != offset and chance.random() < 0.7:  # killed before the batch was committed
+            stream.stop()
+            stream = TableStream(wanted)
+            assert rows_of(list(stream.readBetweenOffsets(offset, end))) == rows_of(batches)
+        told.extend(rows_of(batches))
+        if end != offset:
+            stream.commit(end)
+        offset = end
+        return len(told) >= 80
+
+    until(is_told, lambda: f"80 changes, found {len(told)}")
+    stream.stop()
+    assert [row["__sequence"] for row in told] == list(range(len(told)))
+    known: dict[int, int] = {}
+    for row in told:
+        after = row["after"]
+        assert isinstance(after, dict)
+        assert row["op"] == ("u" if after["id"] in known else "r")
+        assert after["n"] == known.get(after["id"], after["n"] - 1) + 1
+        known[after["id"]] = after["n"]
+    assert len(known) == 30
+    assert not (tmp_path / "rows").exists(), "what was committed is not kept"
+
+
+def told(stream: TableStream, offset: Offset, count: int) -> tuple[list[dict[str, object]], Offset]:
+    """The next rows, at least `count`, and where they end."""
+    found: list[dict[str, object]] = []
+
+    def enough() -> bool:
+        nonlocal offset
+        batches, offset = stream.read(offset)
+        found.extend(rows_of(list(batches)))
+        return len(found) >= count
+
+    until(enough, lambda: f"{count} rows, found {found}")
+    return found, offset
+
+
+def test_rows_of_several_tables_are_json_with_the_columns_of_the_time(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".a (id int PRIMARY KEY, price numeric(10, 2), ok bool)',
+        f'CREATE TABLE "{schema}".b (name text PRIMARY KEY)',
+        f'INSERT INTO "{schema}".a VALUES (1, 1.5, true)',
+        f"""INSERT INTO "{schema}".b VALUES ('x"y')""",
+    )
+    tables = tuple(
+        Table(schema, name, (), key, whole=True) for name, key in (("a", ("id",)), ("b", ("name",)))
+    )
+    columns = {"before": "BYTES", "after": "VARCHAR", "source": 'STRUCT<"table" VARCHAR>'}
+    stream = TableStream(replace(reading(store, slot, tables[0], tmp_path, **columns), tables=tables))
+    rows, offset = told(stream, stream.initialOffset(), 2)
+    postgresql.execute(
+        f'ALTER TABLE "{schema}".a ADD COLUMN more text',
+        f'DELETE FROM "{schema}".a',
+        f'TRUNCATE "{schema}".b',
+    )
+    rows += told(stream, offset, 2)[0]
+    stream.stop()
+    assert [(row["source"], row["before"], row["after"]) for row in rows] == [
+        ({"table": "a"}, None, '{"id":1,"price":1.50,"ok":true}'),
+        ({"table": "b"}, None, '{"name":"x\\"y"}'),
+        ({"table": "a"}, b'{"id":1,"price":null,"ok":null,"more":null}', None),
+        ({"table": "b"}, None, None),
+    ]
+
+
+def test_a_changelog_has_the_last_row_of_each_key_and_refuses_to_guess(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)', f'INSERT INTO "{schema}".t VALUES (1, 1)'
+    )
+    plain = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, id="INTEGER", n="BIGINT")
+    stream = TableStream(replace(plain, layout=replace(plain.layout, upsert=True)))
+    rows, offset = told(stream, stream.initialOffset(), 1)
+    postgresql.execute(
+        f'UPDATE "{schema}".t SET n = 2', f'UPDATE "{schema}".t SET id = 3', f'DELETE FROM "{schema}".t'
+    )
+    changes, offset = told(stream, offset, 4)
+    assert [(row["id"], row["n"], row["__deleted"]) for row in rows + changes] == [
+        (1, 1, False),
+        (1, 2, False),
+        (1, None, True),
+        (3, 2, False),
+        (3, None, True),
+    ]
+    postgresql.execute(f'TRUNCATE "{schema}".t')
+    error = None
+    try:
+        told(stream, offset, 1)
+    except RuntimeError as caught:
+        error = carried(str(caught))
+    stream.stop()
+    assert isinstance(error, UserError)
+    assert "was truncated, and a changelog cannot say which of its keys have ended" in error.message
+
+
+def test_a_value_of_another_type_is_told_with_its_column(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n text)',
+        f"""INSERT INTO "{schema}".t VALUES (1, 'x')""",
+    )
+    table = Table(schema, "t", ("id", "n"), ("id",))
+    stream = TableStream(reading(store, slot, table, tmp_path, after="STRUCT<n INT>"))
+    try:
+        stream.read(stream.initialOffset())
+        error = None
+    except RuntimeError as caught:
+        error = carried(f"org.apache.spark.SparkException: {caught}\n\tat somewhere")
+    stream.stop()
+    assert isinstance(error, UserError)
+    assert error.message.startswith(f"a value of column n of {schema}.t is no INTEGER: ")
+    assert "VARCHAR" in str(error.hint)

@@ -1,0 +1,74 @@
+"""PostgreSQL's texts as columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from headrace.connectors.postgresql.columns import arrow_type, column, json_row
+from headrace.core.types import parse_type
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "values"),
+    [
+        ("BIGINT", ["-9223372036854775808", None], [-(2**63), None]),
+        ("SMALLINT", ["7"], [7]),
+        ("DOUBLE", ["-Infinity", "1e-7"], [float("-inf"), 1e-7]),
+        ("DECIMAL(5, 2)", ["-1.5", "100"], [Decimal("-1.50"), Decimal("100.00")]),
+        ("BOOLEAN", ["t", "f", None], [True, False, None]),
+        ("BYTES", ["\\x00ff", "\\x"], [b"\x00\xff", b""]),
+        ("DATE", ["2026-01-02"], [date(2026, 1, 2)]),
+        ("TIMESTAMP", ["2026-01-02 03:04:05.678"], [datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)]),
+        ("TIMESTAMP_LTZ", ["2026-01-02 03:04:05+00"], [datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)]),
+        ("VARCHAR", ["{not an array", None], ["{not an array", None]),
+        ("ARRAY<INT>", ["{1,NULL,3}", "{}", None], [[1, None, 3], [], None]),
+        ("ARRAY<VARCHAR>", ['{"a b",c,"x\\"y\\\\","NULL"}'], [["a b", "c", 'x"y\\', "NULL"]]),
+        ("ARRAY<ARRAY<INT>>", ["{{1,2},{3,4}}"], [[[1, 2], [3, 4]]]),
+        ("ARRAY<DOUBLE>", ["[1, 2.5]"], [[1.0, 2.5]]),
+        ("MAP<VARCHAR, BIGINT>", ['{"a": 1}', None], [[("a", 1)], None]),
+        (
+            "STRUCT<a DECIMAL(9, 4), b STRUCT<c BOOLEAN>, d VARCHAR>",
+            ['{"a": 1.10, "b": {"c": true}, "d": {"e": 1, "f": 2.5}}', None],
+            [{"a": Decimal("1.1000"), "b": {"c": True}, "d": '{"e": 1, "f": 2.5}'}, None],
+        ),
+    ],
+)
+def test_texts_become_values(kind: str, texts: list[str | None], values: list[object]) -> None:
+    found = column(texts, parse_type(kind))
+    assert found.to_pylist() == values
+    assert found.type == arrow_type(parse_type(kind))
+    assert column([], parse_type(kind)).type == arrow_type(parse_type(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("INTEGER", "2147483648"),
+        ("INTEGER", "1.5"),
+        ("DECIMAL(5, 2)", "1.234"),
+        ("DECIMAL(5, 2)", "NaN"),
+        ("BOOLEAN", "yes"),
+        ("TIMESTAMP", "infinity"),
+        ("DATE", "0044-03-15 BC"),
+        ("BYTES", "text"),
+        ("ARRAY<INT>", "1"),
+        ("ARRAY<INT>", "{a}"),
+        ("STRUCT<a INT>", "[1]"),
+        ("MAP<VARCHAR, INT>", "not json"),
+    ],
+)
+def test_what_is_none_is_refused(kind: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        column([text], parse_type(kind))
+
+
+def test_a_row_as_json_keeps_numbers_exact() -> None:
+    row = json_row(
+        ("id", "n", "nan", 'a "b"', "flag", "none"),
+        (20, 1700, 701, 25, 16, 23),
+        ("1", "1.50", "NaN", 'x\n"ü"', "f", None),
+    )
+    assert row == '{"id":1,"n":1.50,"nan":"NaN","a \\"b\\"":"x\\n\\"ü\\"","flag":false,"none":null}'
