@@ -217,7 +217,7 @@ WINDOWS = (
         "session",
         f"SELECT window_start, window_end, k, COUNT(*) AS n FROM SESSION(s, GAP 3 SECONDS) {_S} GROUP BY window_start, window_end, k",
         "SELECT make_timestamp(min(t) * 1000) AS window_start, make_timestamp(max(t) * 1000) + INTERVAL 3 SECOND AS window_end, k, "
-        "COUNT(*) AS n FROM (SELECT *, sum(CASE WHEN gap >= 3000 THEN 1 ELSE 0 END) OVER (PARTITION BY k ORDER BY t, d, v) AS part FROM "
+        "COUNT(*) AS n FROM (SELECT *, sum(CASE WHEN gap > 3000 THEN 1 ELSE 0 END) OVER (PARTITION BY k ORDER BY t, d, v) AS part FROM "
         "(SELECT *, t - lag(t, 1, t) OVER (PARTITION BY k ORDER BY t, d, v) AS gap FROM s)) GROUP BY k, part",
     ),
     _changelog(
