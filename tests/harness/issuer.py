@@ -26,13 +26,13 @@ SCOPE = "records"
 class Issuer:
     """Gives `CLIENT` tokens for `AUDIENCE` of so many seconds; its key is in `keys`, as a JWKS file. A context manager.
 
-    `asked` counts the tokens that it gave.
+    `asked` counts the tokens that it gave; `lifetime_s` may change.
     """
 
     def __init__(self, folder: Path, authority: Authority, *, lifetime_s: int = 3600) -> None:
         self.keys = folder / "jwks.json"
         self.asked = 0
-        self._lifetime_s = lifetime_s
+        self.lifetime_s = lifetime_s
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         public = self._key.public_key().public_numbers()
         jwk = {
@@ -56,7 +56,7 @@ class Issuer:
         """A signed JWT."""
         self.asked += 1
         now = int(time.time())
-        claims = {"sub": CLIENT, "aud": AUDIENCE, "iss": self.url, "iat": now, "exp": now + self._lifetime_s}
+        claims = {"sub": CLIENT, "aud": AUDIENCE, "iss": self.url, "iat": now, "exp": now + self.lifetime_s}
         signed = ".".join(_text(json.dumps(part).encode()) for part in ({"alg": "RS256", "kid": "1"}, claims))
         return f"{signed}.{_text(self._key.sign(signed.encode(), padding.PKCS1v15(), SHA256()))}"
 
@@ -67,7 +67,7 @@ class Issuer:
             return 401, {"error": "invalid_client", "error_description": "what else the endpoint says"}
         if form != {"grant_type": ["client_credentials"], "scope": [SCOPE]}:
             return 400, {"error": "invalid_scope"}
-        return 200, {"access_token": self.token(), "expires_in": self._lifetime_s, "token_type": "Bearer"}
+        return 200, {"access_token": self.token(), "expires_in": self.lifetime_s, "token_type": "Bearer"}
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

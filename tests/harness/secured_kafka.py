@@ -115,6 +115,8 @@ class SecuredBroker(KafkaBroker):
                 "listener.name.tokened.sasl.enabled.mechanisms": "OAUTHBEARER",
                 "listener.name.tokened.oauthbearer.sasl.jaas.config": f"{oauth}.OAuthBearerLoginModule required;",
                 "listener.name.tokened.oauthbearer.sasl.server.callback.handler.class": f"{oauth}.OAuthBearerValidatorCallbackHandler",
+                # A connection ends with its token, unless its client logs in again.
+                "listener.name.tokened.oauthbearer.connections.max.reauth.ms": "3600000",
                 "sasl.oauthbearer.jwks.endpoint.url": self._issuer.keys.as_uri(),
                 "sasl.oauthbearer.expected.audience": AUDIENCE,
                 "sasl.oauthbearer.expected.issuer": self._issuer.url,

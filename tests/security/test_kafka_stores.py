@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -82,7 +83,7 @@ def token_store(name: str, broker: SecuredBroker, ca: str, issuer: Issuer, secre
         f"CREATE STORE {name} WITH ('type' = KAFKA, 'uris' = '{broker.tokened}', 'tls.ca_cert_file' = '{ca}', "
         f"'security.protocol' = SASL_SSL, 'sasl.mechanism' = OAUTHBEARER, 'sasl.oauthbearer.client.id' = '{CLIENT_ID}', "
         f"'sasl.oauthbearer.client.secret' = '{quoted}', 'sasl.oauthbearer.scope' = '{SCOPE}', "
-        f"'sasl.oauthbearer.token.endpoint.url' = '{issuer.url}', 'sasl.oauthbearer.extensions' = 'logicalCluster=lkc-1');"
+        f"'sasl.oauthbearer.token.endpoint.url' = '{issuer.url}', 'sasl.oauthbearer.extensions' = 'logicalCluster={name}');"
     )
 
 
@@ -116,6 +117,33 @@ def test_records_go_through_a_secured_store(
     for row in door.execute("LIST QUERIES;"):
         if row[3] == "running":
             door.execute(f"TERMINATE QUERY {row[0]};")
+
+
+def test_a_query_outlives_its_tokens(
+    broker: SecuredBroker, issuer: Issuer, authority: Authority, door: RestDoor, seed: str
+) -> None:
+    issuer.lifetime_s = 6
+    kafka = KafkaClient(broker.bootstrap)
+    kafka.create(f"a_{seed}")
+    try:
+        door.execute(
+            f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {token_store(f's{seed}', broker, authority.pem, issuer)} "
+            f"USE STORE s{seed}; CREATE STREAM a (x BIGINT) WITH ('topic' = 'a_{seed}', 'value.format' = JSON);"
+            f"CREATE STREAM b WITH ('topic' = 'b_{seed}') AS SELECT x FROM a WITH ('starting.position' = 'earliest') "
+            f"QUERY WITH ('query.name' = 'b_{seed}');"
+        )
+        kafka.produce(f"a_{seed}", [(None, '{"x": 1}')])
+        until(lambda: kafka.consume(f"b_{seed}"), "the first record")
+        used, began = issuer.asked, time.monotonic()
+        until(
+            lambda: issuer.asked >= used + 2 and time.monotonic() > began + issuer.lifetime_s,
+            "the tokens to be others",
+        )
+        kafka.produce(f"a_{seed}", [(None, '{"x": 2}')])
+        until(lambda: (None, '{"x":2}') in kafka.consume(f"b_{seed}"), "the second record")
+        door.execute(f"TERMINATE QUERY b_{seed};")
+    finally:
+        issuer.lifetime_s = 3600
 
 
 def test_to_look_for_a_topic_does_not_make_it(
