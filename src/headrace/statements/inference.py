@@ -16,7 +16,7 @@ from headrace.core.names import EntityPath, Identifier
 from headrace.core.properties import PropertyReader, Scope, of_scope
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import DataType, Struct
+from headrace.core.types import BIGINT, VARCHAR, DataType, Struct
 from headrace.formats.avro_schema import columns_of, type_of
 from headrace.sql.ast import Properties, Property
 from headrace.sql.statements.relation import ColumnDefinition, CreateRelation
@@ -43,6 +43,8 @@ def with_columns(
     """
     found = inferred(statement.properties, run, store, kind, statement.name.last.name)
     changelog = statement.kind == "CHANGELOG"
+    if kind.row_source is not None and not changelog:
+        found = Inferred(change_columns(found.columns, kind.row_source.metadata))
     if changelog and not found.primary_key:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
@@ -64,6 +66,13 @@ def with_columns(
         primary_key=tuple(map(Identifier, found.primary_key)) if changelog else (),
         properties=properties,
     )
+
+
+def change_columns(columns: tuple[Column, ...], metadata: Struct) -> tuple[Column, ...]:
+    """What a stream of a store of rows has: not the rows, but what happens to them."""
+    row = Struct(tuple((column.name, column.type) for column in columns))
+    kinds = {"op": VARCHAR, "ts_ms": BIGINT, "before": row, "after": row, "source": metadata}
+    return tuple(Column(name, item) for name, item in kinds.items())
 
 
 def inferred(
