@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
+import json
 import os
 import random
+import re
 import string
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Row, SparkSession
 
 from headrace.core.types import DataType, Struct, Timestamp, parse_type
+from headrace.formats.avro import Avro, generated_schema
 from headrace.formats.base import Format
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
 from headrace.formats.primitive import Primitive
 from headrace.formats.raw import Raw
 from headrace.formats.types import name_sql, spark_type
+from tests.harness.authority import Authority
+from tests.harness.registry_front import RegistryFront
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -163,6 +171,88 @@ def test_csv_is_read_as_others_write_it(spark: SparkSession) -> None:
         (None, None, ""),
         ("a\nb", 0, "1,5"),
     ]
+
+
+def opened(spark: SparkSession, name: str, **properties: str) -> None:
+    """The driver's JVM knows the registry."""
+    settings = spark._jvm.java.util.HashMap()
+    for key, text in properties.items():
+        settings.put({"ca": "tls.ca_cert_file", "verify": "tls.verify_server_hostname"}.get(key, key), text)
+    spark._jvm.io.headrace.spark.SchemaRegistry.open(name, settings)
+
+
+def schema_server(schema: str, **more: Any) -> RegistryFront:
+    answer = json.dumps({"schema": schema}).encode()
+    return RegistryFront(
+        answer=lambda path: (200, {}, answer) if path == "/schemas/ids/7" else (404, {}, b"{}"), **more
+    )
+
+
+def test_avro_is_read_back_by_the_schema_that_it_names(spark: SparkSession) -> None:
+    columns = SINGLE | NESTED
+    struct = Struct(tuple(columns.items()))
+    layout = Avro(registry="all", schema_text=generated_schema(struct, "all-value"), schema_id=7)
+    nested = ([1, None], {"k": 1.5, "": None}, Row(x=None, Y=[Row(z='"'), None]))
+    given = [(*row, *nested) for row in rows(SINGLE)]
+    types = ", ".join(f"{name} {spark_type(kind)}" for name, kind in columns.items())
+    fields = [(name, name_sql(name), kind) for name, kind in columns.items()]
+    with schema_server(layout.schema_text or "") as server:
+        opened(spark, "all", uris=server.url(), auth="none")
+        records = spark.createDataFrame(given, types).selectExpr(f"{layout.written(fields)} AS record")
+        read = records.selectExpr(f"{layout.read('record', struct)} AS found").collect()
+        assert server.paths == ["/schemas/ids/7"]
+    assert [(row.found.reason, tuple(row.found.value)) for row in read] == [(None, row) for row in given]
+
+
+@pytest.mark.parametrize(
+    ("host", "trusted", "verify", "reads"),
+    [
+        ("localhost", True, "TRUE", True),
+        ("127.0.0.1", True, "TRUE", False),
+        ("127.0.0.1", True, "FALSE", True),
+        ("localhost", False, "TRUE", False),
+        ("localhost", False, "FALSE", False),
+    ],
+)
+def test_a_registry_is_asked_over_tls_with_a_token(
+    spark: SparkSession, tmp_path: Path, host: str, trusted: bool, verify: str, reads: bool
+) -> None:
+    authority = Authority()
+    certificate = tmp_path / "server.pem"
+    certificate.write_bytes(authority.key_and_certificate("localhost"))
+    name = f"tls-{host}-{trusted}-{verify}"
+    known = (authority if trusted else Authority()).pem
+    columns = Struct((("n", parse_type("BIGINT")),))
+    layout = Avro(registry=name, schema_text=generated_schema(columns, "n"), schema_id=7)
+    with schema_server(
+        layout.schema_text or "", certificate=certificate, authorization="Bearer t0ken"
+    ) as server:
+        opened(spark, name, uris=server.url(host), auth="token", token="t0ken", ca=known, verify=verify)
+        frame = spark.range(1).selectExpr(f"{layout.written([('n', 'id', columns.fields[0][1])])} AS record")
+        read = frame.selectExpr(f"{layout.read('record', columns)} AS found")
+        if reads:
+            assert read.collect()[0].found.value.n == 0
+            return
+        with pytest.raises(Py4JJavaError) as caught:
+            read.collect()
+        (said,) = set(re.findall(r"HEADRACE_REGISTRY:([^:]+):", str(caught.value)))
+        assert json.loads(base64.b64decode(said))["registry"] == name
+        assert server.paths == []
+
+
+def test_a_registry_is_shown_a_certificate_where_it_asks_for_one(spark: SparkSession, tmp_path: Path) -> None:
+    authority = Authority()
+    certificate = tmp_path / "server.pem"
+    certificate.write_bytes(authority.key_and_certificate("localhost"))
+    pem = authority.key_and_certificate("anna").decode()
+    end = pem.index("-----BEGIN CERTIFICATE-----")
+    columns = Struct((("n", parse_type("BIGINT")),))
+    layout = Avro(registry="mutual", schema_text=generated_schema(columns, "n"), schema_id=7)
+    with schema_server(layout.schema_text or "", certificate=certificate, clients=authority.pem) as server:
+        own = {"tls.client.key_file": pem[:end], "tls.client.cert_file": pem[end:]}
+        opened(spark, "mutual", uris=server.url("localhost"), auth="none", ca=authority.pem, **own)
+        frame = spark.range(1).selectExpr(f"{layout.written([('n', 'id', columns.fields[0][1])])} AS record")
+        assert frame.selectExpr(f"{layout.read('record', columns)} AS found").collect()[0].found.value.n == 0
 
 
 def test_a_type_that_a_format_lacks_is_refused() -> None:

@@ -77,14 +77,14 @@ VALUE_FORMAT = PropertySpec(
     "value.format",
     _FORMATS,
     _DEFINED,
-    "`JSON`, `CSV`, `PRIMITIVE` or `RAW`, see [formats](formats.md)",
+    "`JSON`, `AVRO`, `CSV`, `PRIMITIVE` or `RAW`, see [formats](formats.md)",
     default="needed; in CREATE … AS the leftmost source's",
 )
 KEY_FORMAT = PropertySpec(
     "key.format",
     _FORMATS,
     _WRITTEN,
-    "`PRIMITIVE` or `JSON`; none: keys are not read. Of sinks see [keys](queries.md#sinks)",
+    "`PRIMITIVE`, `JSON` or `AVRO`; none: keys are not read. Of sinks see [keys](queries.md#sinks)",
     default="none",
 )
 KEY_TYPE = PropertySpec(

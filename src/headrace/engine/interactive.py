@@ -16,7 +16,7 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.pools import Connection, DriverProcess
-from headrace.engine.ports import Pools, stores_of
+from headrace.engine.ports import Pools, registries_of, stores_of
 from headrace.engine.protocol import Ack, QueryEnded, Rows, StartQuery, StopQuery
 from headrace.engine.results import ResultChannel
 from headrace.planner.physical import SparkPlan, WriteResults
@@ -58,6 +58,7 @@ class InteractiveQueries:
             plan=plan,
             checkpoint="",
             stores=stores_of(plan, self._catalog),
+            registries=registries_of(plan, self._catalog),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from headrace.catalog.catalog import Catalog
+from headrace.connectors.schema_registry.options import connection
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.pools import DriverProcess
-from headrace.planner.physical import SparkPlan, StoreStep
+from headrace.formats.avro import Avro
+from headrace.planner.physical import DecodeRows, EncodeRows, SparkPlan, StoreStep
 
 
 class Pools(Protocol):
@@ -32,4 +34,21 @@ def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
                 hint="Create it again, then RESTART the query.",
             )
         found[name] = dict(store.properties)
+    return found
+
+
+def registries_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
+    """How to connect to every schema registry that `plan` names. Raises UserError 3D009 for one that was dropped."""
+    steps = [step for step in plan.steps if isinstance(step, DecodeRows | EncodeRows)]
+    formats = [layout for step in steps for layout in (step.value, step.key)]
+    found: dict[str, dict[str, str]] = {}
+    for name in sorted({layout.registry for layout in formats if isinstance(layout, Avro)}):
+        registry = catalog.schema_registry(name)
+        if registry is None:
+            raise UserError(
+                SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+                f"the schema registry {name!r} of the query does not exist any more",
+                hint="Create it again, then RESTART the query.",
+            )
+        found[name] = connection(registry.properties)
     return found

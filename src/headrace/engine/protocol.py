@@ -28,7 +28,7 @@ class _Message(BaseModel):
 
 
 class StartQuery(_Message):
-    """Run a plan. `stores` holds the properties (secrets included) of every store that the plan names; never logged."""
+    """Run a plan. `stores` and `registries` hold the properties (secrets included) of all that the plan names; never logged."""
 
     type: Literal["start_query"] = "start_query"
     query_id: str
@@ -36,6 +36,7 @@ class StartQuery(_Message):
     plan: SparkPlan
     checkpoint: str
     stores: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
+    registries: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
     checkpoint_interval_ms: int = 10_000
     planning_timeout_ms: int = 60_000
 

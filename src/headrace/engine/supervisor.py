@@ -23,7 +23,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.lateness import Lateness
 from headrace.engine.lifecycle import may_follow, on_failure
-from headrace.engine.ports import Pools, stores_of
+from headrace.engine.ports import Pools, registries_of, stores_of
 from headrace.engine.protocol import (
     QueryEnded,
     QueryProgress,
@@ -286,6 +286,7 @@ class Supervisor:
             plan=plan,
             checkpoint=str(checkpoint),
             stores=stores_of(plan, self._catalog),
+            registries=registries_of(plan, self._catalog),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )

@@ -6,16 +6,17 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from headrace.formats.avro import Avro
 from headrace.formats.base import Format
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
 from headrace.formats.primitive import Primitive
 from headrace.formats.raw import Raw
 
-AnyFormat = Annotated[Json | Primitive | Csv | Raw, Field(discriminator="format")]
+AnyFormat = Annotated[Json | Primitive | Csv | Raw | Avro, Field(discriminator="format")]
 """As JSON it is told apart by `format`."""
 
-FORMATS: tuple[type[Format], ...] = (Json, Primitive, Csv, Raw)
+FORMATS: tuple[type[Format], ...] = (Json, Primitive, Csv, Raw, Avro)
 VALUE_FORMATS = tuple(kind.model_fields["format"].default for kind in FORMATS)
 KEY_FORMATS = tuple(kind.model_fields["format"].default for kind in FORMATS if kind.for_keys)
 

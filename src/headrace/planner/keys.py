@@ -48,7 +48,8 @@ def changelog_key(schema: Schema, source_format: str | None, wanted: str | None,
             span=span,
         )
     primitive = single and (wanted or source_format) in (None, "primitive")
-    return _of_columns(schema, columns, "primitive" if primitive else "json")
+    other = wanted if wanted not in (None, "primitive") else source_format
+    return _of_columns(schema, columns, "primitive" if primitive else other if other == "avro" else "json")
 
 
 def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None) -> Key:
@@ -119,7 +120,7 @@ def carrying_scan(root: LogicalNode) -> Scan | None:
 def _of_columns(schema: Schema, columns: tuple[str, ...], key_format: str) -> Key:
     if key_format == "primitive":
         return Key("primitive", _type(schema, columns[0]), columns)
-    return Key("json", Struct(tuple((name, _type(schema, name)) for name in columns)), columns)
+    return Key(key_format, Struct(tuple((name, _type(schema, name)) for name in columns)), columns)
 
 
 def _type(schema: Schema, name: str) -> DataType:

@@ -15,6 +15,7 @@ from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope,
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import Struct
+from headrace.formats.avro import Avro
 from headrace.formats.base import TextFormat
 from headrace.formats.json import Json
 from headrace.formats.known import VALUE_FORMATS, AnyFormat, format_of
@@ -125,9 +126,16 @@ _DETAILS: dict[str, PropertySpec[Any]] = {
 
 
 def value_format(
-    reader: PropertyReader, schema: Schema, span: Span | None, *, inherited: AnyFormat | None = None
+    reader: PropertyReader,
+    schema: Schema,
+    span: Span | None,
+    *,
+    registry: str | None,
+    inherited: AnyFormat | None = None,
 ) -> AnyFormat:
     """How the values of records of `schema` are laid out: what is not said is as in the `inherited` format, where it can be.
+
+    `registry` is that of the records' store.
 
     Raises UserError 3D021 (nothing is said), 3D008, 42P16 (the columns do not fit) or 0A000.
     """
@@ -138,8 +146,10 @@ def value_format(
             "a relation over an entity needs the property 'value.format'",
             hint="Add 'value.format' = JSON to WITH (…).",
         )
-    inherits = inherited is not None and name in (None, inherited.format)
-    layout = inherited if inherited is not None and inherits else format_of({"format": name})
+    if inherited is None or name not in (None, inherited.format) or inherited.format == "avro":
+        layout = _named(name or "avro", registry, reader.span(dialect.VALUE_FORMAT) or span)
+    else:
+        layout = inherited
     details: dict[str, str] = {}
     if isinstance(layout, TextFormat) and isinstance(inherited, TextFormat) and inherited.timestamps:
         details["timestamps"] = inherited.timestamps
@@ -161,13 +171,28 @@ def value_format(
     return layout
 
 
-def key_format(name: str | None, value: AnyFormat) -> AnyFormat | None:
-    """How record keys are laid out, by a format's name; times in them are written as in the `value`."""
+def key_format(
+    name: str | None, value: AnyFormat, *, registry: str | None, span: Span | None
+) -> AnyFormat | None:
+    """How record keys are laid out, by a format's name; times in them are written as in the `value`. Raises UserError 3D009."""
     if name is None:
         return None
     if name == "json":
         return Json(timestamps=value.timestamps if isinstance(value, TextFormat) else None)
-    return format_of({"format": name})
+    return _named(name, registry, span)
+
+
+def _named(name: str, registry: str | None, span: Span | None) -> AnyFormat:
+    if name != "avro":
+        return format_of({"format": name})
+    if registry is None:
+        raise UserError(
+            SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+            "AVRO records need the schema registry of their store, which has none",
+            hint="CREATE SCHEMA_REGISTRY, then UPDATE STORE … WITH ('schema_registry.name' = name).",
+            span=span,
+        )
+    return Avro(registry=registry)
 
 
 def guarantee(reader: PropertyReader, connector: StoreDescriptor) -> Guarantee:

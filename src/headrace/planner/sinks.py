@@ -21,8 +21,9 @@ from headrace.core.properties import PropertyReader, Scope, Specs, value_of
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import is_primitive
+from headrace.formats.avro import Avro
 from headrace.formats.base import Format
-from headrace.formats.known import KEY_FORMATS
+from headrace.formats.known import KEY_FORMATS, AnyFormat
 from headrace.planner import physical
 from headrace.planner.column_matching import left_out, matched, output_items
 from headrace.planner.keys import Key, changelog_key, stream_key
@@ -176,7 +177,9 @@ def entity_sink(
         tuple(replace(column, nullable=column.nullable and column.name not in primary) for column in columns),
         primary,
     )
-    value = value_format(reader, schema, logical.span, inherited=source.format.value)
+    value = value_format(
+        reader, schema, logical.span, registry=store.schema_registry, inherited=source.format.value
+    )
     sink = EntitySink(
         relation=name,
         kind=kind,
@@ -186,7 +189,7 @@ def entity_sink(
         schema=schema,
         format=EntityFormat(
             value=value,
-            key=key_format(key.format, value),
+            key=_checked_key(key, value, store, source, reader),
             key_type=key.type,
             key_columns=key.columns,
             timestamp=timestamp_column(logical.schema, reader),
@@ -242,7 +245,7 @@ def insert_sink(
         schema=relation.schema,
         format=replace(
             relation.format,
-            key=key_format(key.format, relation.format.value),
+            key=_checked_key(key, relation.format.value, store, leftmost(logical), reader),
             key_type=key.type,
             key_columns=key.columns,
         ),
@@ -407,6 +410,22 @@ def _insert_key(
     if own.key is not None:
         return stream_key(aligned, reader, own.key.format)
     return Key()
+
+
+def _checked_key(
+    key: Key, value: AnyFormat, store: Store, source: Relation, reader: PropertyReader
+) -> AnyFormat | None:
+    """Raises UserError 3D009 without a registry where one is needed, 0A000 for keys whose schemas another one knows."""
+    span = reader.span(dialect.KEY_FORMAT)
+    layout = key_format(key.format, value, registry=store.schema_registry, span=span)
+    if key.carried and isinstance(layout, Avro) and source.format.key != layout:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the keys of the source are AVRO with schemas of another registry than the sink's",
+            hint="Name the key's columns with 'key.columns' or PARTITION BY.",
+            span=span,
+        )
+    return layout
 
 
 def _tag(key: Format | None) -> str | None:

@@ -50,6 +50,7 @@ from headrace.sql.ast import Select
 from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
+from headrace.statements.schemas import SinkSchema, pinned, registered, sink_schemas
 
 _KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANGELOG}
 _QUERY_KINDS = {
@@ -81,7 +82,7 @@ class MissingEntity:
 class Prepared:
     """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO.
 
-    `side_topics` are those, of records that it leaves out, which are not there yet.
+    `side_topics` are those, of records that it leaves out, which are not there yet. `schemas`: of what it writes in Avro.
     """
 
     kind: QueryKind
@@ -93,6 +94,7 @@ class Prepared:
     connector: StoreDescriptor | None
     relation: Relation | None
     side_topics: tuple[MissingEntity, ...] = ()
+    schemas: tuple[SinkSchema, ...] = ()
 
 
 @handles(CreateRelationAs, requires=None)
@@ -141,7 +143,9 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
 def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
     """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing."""
     prepared = _prepared(statement, run)
-    prepared = replace(prepared, side_topics=_missing_side_topics(prepared, run))
+    prepared = replace(
+        prepared, side_topics=_missing_side_topics(prepared, run), schemas=_schemas(prepared, run)
+    )
     _refuse_cycle(prepared, statement, run)
     return prepared
 
@@ -278,9 +282,24 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
     return tuple(missing.values())
 
 
+def _schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
+    if not isinstance(prepared.sink, EntitySink) or prepared.store is None:
+        return ()
+    return sink_schemas(prepared.sink, run.registry_client(prepared.store))
+
+
+def _with_schemas(prepared: Prepared, run: Execution) -> Prepared:
+    """Its schemas are registered, and pinned in the plan."""
+    if not prepared.schemas or prepared.store is None:
+        return prepared
+    schemas = registered(prepared.schemas, run.registry_client(prepared.store))
+    return replace(prepared, schemas=schemas, plan=pinned(prepared.plan, schemas))
+
+
 async def _carry_out(
     prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution
 ) -> ResultSet:
+    prepared = await asyncio.to_thread(_with_schemas, prepared, run)
     query = await asyncio.to_thread(_query, prepared, statement, run)
     for missing in prepared.side_topics:
         await asyncio.to_thread(missing.create)

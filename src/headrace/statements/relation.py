@@ -243,7 +243,7 @@ def _defined(
         updated_at=moment,
         store=store.name,
         entity=kind.path(reader, name.name.lower()),
-        format=entity_format(reader, schema)
+        format=entity_format(reader, schema, store.schema_registry)
         if kind.row_source is None
         else row_format(reader, schema, relation_kind),
         properties={

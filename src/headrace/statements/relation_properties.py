@@ -16,19 +16,24 @@ from headrace.planner.keys import is_primitive_key
 from headrace.planner.sink_properties import key_format, record_format, timestamp_column, value_format
 
 
-def entity_format(reader: PropertyReader, schema: Schema) -> EntityFormat:
-    """Takes what says how the records of a declared relation are laid out.
+def entity_format(reader: PropertyReader, schema: Schema, registry: str | None = None) -> EntityFormat:
+    """Takes what says how the records of a declared relation are laid out; `registry` is their store's.
 
     Raises UserError 3D008 (a bad property), 3D021 (one is missing), 42703, 42804 or 0A000.
     """
-    value = value_format(reader, schema, None)
+    value = value_format(reader, schema, None, registry=registry)
     upsert = reader.take(dialect.UPSERT_MODE) is True
     named, written = reader.take(dialect.KEY_COLUMNS), reader.take(dialect.KEY_TYPE)
     layout = EntityFormat(
         value=value,
         timestamp=_timestamp(reader, schema),
         upsert=upsert,
-        key=key_format(record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS), value),
+        key=key_format(
+            record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS),
+            value,
+            registry=registry,
+            span=reader.span(dialect.KEY_FORMAT),
+        ),
     )
     if layout.key is None:
         if upsert:
@@ -58,7 +63,7 @@ def _key(
 ) -> tuple[tuple[str, ...], DataType]:
     """The key of the type that is `written`, else of the primary key."""
     if written is None:
-        if len(schema.primary_key) == 1 or (schema.primary_key and key_format == "json"):
+        if len(schema.primary_key) == 1 or (schema.primary_key and key_format != "primitive"):
             return schema.primary_key, _type_of_columns(reader, schema, schema.primary_key, key_format)
         raise _missing("key.type", "'key.format' is set")
     key_type = parse_type(written, span=reader.span(dialect.KEY_TYPE))
@@ -86,7 +91,7 @@ def _type_of_columns(
                 span=reader.span(dialect.KEY_COLUMNS),
             )
         fields.append((name, column.type))
-    if key_format == "json":
+    if key_format != "primitive":
         return Struct(tuple(fields))
     if len(fields) != 1:
         raise reader.bad(dialect.KEY_COLUMNS, "exactly one column for a primitive key")

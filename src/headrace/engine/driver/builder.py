@@ -102,6 +102,11 @@ def build(
     `records_per_batch` limits what a micro-batch reads from one source. `resources` are to be closed when the query has ended.
     """
     work = Build(session, start, records_per_batch, resources)
+    for name, properties in start.registries.items():
+        settings = jvm(session).java.util.HashMap()
+        for key, text in properties.items():
+            settings.put(key, text)
+        jvm(session).io.headrace.spark.SchemaRegistry.open(name, settings)
     for step in start.plan.steps:
         if step.id in start.plan.outputs:
             continue

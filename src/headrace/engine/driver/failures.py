@@ -28,6 +28,8 @@ from headrace.planner import physical
 
 _MESSAGE_CHARACTERS = 500
 _BAD_RECORD = re.compile(BAD_RECORD + r":([A-Za-z0-9+/=]+):")
+_REGISTRY = re.compile(r"HEADRACE_REGISTRY:([A-Za-z0-9+/=]+):")
+_UNWRITABLE = re.compile(r"HEADRACE_UNWRITABLE:([A-Za-z0-9+/=]+):")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)((?:\.[A-Z0-9_]+)*)\] ([^\n]*?)(?=\[[A-Z][A-Z0-9_.]+\] |\n|$)")
 _ADVICE = re.compile(
     r"\s*(If necessary set|To tolerate|Use ['`]try_|If you (have|need) to|Did you mean|SQLSTATE: ).*"
@@ -100,6 +102,13 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
 def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
     if bad := _BAD_RECORD.search(text):
         return _bad_record(bad.group(1))
+    if away := _REGISTRY.search(text):
+        return _registry_away(away.group(1))
+    if unwritable := _UNWRITABLE.search(text):
+        return UserError(
+            SqlState.INVALID_RECORD,
+            f"a row cannot be written: {base64.b64decode(unwritable.group(1)).decode()}",
+        )
     if _DISK_FULL.search(text):
         return _full_disk(text, start)
     if isinstance(error, HeadraceError):
@@ -187,8 +196,22 @@ def _bad_record(facts: str) -> UserError:
     )
 
 
+def _registry_away(facts: str) -> ExternalError:
+    found = json.loads(base64.b64decode(facts))
+    return ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        f"the schema registry {found['registry']} does not answer: {found['reason']}",
+        hint="The query goes on by itself when it does. DESCRIBE SCHEMA_REGISTRY shows how it is asked.",
+    )
+
+
 def _secrets(start: StartQuery) -> list[str]:
-    found: set[str] = set()
+    found = {
+        properties[name]
+        for properties in start.registries.values()
+        for name in ("password", "token")
+        if name in properties
+    }
     for step in start.plan.steps:
         if isinstance(step, physical.StoreStep) and step.store in start.stores:
             found.update(connector_module(step.connector).secrets(start.stores[step.store]))

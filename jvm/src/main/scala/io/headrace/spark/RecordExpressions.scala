@@ -184,6 +184,12 @@ private[spark] object RecordFunctions {
       case Seq(record, Constant(kind: UTF8String), Constant(times: UTF8String), Constant(delimiter: UTF8String)) =>
         read(record, kind, CsvFormat(delimiter.toString.head, TimeText.Layout.named(times)))
     },
+    function("headrace_from_avro") { case Seq(record, Constant(kind: UTF8String), Constant(registry: UTF8String)) =>
+      read(record, kind, AvroFormat(registry.toString))
+    },
+    function("headrace_to_avro") { case Seq(row, Constant(schema: UTF8String), Constant(id: Int)) =>
+      WriteAvro(row, schema.toString, id)
+    },
     function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 =>
       AdmitRecord(arguments, instead.toString, RowCounts.registered())
     },

@@ -1,0 +1,183 @@
+package io.headrace.spark
+
+import java.io.{ByteArrayInputStream, IOException}
+import java.net.{Socket, URI, URLEncoder}
+import java.net.http.{HttpClient, HttpRequest, HttpResponse}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.{KeyFactory, KeyStore, PrivateKey}
+import java.security.cert.{Certificate, CertificateFactory, X509Certificate}
+import java.security.spec.{InvalidKeySpecException, PKCS8EncodedKeySpec}
+import java.time.Duration
+import java.util.Base64
+import java.util.concurrent.ConcurrentHashMap
+import javax.net.ssl.{KeyManager, KeyManagerFactory, SSLContext, SSLEngine, TrustManager, TrustManagerFactory, X509ExtendedTrustManager, X509TrustManager}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.avro.{AvroRuntimeException, Schema}
+
+/** One schema registry, in Confluent's protocol, as tasks ask it: for schemas by their ids, each once.
+  *
+  * What was found is kept, so that records with known schemas are read on while the registry is down. An id that it does
+  * not know is asked for again after a while. `properties` are what `connectors.schema_registry.options.connection` gives.
+  */
+private[spark] final class SchemaRegistry(name: String, properties: Map[String, String]) {
+  import SchemaRegistry._
+
+  private val uris = properties("uris").split(",").toSeq
+  private val known = new ConcurrentHashMap[Int, Schema]()
+  private val unknown = new ConcurrentHashMap[Int, Long]()
+  private val authorization = properties.get("auth").collect {
+    case "basic" => "Basic " + Base64.getEncoder.encodeToString(s"${properties("username")}:${properties("password")}".getBytes(UTF_8))
+    case "token" => "Bearer " + properties("token")
+  }
+  private lazy val client = {
+    val builder = HttpClient.newBuilder.connectTimeout(Timeout).followRedirects(HttpClient.Redirect.NEVER).version(HttpClient.Version.HTTP_1_1)
+    if (uris.head.startsWith("https:")) builder.sslContext(tls(properties))
+    builder.build()
+  }
+
+  def hasProperties(others: Map[String, String]): Boolean = others == properties
+
+  /** The schema of an id; None when the registry does not know it. Throws [[RegistryAway]] when it gives no answer. */
+  def schema(id: Int): Option[Schema] =
+    Option(known.get(id)).orElse {
+      if (System.nanoTime() - unknown.getOrDefault(id, Long.MinValue / 2) < AskAgainNanos) None
+      else synchronized(Option(known.get(id)).orElse(asked(id)))
+    }
+
+  private def asked(id: Int): Option[Schema] = ask(s"/schemas/ids/$id") match {
+    case None =>
+      unknown.put(id, System.nanoTime())
+      None
+    case Some(found) =>
+      val kind = Option(found.get("schemaType")).fold("AVRO")(_.asText)
+      if (kind != "AVRO") throw new Unreadable(s"its schema $id is of the type $kind, not AVRO")
+      val parsed =
+        try parse(found)
+        catch { case error: AvroRuntimeException => throw new Unreadable(s"its schema $id cannot be read: ${error.getMessage}") }
+      known.put(id, parsed)
+      Some(parsed)
+  }
+
+  private def parse(schema: JsonNode): Schema = {
+    val parser = new Schema.Parser()
+    val seen = mutable.Set.empty[(String, Int)]
+    def referenced(node: JsonNode): Unit =
+      for (reference <- Option(node.get("references")).fold(Seq.empty[JsonNode])(_.elements.asScala.toSeq)) {
+        val (subject, version) = (reference.get("subject").asText, reference.get("version").asInt)
+        if (seen.add(subject -> version)) {
+          val found = ask(s"/subjects/${URLEncoder.encode(subject, UTF_8)}/versions/$version")
+            .getOrElse(throw new AvroRuntimeException(s"version $version of the subject $subject, to which it refers, does not exist"))
+          referenced(found)
+          val _ = parser.parse(found.get("schema").asText)
+        }
+      }
+    referenced(schema)
+    parser.parse(schema.get("schema").asText)
+  }
+
+  /** The answer to a question; None for one that has none (404). */
+  private def ask(path: String): Option[JsonNode] = {
+    var failure = ""
+    for (uri <- uris) {
+      val request = HttpRequest.newBuilder(URI.create(uri + path)).timeout(Timeout).header("Accept", "application/vnd.schemaregistry.v1+json")
+      authorization.foreach(request.header("Authorization", _))
+      try {
+        val answer = client.send(request.build(), HttpResponse.BodyHandlers.ofByteArray())
+        answer.statusCode match {
+          case 200   => return Some(mapper.readTree(answer.body))
+          case 404   => return None
+          case other => failure = s"it answers with the HTTP status $other"
+        }
+      } catch {
+        case error: IOException => failure = Option(error.getMessage).getOrElse(error.getClass.getSimpleName)
+      }
+    }
+    throw new RegistryAway(name, failure)
+  }
+}
+
+/** A registry does not answer: the query waits for it. The message is for the driver; it names no address and no secret. */
+private[spark] final class RegistryAway(registry: String, reason: String)
+    extends RuntimeException(
+      "HEADRACE_REGISTRY:" + Base64.getEncoder.encodeToString(
+        new ObjectMapper().writeValueAsBytes(java.util.Map.of("registry", registry, "reason", reason))
+      ) + ":"
+    )
+
+object SchemaRegistry {
+  private val Timeout = Duration.ofSeconds(10)
+  private val AskAgainNanos = 10L * 1000 * 1000 * 1000
+  private val mapper = new ObjectMapper()
+  private val open = new ConcurrentHashMap[String, SchemaRegistry]()
+
+  /** Lets tasks in this JVM ask the registry that the catalog calls `name`. What it was asked before is known on, if it is the same. */
+  def open(name: String, properties: java.util.Map[String, String]): Unit = {
+    val settings = properties.asScala.toMap
+    val _ = open.compute(
+      name,
+      (_, found) => if (found != null && found.hasProperties(settings)) found else new SchemaRegistry(name, settings)
+    )
+  }
+
+  private[spark] def of(name: String): SchemaRegistry = Option(open.get(name)).getOrElse(
+    throw new IllegalStateException(
+      s"expected a task in the driver's own process to read by the schema registry $name, found one elsewhere: use a Spark master of local[n]"
+    )
+  )
+
+  private def tls(properties: Map[String, String]): SSLContext = {
+    val trusted = properties.get("tls.ca_cert_file").map { pem =>
+      val store = emptyStore()
+      certificates(pem).zipWithIndex.foreach { case (certificate, index) => store.setCertificateEntry(s"ca$index", certificate) }
+      store
+    }
+    val factory = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm)
+    factory.init(trusted.orNull)
+    val managers: Array[TrustManager] =
+      if (properties.get("tls.verify_server_hostname").contains("FALSE"))
+        factory.getTrustManagers.map { case manager: X509TrustManager => new AnyHost(manager) }
+      else factory.getTrustManagers
+    val context = SSLContext.getInstance("TLS")
+    context.init(properties.get("tls.client.key_file").map(own(_, properties("tls.client.cert_file"))).orNull, managers, null)
+    context
+  }
+
+  /** What is shown to a registry that asks its clients for a certificate. */
+  private def own(key: String, chain: String): Array[KeyManager] = {
+    val bytes = new PKCS8EncodedKeySpec(Base64.getMimeDecoder.decode(key.replaceAll("-----[A-Z ]+-----", "")))
+    def read(kind: String): Option[PrivateKey] =
+      try Some(KeyFactory.getInstance(kind).generatePrivate(bytes))
+      catch { case _: InvalidKeySpecException => None }
+    val found = Seq("RSA", "EC", "EdDSA").iterator.flatMap(read).nextOption()
+      .getOrElse(throw new IllegalArgumentException("expected an RSA, EC or EdDSA private key in PKCS #8"))
+    val store = emptyStore()
+    store.setKeyEntry("own", found, Array.emptyCharArray, certificates(chain).toArray)
+    val factory = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm)
+    factory.init(store, Array.emptyCharArray)
+    factory.getKeyManagers
+  }
+
+  private def certificates(pem: String): Seq[Certificate] =
+    CertificateFactory.getInstance("X.509").generateCertificates(new ByteArrayInputStream(pem.getBytes(UTF_8))).asScala.toSeq
+
+  private def emptyStore(): KeyStore = {
+    val store = KeyStore.getInstance(KeyStore.getDefaultType)
+    store.load(null, null)
+    store
+  }
+
+  /** Trusts a certificate by its authority alone, whatever host it is for. */
+  private final class AnyHost(trusted: X509TrustManager) extends X509ExtendedTrustManager {
+    override def checkServerTrusted(chain: Array[X509Certificate], kind: String): Unit = trusted.checkServerTrusted(chain, kind)
+    override def checkServerTrusted(chain: Array[X509Certificate], kind: String, socket: Socket): Unit = checkServerTrusted(chain, kind)
+    override def checkServerTrusted(chain: Array[X509Certificate], kind: String, engine: SSLEngine): Unit = checkServerTrusted(chain, kind)
+    override def checkClientTrusted(chain: Array[X509Certificate], kind: String): Unit = trusted.checkClientTrusted(chain, kind)
+    override def checkClientTrusted(chain: Array[X509Certificate], kind: String, socket: Socket): Unit = checkClientTrusted(chain, kind)
+    override def checkClientTrusted(chain: Array[X509Certificate], kind: String, engine: SSLEngine): Unit = checkClientTrusted(chain, kind)
+    override def getAcceptedIssuers: Array[X509Certificate] = trusted.getAcceptedIssuers
+  }
+}
