@@ -16,6 +16,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     $ consume NAME [rowsort] [bykey] [keys]
                                         committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
     $ register SUBJECT [type=PROTOBUF]  the schema that follows (of Avro) is the subject's next version
+    $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
     $ postgresql                        SQL for the PostgreSQL server of the files that have one
@@ -80,6 +81,12 @@ class Broker(Protocol):
     def consume(self, topic: str) -> list[tuple[str | None, str | None]]: ...
 
 
+class Streams(Protocol):
+    """What the files need of the Kinesis stand-in."""
+
+    def split(self, stream: str, shard: str) -> None: ...
+
+
 @dataclass
 class Record:
     """One record of a file."""
@@ -134,9 +141,12 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
 class Runner:
     """Runs files through one door."""
 
-    def __init__(self, door: Door, broker: Broker, *, seed: str, **variables: str) -> None:
+    def __init__(
+        self, door: Door, broker: Broker, *, seed: str, streams: Streams | None = None, **variables: str
+    ) -> None:
         self._door = door
         self._broker = broker
+        self._streams = streams
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], object] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
@@ -149,6 +159,7 @@ class Runner:
             "consume": self._consume,
             "register": self._register,
             "postgresql": self._sql_of_postgresql,
+            "split": self._split,
             "wait": self._wait,
             "message": self._message,
             "restart": lambda record: self._door.fault(record.words),
@@ -256,6 +267,10 @@ class Runner:
             ]
 
         self._eventually(record, lines)
+
+    def _split(self, record: Record) -> None:
+        assert self._streams is not None, "expected a file that names ${kinesis}"
+        self._streams.split(record.words[1], f"shardId-{int(record.words[2]):012d}")
 
     def _wait(self, record: Record) -> None:
         relation, state = record.words[1:3]

@@ -14,7 +14,7 @@ Store = dict[str, str]
 def store_of(server: StandIn, **more: str) -> Store:
     """Checked properties of a store."""
     keys = {"kinesis.access_key_id": ACCESS_KEY, "kinesis.secret_access_key": SECRET_KEY}
-    return checked({"uris": server.uri, **keys, **more})
+    return checked({"uris": server.uri, "tls.disabled": "TRUE", **keys, **more})
 
 
 def checked(properties: Store) -> Store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from tests.harness.slt import Runner
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - set(POSTGRESQL))
-IN_PROCESS = [path for path in FILES if "$ kill" not in path.read_text()]
+IN_PROCESS = [
+    path for path in FILES if not any(word in path.read_text() for word in ("$ kill", "${kinesis}"))
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,15 +64,16 @@ def test_in_process(
     Runner(in_process, kafka, seed=seed, **_servers(path, request)).run(path)
 
 
-def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    """The addresses of what a file asks for besides the broker."""
+def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What a file asks for besides the broker: addresses, and of Kinesis a client too."""
     text = path.read_text()
-    servers = {"registry": lambda server: server.url, "kinesis": lambda client: client.server.uri}
-    return {
-        name: address(request.getfixturevalue(name))
-        for name, address in servers.items()
-        if f"${{{name}}}" in text
-    }
+    servers: dict[str, Any] = {}
+    if "${registry}" in text:
+        servers["registry"] = request.getfixturevalue("registry").url
+    if "${kinesis}" in text:
+        streams = request.getfixturevalue("kinesis")
+        servers |= {"kinesis": streams.server.uri, "streams": streams}
+    return servers
 
 
 @pytest.mark.parametrize("path", POSTGRESQL, ids=lambda path: path.stem)

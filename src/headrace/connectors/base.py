@@ -84,16 +84,17 @@ class RowSource:
 
 @dataclass(frozen=True)
 class RecordSink:
-    """Entities can be written as records, by `spark.sink`, and then `spark.side_topic` takes what a query leaves out elsewhere.
+    """Entities can be written as records, by `spark.sink`; with `upserts` as a changelog too.
 
-    With `upserts` as a changelog too. `side_topics` are the properties with which an entity for such records is made.
+    `side_topics` are the properties with which an entity is made for records that a query leaves out elsewhere, which
+    `spark.side_topic` takes; None where the type has no such function.
     """
 
     options: TakeOptions = no_options
     upserts: bool = False
     exactly_once: bool = False
     real_time: bool = False
-    side_topics: Mapping[str, str] = field(default_factory=dict)
+    side_topics: Mapping[str, str] | None = None
 
 
 # The facets below act, in the control plane. `store` are the checked properties of a store. Their methods block (callers use a

@@ -275,9 +275,16 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
                 hint=f"Name another one with '{topic.property}'.",
                 span=topic.span,
             )
+        made_with = record_sink(kind, RelationKind.STREAM, topic.span).side_topics
+        if made_with is None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"stores of type {kind.label} cannot take the records that a query leaves out",
+                hint="Name a store of another type for them.",
+                span=topic.span,
+            )
         if _described(kind, store, topic.entity) is None:
-            sink_facet = record_sink(kind, RelationKind.STREAM, topic.span)
-            options = {**sink_facet.side_topics, **topic.layout}
+            options = {**made_with, **topic.layout}
             missing[place] = MissingEntity(kind, store, topic.entity, options)
     return tuple(missing.values())
 

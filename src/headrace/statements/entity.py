@@ -95,16 +95,17 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
     admin = facet(kind.entities, kind, "DESCRIBE ENTITY", statement.span)
     async with _about(statement.name, store, admin):
         found = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
+    # Clients read partitions and replicas by position; a type whose entities are not divided answers in as many columns.
+    layout = tuple(kind.layout) or ("partitions", "replicas")
     columns = [
         ("Name", VARCHAR),
         ("Store", VARCHAR),
-        ("Partitions", BIGINT),
-        ("Replicas", BIGINT),
+        *((name.capitalize(), BIGINT) for name in layout),
         ("KeyDescriptor", VARCHAR),
         ("ValueDescriptor", VARCHAR),
         ("Configs", VARCHAR),
     ]
-    return Outcome(result(columns, [_description(found, store.name)]))
+    return Outcome(result(columns, [_description(found, store.name, layout)]))
 
 
 @handles(InsertIntoEntity, requires=None)
@@ -204,7 +205,7 @@ def _ddl(path: EntityPath, command: str, done: str) -> ResultSet:
     return ddl("entity", path_text(path), command, f"entity {path_text(path)} {done}", path)
 
 
-def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
+def _description(found: EntityDescription, store: str, layout: tuple[str, ...]) -> tuple[object, ...]:
     details: dict[str, object] = dict(found.configs)
     if found.columns:
         details["columns"] = {
@@ -214,8 +215,7 @@ def _description(found: EntityDescription, store: str) -> tuple[object, ...]:
     return (
         path_text(found.path),
         store,
-        found.layout.get("partitions"),
-        found.layout.get("replicas"),
+        *(found.layout.get(name) for name in layout),
         None,
         None,
         json.dumps(details),

@@ -53,7 +53,7 @@ class StandIn:
     def store(self, name: str) -> str:
         """CREATE STORE."""
         return (
-            f"CREATE STORE {name} WITH ('type' = KINESIS, 'uris' = '{self.uri}', "
+            f"CREATE STORE {name} WITH ('type' = KINESIS, 'uris' = '{self.uri}', 'tls.disabled' = TRUE, "
             f"'kinesis.access_key_id' = '{ACCESS_KEY}', 'kinesis.secret_access_key' = '{SECRET_KEY}');"
         )
 

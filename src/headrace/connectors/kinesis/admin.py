@@ -10,7 +10,14 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from headrace.connectors.base import EntityDescription, PrintedRecord, PrintStart, StoreDescriptor
+from headrace.connectors.base import (
+    EntityDescription,
+    PrintedRecord,
+    PrintStart,
+    RecordSink,
+    RecordSource,
+    StoreDescriptor,
+)
 from headrace.connectors.kinesis import options
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import classified
@@ -28,6 +35,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import VARCHAR, Struct
 
 # AWS takes half a minute to make a stream.
 _CHANGE_TIMEOUT_S = 120.0
@@ -103,7 +111,8 @@ class KinesisStreams:
                 stream = Stream(store, name)
                 now = stream.now()  # finds a stream that is missing, too
                 if isinstance(start.at, int):
-                    return stream, at_time(start.at)
+                    # Kinesis takes no time that is still to come.
+                    return stream, at_time(min(start.at, int(now.split()[1])))
                 return stream, BEGINNING if start.at == "earliest" else now
 
         return _printed(store, *await asyncio.to_thread(begin))
@@ -118,7 +127,7 @@ def partition_key(key: bytes | None) -> str:
 
 
 async def _printed(store: Mapping[str, str], stream: Stream, began: str) -> AsyncGenerator[PrintedRecord]:
-    reader = StreamReader(stream, began)
+    reader = StreamReader(stream)
     try:
         with classified(store, stream.name):
             places = await asyncio.to_thread(stream.beginnings, began)
@@ -178,6 +187,12 @@ KINESIS = StoreDescriptor(
     test=test,
     path=options.stream_path,
     layout=options.LAYOUT,
+    record_source=RecordSource(
+        metadata=Struct(
+            tuple((name, VARCHAR) for name in ("stream", "partition_key", "shard_id", "sequence_number"))
+        )
+    ),
+    record_sink=RecordSink(),
     entities=_streams,
     inserter=_streams,
     printer=_streams,

@@ -31,7 +31,7 @@ def kinesis(store: Mapping[str, str], *, connections: int = 10) -> Any:
             refresh(), refresh, "sts-assume-role"
         )
         keys = {}
-    return boto3.Session(botocore_session=session, region_name=store[options.REGION.name]).client(
+    return boto3.Session(botocore_session=session, region_name=options.region(store)).client(
         "kinesis", endpoint_url=store[options.URIS.name], config=_config(connections), **keys
     )
 
@@ -40,7 +40,7 @@ def address(store: Mapping[str, str], stream: str) -> dict[str, str]:
     """How a request names a stream: by its name, or in another account by its ARN."""
     if options.ACCOUNT.name not in store:
         return {"StreamName": stream}
-    region = store[options.REGION.name]
+    region = options.region(store)
     partition = next((name for name in ("cn", "us-gov") if region.startswith(f"{name}-")), None)
     service = f"arn:aws-{partition}:kinesis" if partition else "arn:aws:kinesis"
     return {"StreamARN": f"{service}:{region}:{store[options.ACCOUNT.name]}:stream/{stream}"}
@@ -49,7 +49,7 @@ def address(store: Mapping[str, str], stream: str) -> dict[str, str]:
 def _sts(store: Mapping[str, str], keys: dict[str, str]) -> Any:
     # What stands in for AWS stands in for all of it.
     endpoint = {} if options.is_aws(store) else {"endpoint_url": store[options.URIS.name]}
-    session = boto3.Session(region_name=store[options.REGION.name])
+    session = boto3.Session(region_name=options.region(store))
     return session.client("sts", config=_config(1), **endpoint, **keys)
 
 

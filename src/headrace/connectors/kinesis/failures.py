@@ -17,6 +17,7 @@ from headrace.core.sqlstate import SqlState
 
 _AWAY = SqlState.REMOTE_UNAVAILABLE
 _WORDS = re.compile(r"An error occurred \((\w+)\) when calling the (\w+) operation[^:]*: (.*)")
+_OURS = re.compile(r"\bbotocore\b|headrace[./]connectors[./]kinesis")
 _ARN = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d+:")
 
 
@@ -37,12 +38,28 @@ class _Kind:
         return self.error(self.state, message, hint=self.hint)
 
 
+_GONE = _Kind(
+    r"InvalidArgumentException\) when calling the (GetShardIterator|GetRecords)|[Ss]hard \S+ .*(does not exist|not found)"
+    r"|are gone from the stream",
+    UserError,
+    SqlState.DATA_EXCEPTION,
+    "records that the query had not read yet are gone from the stream",
+    "They expired, or the stream was made anew. Terminate the query and create it again to go on from what is there.",
+)
 _MISSING = _Kind(
     r"ResourceNotFoundException",
     UserError,
     SqlState.ENTITY_NOT_FOUND,
     "the stream does not exist",
     "LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
+)
+_THROTTLED = _Kind(
+    r"ProvisionedThroughputExceeded|KMSThrottling|Throttl|TooManyRequests|RequestLimitExceeded"
+    r"|LimitExceededException\) when calling the (List|Describe|Get|Put)|Kinesis did not take",
+    ExternalError,
+    _AWAY,
+    "Kinesis is throttling the store's requests",
+    "It is tried again by itself, more slowly. More shards take more, and each shard serves all of its readers together.",
 )
 _NO_NAME = _Kind(
     r"NameResolutionError|Failed to resolve|Name or service not known",
@@ -68,6 +85,7 @@ _UNREACHABLE = _Kind(
     "Check 'uris', https or http in it, and the network.",
 )
 _KINDS = (
+    _GONE,
     _MISSING,
     _Kind(
         r"ResourceInUseException",
@@ -76,14 +94,7 @@ _KINDS = (
         "the stream is being made, changed or deleted just now",
         "It is tried again by itself; a statement can be given again in a moment.",
     ),
-    _Kind(
-        r"ProvisionedThroughputExceeded|KMSThrottling|Throttl|TooManyRequests|RequestLimitExceeded"
-        r"|LimitExceededException\) when calling the (List|Describe|Get|Put)",
-        ExternalError,
-        _AWAY,
-        "Kinesis is throttling the store's requests",
-        "It is tried again by itself, more slowly. More shards take more, and each shard serves all of its readers together.",
-    ),
+    _THROTTLED,
     _Kind(
         r"LimitExceededException",
         UserError,
@@ -125,11 +136,12 @@ _KINDS = (
         detail=True,
     ),
     _Kind(
-        r"InvalidArgumentException\) when calling the (GetShardIterator|GetRecords)|records that the query had not read",
+        r"(InvalidArgument|Validation)Exception\) when calling the PutRecord",
         UserError,
         SqlState.DATA_EXCEPTION,
-        "records that the query had not read yet are gone from the stream",
-        "They expired, or the stream was made anew. Terminate the query and create it again to go on from what is there.",
+        "Kinesis refused a record",
+        "A record may be as large as the stream's limit, 1 MiB unless it was raised, with its key: select less.",
+        detail=True,
     ),
     _Kind(
         r"InvalidArgumentException|ValidationException|ParamValidationError|SerializationException",
@@ -143,12 +155,11 @@ _KINDS = (
     _UNTRUSTED,
     _UNREACHABLE,
 )
-THROTTLED = _KINDS[2].pattern
 
 
 def classify(text: str) -> HeadraceError | None:
     """What the text of an exception says about Kinesis; None when it says nothing."""
-    if "botocore" not in text and "headrace.connectors.kinesis" not in text:
+    if not _OURS.search(text):
         return None
     kind = _kind(text)
     return kind.told(text) if kind is not None else None
@@ -174,7 +185,7 @@ def missing_stream(stream: str) -> UserError:
 
 def is_throttled(error: ClientError) -> bool:
     """Whether asking again, later, is the remedy."""
-    return re.search(THROTTLED, str(error)) is not None
+    return re.search(_THROTTLED.pattern, str(error)) is not None
 
 
 def _told(error: BotoCoreError | ClientError, uris: str, stream: str | None) -> HeadraceError:

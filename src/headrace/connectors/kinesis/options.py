@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from headrace.connectors.tls import TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import COUNT, TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 from headrace.core.sqlstate import SqlState
 
-_HOST = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
 _AWS = re.compile(r"(?:^|\.)(?:amazonaws\.com(?:\.cn)?|api\.aws)\Z")
 _REGION_OF = re.compile(r"(?:^|\.)(?:data-|control-)?kinesis(?:-fips)?\.([a-z]{2,}(?:-[a-z]+)+-\d+)\.")
@@ -44,16 +45,11 @@ def _uris(text: str) -> str:
 
 
 def _is_host(host: str) -> bool:
-    """A name, or an address that no cloud gives to the secrets of its machines."""
     try:
-        address = ipaddress.ip_address(host)
+        ipaddress.ip_address(host)
     except ValueError:
-        # A resolver takes 0x7f.1 and 2130706433 for addresses too: no name ends with a number.
-        return bool(_HOST.match(host)) and not re.match(r"0[xX]|\d+\Z", host.rpartition(".")[2])
-    inside = getattr(address, "ipv4_mapped", None) or address
-    return not (
-        inside.is_link_local or inside.is_unspecified or inside == ipaddress.ip_address("fd00:ec2::254")
-    )
+        return _HOST.match(host) is not None
+    return True
 
 
 def _matching(pattern: str, expected: str) -> PropertyType[str]:
@@ -69,7 +65,8 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"`{_FORM}`, or the address of what speaks its protocol; nothing but scheme, host and port is taken",
+    f"`{_FORM}`, or the address of what speaks its protocol; nothing but scheme, host and port is taken. With `http` it needs "
+    "`tls.disabled`",
     default="needed",
 )
 ACCESS_KEY_ID = PropertySpec(
@@ -118,17 +115,20 @@ SHARDS = PropertySpec(
     synonyms=("topic.shards",),
 )
 LAYOUT = {"shards": SHARDS}
-STORE: Specs = (URIS, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, ACCOUNT, REGION)
+STORE: Specs = (URIS, TLS_DISABLED, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, ACCOUNT, REGION)
 PROPERTIES: Specs = (*STORE, STREAM, SHARDS)
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
     """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
-    uris = reader.require(URIS)
-    host = urlsplit(uris).hostname or ""
-    texts = {URIS.name: uris, "tls.disabled": str(uris.startswith("http:")).upper()}
-    texts[REGION.name] = _region(reader, host)
-    texts |= {spec.name: value for spec in (ROLE, ACCOUNT) if (value := reader.take(spec))}
+    uris, plain = reader.require(URIS), reader.take(TLS_DISABLED) is True
+    if uris.startswith("http:") is not plain:
+        raise reader.bad(
+            URIS, f"{'http' if plain else 'https'}://…, as '{TLS_DISABLED.name}' is {str(plain).upper()}"
+        )
+    texts = {URIS.name: uris, TLS_DISABLED.name: str(plain).upper()}
+    texts |= {spec.name: value for spec in (ROLE, ACCOUNT, REGION) if (value := reader.take(spec))}
+    _check_region(reader, texts)
     key, secret = reader.take(ACCESS_KEY_ID), reader.take(SECRET_ACCESS_KEY)
     if key is not None and secret is not None:
         return texts | {ACCESS_KEY_ID.name: key, SECRET_ACCESS_KEY.name: secret}
@@ -138,7 +138,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
             hint=f"Give '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}'.",
         )
         reader.require(SECRET_ACCESS_KEY)
-    if not _AWS.search(host):
+    if not is_aws(texts):
         # What the server's own identity signs goes to AWS alone.
         raise reader.bad(ROLE, f"with '{ACCESS_KEY_ID.name}' at an address that is not AWS's own")
     return texts
@@ -146,7 +146,18 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 def is_aws(store: Mapping[str, str]) -> bool:
     """Whether a store's address is AWS's own."""
-    return _AWS.search(urlsplit(store[URIS.name]).hostname or "") is not None
+    return _AWS.search(_host(store)) is not None
+
+
+def region(store: Mapping[str, str]) -> str:
+    """That of a store's address, or what is said of it."""
+    named = _REGION_OF.search(_host(store))
+    return named[1] if named else store.get(REGION.name, OWN_REGION)
+
+
+def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of a store's properties that are to be shown to nobody."""
+    return tuple(store[spec.name] for spec in STORE if spec.secret and spec.name in store)
 
 
 def stream_of(path: EntityPath) -> str:
@@ -171,11 +182,14 @@ def stream_path(reader: PropertyReader, relation: str) -> EntityPath:
     return (reader.take(STREAM) or relation,)
 
 
-def _region(reader: PropertyReader, host: str) -> str:
-    named = _REGION_OF.search(host)
-    said = reader.take(REGION)
+def _host(store: Mapping[str, str]) -> str:
+    return urlsplit(store[URIS.name]).hostname or ""
+
+
+def _check_region(reader: PropertyReader, texts: Mapping[str, str]) -> None:
+    named = _REGION_OF.search(_host(texts))
+    said = texts.get(REGION.name)
     if named is not None and said not in (None, named[1]):
         raise reader.bad(REGION, f"{named[1]}, as in '{URIS.name}'")
-    if named is None and said is None and _AWS.search(host):
-        return reader.require(REGION, hint=f"Or name it in '{URIS.name}', as {_FORM} does.")
-    return said or (named[1] if named else OWN_REGION)
+    if named is None and said is None and is_aws(texts):
+        reader.require(REGION, hint=f"Or name it in '{URIS.name}', as {_FORM} does.")

@@ -6,6 +6,7 @@ Where a reader stands in a shard is a text: the sequence number of the last reco
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -21,11 +22,15 @@ from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import is_throttled
 
 BEGINNING = "TRIM_HORIZON"
+_TIME = "AT_TIMESTAMP"
 # A shard's limits, which all of its readers share: 5 requests and 2 MB a second, 10,000 records a request.
 _RECORDS_MAX = 10_000
 _REQUEST_S = 0.2
 _BYTES_PER_S = 2_000_000
 _BACKOFF_S, _BACKOFF_MAX_S = 0.5, 8.0
+_FRESH_S = 1.0
+"""How old the knowledge may be that a shard has no records: a watermark goes on without those that are empty."""
+_LISTED_S = 5.0
 
 Record = Mapping[str, Any]
 """As GetRecords gives it: Data, PartitionKey, SequenceNumber, ApproximateArrivalTimestamp."""
@@ -47,7 +52,7 @@ def shard_id(number: int) -> str:
 
 def at_time(milliseconds: int) -> str:
     """A position: the first record that arrived then or later."""
-    return f"AT_TIMESTAMP {milliseconds}"
+    return f"{_TIME} {milliseconds}"
 
 
 class Stream:
@@ -91,24 +96,8 @@ class Stream:
         return at_time(int((asked if agrees else second) * 1000))
 
     def beginnings(self, position: str) -> dict[int, str | None]:
-        """Where a reader begins that reads from a position: at the oldest shards, of whose children `following` tells."""
+        """Where a reader begins that reads from a position: at the oldest shards, whose children follow when they have ended."""
         return {shard.number: position for shard in self.shards() if not shard.parents}
-
-    def following(self, places: Mapping[int, str | None], position: str) -> dict[int, str | None]:
-        """Places after shards have ended, which are None in `places`: their children begin when all of their parents have ended.
-
-        `position` is where the reader began, which may be after the children did. Shards that have ended and expired are left out.
-        """
-        listed = {shard.number: shard for shard in self.shards()}
-        kept = {number: place for number, place in places.items() if place is not None or number in listed}
-        begun = {
-            number: position
-            for number, shard in listed.items()
-            if number not in places
-            and shard.parents
-            and all(parent in places and places[parent] is None for parent in shard.parents)
-        }
-        return dict(sorted({**kept, **begun}.items()))
 
 
 class ShardReader:
@@ -117,15 +106,18 @@ class ShardReader:
     `position` is where what was taken ends. `arrived` is set whenever there is something to take.
     """
 
-    def __init__(self, stream: Stream, number: int, position: str, arrived: threading.Event) -> None:
+    def __init__(
+        self, stream: Stream, number: int, position: str, arrived: threading.Event | None = None
+    ) -> None:
         self.position = position
         self.ended = False
         self._stream = stream
-        self._arrived = arrived
+        self._arrived = arrived or threading.Event()
         self._shard = shard_id(number)
         self._asked = position
         self._records: Sequence[Record] = ()
         self._last = False
+        self._answered = -math.inf
         self._failure: Exception | None = None
         self._changed = threading.Condition()
         self._stopped = False
@@ -133,8 +125,12 @@ class ShardReader:
         self._thread.start()
 
     def take(self, most: int) -> Sequence[Record]:
-        """What is there now, at most so many records; `ended` when the shard has no more. Raises what the thread ran into."""
+        """What is there now, at most so many records; `ended` when the shard has no more. Raises what the thread ran into.
+
+        Waits where it is not known whether there is anything: at the start, and while Kinesis does not answer.
+        """
         with self._changed:
+            self._changed.wait_for(self._knows)
             if self._failure is not None:
                 raise self._failure
             taken, self._records = self._records[:most], self._records[most:]
@@ -143,6 +139,15 @@ class ShardReader:
             self.ended = self._last and not self._records
             self._changed.notify_all()
             return taken
+
+    def wait(self, seconds: float) -> None:
+        """Until there is something to take, or the time is up."""
+        self._arrived.wait(seconds)
+        self._arrived.clear()
+
+    def _knows(self) -> bool:
+        fresh = time.monotonic() - self._answered < _FRESH_S
+        return bool(self._records or self._last or self._failure or self._stopped or fresh)
 
     def stop(self) -> None:
         """The thread ends with the answer that it waits for."""
@@ -157,6 +162,7 @@ class ShardReader:
             with self._changed:
                 self._failure = error
                 self._arrived.set()
+                self._changed.notify_all()
 
     def _read(self) -> None:
         iterator: str | None = self._iterator()
@@ -194,11 +200,12 @@ class ShardReader:
 
     def _give(self, records: Sequence[Record], *, last: bool) -> None:
         with self._changed:
-            self._records, self._last = records, last
+            self._records, self._last, self._answered = records, last, time.monotonic()
             if records:
                 self._asked = records[-1]["SequenceNumber"]
             if records or last:
                 self._arrived.set()
+            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._records or self._stopped)
 
     def _pause(self, seconds: float) -> None:
@@ -209,18 +216,19 @@ class ShardReader:
 class StreamReader:
     """Reads a stream's shards, from places by shard number on; None is the place of one that has ended."""
 
-    def __init__(self, stream: Stream, began: str) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._began = began
         self._arrived = threading.Event()
         self._readers: dict[int, ShardReader] = {}
+        self._followed: set[int] = set()
+        self._listed = -math.inf
 
     def read(
         self, places: Mapping[int, str | None], *, most: int
     ) -> tuple[dict[int, Sequence[Record]], dict[int, str | None]]:
         """The records that are there after `places`, by shard, about `most` of them; and the places after them.
 
-        A child's records come only after a read has told that its parents have ended.
+        A shard without records had none a second ago. Its children are read only after the places have told that it has ended.
         """
         found: dict[int, Sequence[Record]] = {}
         after: dict[int, str | None] = dict(places)
@@ -229,9 +237,7 @@ class StreamReader:
             found[number] = taken = reader.take(left)
             left = max(1, left - len(taken))
             after[number] = None if reader.ended else reader.position
-        if any(place is None for number, place in after.items() if places.get(number) is not None):
-            after = self._stream.following(after, self._began)
-        return found, after
+        return found, self._followed_by_children(places, after)
 
     def wait(self, seconds: float) -> None:
         """Until a shard has something new, or the time is up."""
@@ -252,6 +258,29 @@ class StreamReader:
             if place is not None and number not in self._readers:
                 self._readers[number] = ShardReader(self._stream, number, place, self._arrived)
         return self._readers
+
+    def _followed_by_children(
+        self, before: Mapping[int, str | None], after: dict[int, str | None]
+    ) -> dict[int, str | None]:
+        """`after` with the children of shards that have all ended, and without shards that have ended and expired.
+
+        A child begins at its beginning, unless its parent ended before the time at which reading began.
+        """
+        ended = {number for number, place in after.items() if place is None}
+        newly = any(before[number] is not None for number in ended)
+        if not ended - self._followed or not (newly or time.monotonic() - self._listed > _LISTED_S):
+            return after
+        self._listed = time.monotonic()
+        listed = {shard.number: shard for shard in self._stream.shards()}
+        kept = {number: place for number, place in after.items() if place is not None or number in listed}
+        for number, shard in listed.items():
+            if number not in after and shard.parents and ended.issuperset(shard.parents):
+                began = (before[parent] or "" for parent in shard.parents)
+                kept[number] = next((place for place in began if place.startswith(_TIME)), BEGINNING)
+        self._followed.update(
+            parent for number, shard in listed.items() if number in kept for parent in shard.parents
+        )
+        return dict(sorted(kept.items()))
 
 
 def arrival_ms(record: Record) -> int:

@@ -5,14 +5,74 @@ boto3 is imported where it is used: every driver loads this module, and few read
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.kinesis.failures import classified, classify
+from headrace.connectors.kinesis.options import secret_values as secrets
+from headrace.connectors.streaming import SinkRequest, SourceRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets"]
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "sink", "source", "splits"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
+
+
+def splits(request: SourceRequest) -> dict[str, list[int]]:
+    """Raises UserError 3D007 for a missing stream, ExternalError 57015 where Kinesis does not answer."""
+    from headrace.connectors.kinesis.reader import Stream
+
+    name = request.entity[0]
+    with classified(request.properties, name):
+        return {name: [shard.number for shard in Stream(request.properties, name).shards()]}
+
+
+def source(session: SparkSession, request: SourceRequest) -> DataFrame:
+    """The records of a stream; "latest" is the moment of this call. Its shards may be split and merged while it is read."""
+    from headrace.connectors.kinesis.reader import BEGINNING, Stream, at_time
+
+    name = request.entity[0]
+    with classified(request.properties, name):
+        # Finds a stream that is missing, too.
+        began = Stream(request.properties, name).now()
+    if request.starting_position == "earliest":
+        began = BEGINNING
+    elif request.starting_position == "timestamp":
+        # A time that is still to come is that of nothing that is there, and Kinesis takes none.
+        began = at_time(min(request.starting_timestamp_ms or 0, int(began.split()[1])))
+    format_name, options = _data_source(
+        session,
+        {
+            "entity": name,
+            "properties": dict(request.properties),
+            "began": began,
+            "records_per_batch": request.records_per_batch,
+        },
+    )
+    records = session.readStream.format(format_name).options(**options).load()
+    no_headers = "CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
+    return records.selectExpr("*", *([no_headers] if request.headers else []))
+
+
+def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
+    """Records (key, value) into a stream."""
+    from headrace.connectors.kinesis.reader import Stream
+
+    name = request.entity[0]
+    with classified(request.properties, name):
+        Stream(request.properties, name).now()
+    format_name, options = _data_source(
+        records.sparkSession, {"entity": name, "properties": dict(request.properties)}
+    )
+    # A writer looks for its format in the session that is active in this thread, which is not always that of its rows.
+    session: Any = records.sparkSession
+    session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+    return records.select("key", "value").writeStream.format(format_name).options(**options)
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
@@ -29,9 +89,15 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     return ask
 
 
-def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Values to mask in logs and errors."""
-    from headrace.connectors.kinesis.options import SECRET_ACCESS_KEY
+def _data_source(session: SparkSession, request: Mapping[str, object]) -> tuple[str, dict[str, str]]:
+    from headrace.connectors.kinesis.spark.stream import REQUEST
 
-    secret = properties.get(SECRET_ACCESS_KEY.name)
-    return (secret,) if secret else ()
+    return _registered(session), {REQUEST: json.dumps(request)}
+
+
+@cache
+def _registered(session: SparkSession) -> str:
+    from headrace.connectors.kinesis.spark.stream import KinesisStream
+
+    session.dataSource.register(KinesisStream)
+    return KinesisStream.name()

@@ -1,0 +1,225 @@
+"""Streams as a Python data source of Spark's: read in a worker of the query's own, written by its tasks. ADR 19 says why.
+
+A source's offset is `{"<stream>": {"<shard number>": <place>}}`, a place being as `reader` has it, and null for a shard that has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    SimpleDataSourceStreamReader,
+    WriterCommitMessage,
+)
+
+from headrace.connectors.kinesis.admin import partition_key
+from headrace.connectors.kinesis.client import address, kinesis
+from headrace.connectors.kinesis.reader import (
+    Record,
+    ShardReader,
+    Stream,
+    StreamReader,
+    arrival_ms,
+    shard_id,
+)
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.sqlstate import SqlState
+
+REQUEST = "credentials"
+"""The one option: a request as JSON. It holds a store's secrets, and Spark masks an option of that name wherever it shows one."""
+_SCHEMA = (
+    "key BINARY, value BINARY, timestamp TIMESTAMP, entity STRING, split INT, sequence STRING, "
+    "metadata STRUCT<stream: STRING, partition_key: STRING, shard_id: STRING, sequence_number: STRING>"
+)
+_EVERYTHING = 1_000_000
+_POLL_S = 0.05
+# AWS's numbers have 56 digits. Those of a stand-in may have fewer: in order as texts all the same.
+_SEQUENCE_DIGITS = 56
+_PUT_RECORDS, _PUT_BYTES = 500, 5_000_000
+_PUT_TIMEOUT_S = 120.0
+_PUT_BACKOFF_S, _PUT_BACKOFF_MAX_S = 0.1, 5.0
+
+Places = dict[int, str | None]
+
+
+class KinesisStream(DataSource):
+    """A stream, by the request that is its one option."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headrace_kinesis"
+
+    def schema(self) -> str:
+        return _SCHEMA
+
+    def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
+        return _Source(json.loads(self.options[REQUEST]))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802
+        return _Sink(json.loads(self.options[REQUEST]))
+
+
+class _Source(SimpleDataSourceStreamReader):
+    """Reads from `began`, a place, what the stream `entity` holds."""
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        self._entity: str = request["entity"]
+        self._began: str = request["began"]
+        self._most: int = request["records_per_batch"] or _EVERYTHING
+        self._properties: Mapping[str, str] = request["properties"]
+
+    # Made where they are used: a reader is sent from process to process before it reads.
+    @cached_property
+    def _stream(self) -> Stream:
+        return Stream(self._properties, self._entity)
+
+    @cached_property
+    def _reader(self) -> StreamReader:
+        return StreamReader(self._stream)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Nowhere yet. The first batch has no records: it writes down where the others begin, which must be known after a kill."""
+        return self._offset({})
+
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[Any], dict[str, Any]]:
+        places = self._places(start)
+        if not places:
+            return iter([]), self._offset(self._stream.beginnings(self._began))
+        found, after = self._reader.read(places, most=self._most)
+        if after == places:
+            self._reader.wait(_POLL_S)
+            return iter([]), start
+        # Spark copies the iterator to read it again: only that of a list can be copied.
+        return iter(list(self._batches(found))), self._offset(after)
+
+    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802
+        """The records of a batch that was begun before the query stopped: the same ones."""
+        ends = self._places(end)
+        for number, place in self._places(start).items():
+            if place is not None and ends.get(number) != place:
+                yield from self._batches({number: self._between(number, place, ends.get(number))})
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Kinesis keeps no place of ours."""
+
+    def _between(self, number: int, place: str, end: str | None) -> list[Record]:
+        reader = ShardReader(self._stream, number, place)
+        found: list[Record] = []
+        try:
+            while not reader.ended and reader.position != end:
+                for record in reader.take(_EVERYTHING):
+                    if end is not None and int(record["SequenceNumber"]) > int(end):
+                        return _complete(found, end)
+                    found.append(record)
+                reader.wait(_POLL_S)
+        finally:
+            reader.stop()
+        return _complete(found, end)
+
+    def _batches(self, found: Mapping[int, Sequence[Record]]) -> Iterator[pa.RecordBatch]:
+        return (_batch(self._entity, number, records) for number, records in sorted(found.items()) if records)
+
+    def _offset(self, places: Places) -> dict[str, Any]:
+        return {self._entity: {str(number): place for number, place in places.items()}}
+
+    def _places(self, offset: dict[str, Any]) -> Places:
+        return {int(number): place for number, place in offset[self._entity].items()}
+
+
+def _complete(found: list[Record], end: str | None) -> list[Record]:
+    if end is not None and (not found or found[-1]["SequenceNumber"] != end):
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            "records that the query had not read yet are gone from the stream",
+            hint="They expired. Terminate the query and create it again to go on from what is there.",
+        )
+    return found
+
+
+def _batch(entity: str, number: int, records: Sequence[Record]) -> pa.RecordBatch:
+    keys = pa.array([record["PartitionKey"] for record in records], pa.string())
+    sequences = [record["SequenceNumber"] for record in records]
+    count = len(records)
+    stream = pa.repeat(entity, count)
+    metadata = pa.StructArray.from_arrays(
+        [stream, keys, pa.repeat(shard_id(number), count), pa.array(sequences, pa.string())],
+        ["stream", "partition_key", "shard_id", "sequence_number"],
+    )
+    columns = {
+        "key": keys.cast(pa.binary()),
+        "value": pa.array([record["Data"] for record in records], pa.binary()),
+        "timestamp": pa.array(
+            [arrival_ms(record) * 1000 for record in records], pa.timestamp("us", tz="UTC")
+        ),
+        "entity": stream,
+        "split": pa.repeat(pa.scalar(number, pa.int32()), count),
+        "sequence": pa.array([sequence.zfill(_SEQUENCE_DIGITS) for sequence in sequences], pa.string()),
+        "metadata": metadata,
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+class _Sink(DataSourceStreamArrowWriter):
+    """Each task puts its records, and ends when the stream has them: at least once."""
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        self._request = request
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        # A worker process serves many tasks: it keeps its connections.
+        client = _client(json.dumps(self._request["properties"]))
+        stream = address(self._request["properties"], self._request["entity"])
+        for batch in iterator:
+            for entries in _requests(batch):
+                _put(client, stream, entries)
+        return WriterCommitMessage()
+
+
+@cache
+def _client(properties: str) -> Any:
+    return kinesis(json.loads(properties))
+
+
+def _requests(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
+    entries: list[dict[str, Any]] = []
+    size = 0
+    keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+    for key, value in zip(keys, values, strict=True):
+        shard, data = partition_key(key), value or b""
+        length = len(shard.encode()) + len(data)
+        if entries and (len(entries) == _PUT_RECORDS or size + length > _PUT_BYTES):
+            yield entries
+            entries, size = [], 0
+        entries.append({"PartitionKey": shard, "Data": data})
+        size += length
+    if entries:
+        yield entries
+
+
+def _put(client: Any, stream: Mapping[str, str], entries: list[dict[str, Any]]) -> None:
+    """Put records; those that a shard had no room for again, later and later."""
+    deadline = time.monotonic() + _PUT_TIMEOUT_S
+    pause = _PUT_BACKOFF_S
+    while entries:
+        answer = client.put_records(**stream, Records=entries)
+        if not answer["FailedRecordCount"]:
+            return
+        refused = zip(entries, answer["Records"], strict=True)
+        failed = [(entry, told) for entry, told in refused if "ErrorCode" in told]
+        if time.monotonic() > deadline:
+            raise ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                f"Kinesis did not take {len(failed)} records within {_PUT_TIMEOUT_S:.0f} s: {failed[0][1]['ErrorCode']}",
+                hint="It is tried again by itself. More shards take more.",
+            )
+        entries = [entry for entry, _ in failed]
+        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - tasks that were refused together part
+        pause = min(2 * pause, _PUT_BACKOFF_MAX_S)
