@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from demo import check, data
+from demo import check, data, tutorial
 from demo.server import TOKEN, Server
 from headrace.client import Client
 from headrace.core.context import SessionContext
@@ -35,6 +35,8 @@ def main() -> int:
     shutil.rmtree(options.folder, ignore_errors=True)
     server = Server(options.folder, port=options.port)
     try:
+        if options.tutorial:
+            return tutorial.run(server, console, once=options.once)
         return _run(server, options)
     except KeyboardInterrupt:
         return 0
@@ -213,6 +215,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--once", action="store_true", help="check every sink against a recomputation and exit"
     )
+    parser.add_argument("--tutorial", action="store_true", help="docs/tutorials/multi-store.md instead")
     parser.add_argument("--rows", type=int, default=None, help="the first so many flights only")
     parser.add_argument("--days-per-second", type=float, default=DAYS_PER_SECOND, help="speed of the replay")
     folder = user_cache_path("headrace") / "demo"

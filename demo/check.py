@@ -48,7 +48,7 @@ def sinks(
 
 
 def _late(bootstrap: str, wanted: Counter[tuple[Any, ...]], *, repeats: bool) -> str | None:
-    found = Counter(expected.identity(value) for _, value in _records(bootstrap, "late_departures"))
+    found = Counter(expected.identity(value) for _, value in records(bootstrap, "late_departures"))
     if repeats:
         missing, foreign = wanted - found, found.keys() - wanted.keys()
         return f"missing {len(missing)}, foreign {len(foreign)}" if missing or foreign else None
@@ -56,7 +56,7 @@ def _late(bootstrap: str, wanted: Counter[tuple[Any, ...]], *, repeats: bool) ->
 
 
 def _hours(bootstrap: str, wanted: Mapping[Any, tuple[int, float | None]]) -> str | None:
-    found = _records(bootstrap, "departures_by_hour")
+    found = records(bootstrap, "departures_by_hour")
     if len(found) != len(wanted):
         return f"expected {len(wanted)} records, found {len(found)}"
     rows = {
@@ -67,7 +67,7 @@ def _hours(bootstrap: str, wanted: Mapping[Any, tuple[int, float | None]]) -> st
 
 
 def _carriers(bootstrap: str, wanted: Mapping[Any, tuple[int, int, float | None]]) -> str | None:
-    latest = dict(_records(bootstrap, "carrier_totals"))
+    latest = dict(records(bootstrap, "carrier_totals"))
     rows = {
         row["carrier"]: (row["departures"], row["miles"], row["mean_arrival_delay"])
         for row in latest.values()
@@ -77,7 +77,7 @@ def _carriers(bootstrap: str, wanted: Mapping[Any, tuple[int, int, float | None]
 
 def _enriched(bootstrap: str, wanted: Counter[tuple[Any, ...]]) -> str | None:
     names = ("carrier", "flight", "scheduled", "tailnum", "manufacturer", "seats", "airline")
-    found = _records(bootstrap, "flights_enriched")
+    found = records(bootstrap, "flights_enriched")
     return _bags(wanted, Counter(tuple(row[name] for name in names) for _, row in found))
 
 
@@ -121,7 +121,7 @@ def _millis(text: str) -> int:
     return int(datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC).timestamp() * 1000)
 
 
-def _records(bootstrap: str, topic: str) -> list[tuple[bytes | None, dict[str, Any]]]:
+def records(bootstrap: str, topic: str) -> list[tuple[bytes | None, dict[str, Any]]]:
     """The committed (key, value) pairs of a topic, from its beginning to its present end, in the order of each partition."""
     consumer = Consumer(
         {
