@@ -36,13 +36,11 @@ from headrace.core.sqlstate import SqlState
 REQUEST = "credentials"
 """The one option: a request as JSON. It holds a store's secrets, and Spark masks an option of that name wherever it shows one."""
 _SCHEMA = (
-    "key BINARY, value BINARY, timestamp TIMESTAMP, entity STRING, split INT, sequence STRING, "
+    "key BINARY, value BINARY, timestamp TIMESTAMP, entity STRING, split INT, sequence BIGINT, "
     "metadata STRUCT<stream: STRING, partition_key: STRING, shard_id: STRING, sequence_number: STRING>"
 )
 _EVERYTHING = 1_000_000
 _POLL_S = 0.05
-# AWS's numbers have 56 digits. Those of a stand-in may have fewer: in order as texts all the same.
-_SEQUENCE_DIGITS = 56
 _PUT_RECORDS, _PUT_BYTES = 500, 5_000_000
 _PUT_TIMEOUT_S = 120.0
 _PUT_BACKOFF_S, _PUT_BACKOFF_MAX_S = 0.1, 5.0
@@ -75,6 +73,7 @@ class _Source(SimpleDataSourceStreamReader):
         self._began: str = request["began"]
         self._most: int = request["records_per_batch"] or _EVERYTHING
         self._properties: Mapping[str, str] = request["properties"]
+        self._given = 0
 
     # Made where they are used: a reader is sent from process to process before it reads.
     @cached_property
@@ -125,7 +124,10 @@ class _Source(SimpleDataSourceStreamReader):
         return _complete(found, end)
 
     def _batches(self, found: Mapping[int, Sequence[Record]]) -> Iterator[pa.RecordBatch]:
-        return (_batch(self._entity, number, records) for number, records in sorted(found.items()) if records)
+        for number, records in sorted(found.items()):
+            if records:
+                yield _batch(self._entity, number, records, self._given)
+                self._given += len(records)
 
     def _offset(self, places: Places) -> dict[str, Any]:
         return {self._entity: {str(number): place for number, place in places.items()}}
@@ -144,7 +146,8 @@ def _complete(found: list[Record], end: str | None) -> list[Record]:
     return found
 
 
-def _batch(entity: str, number: int, records: Sequence[Record]) -> pa.RecordBatch:
+def _batch(entity: str, number: int, records: Sequence[Record], first: int) -> pa.RecordBatch:
+    """`first` is the first record's place among all that the reader gave: sequence numbers of Kinesis are too great for a BIGINT."""
     keys = pa.array([record["PartitionKey"] for record in records], pa.string())
     sequences = [record["SequenceNumber"] for record in records]
     count = len(records)
@@ -161,7 +164,7 @@ def _batch(entity: str, number: int, records: Sequence[Record]) -> pa.RecordBatc
         ),
         "entity": stream,
         "split": pa.repeat(pa.scalar(number, pa.int32()), count),
-        "sequence": pa.array([sequence.zfill(_SEQUENCE_DIGITS) for sequence in sequences], pa.string()),
+        "sequence": pa.array(range(first, first + count), pa.int64()),
         "metadata": metadata,
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
