@@ -52,8 +52,11 @@ def changelog_key(schema: Schema, source_format: str | None, wanted: str | None,
     return _of_columns(schema, columns, "primitive" if primitive else other if other == "avro" else "json")
 
 
-def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None) -> Key:
-    """PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703."""
+def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None, value_format: str) -> Key:
+    """PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703.
+
+    A key of named columns is in the format that is wanted, else in that of the values where it has names for columns, else JSON.
+    """
     schema = logical.schema
     named = reader.take(KEY_COLUMNS)
     if logical.partition_by and named is not None:
@@ -85,7 +88,7 @@ def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None)
             hint="Use 'key.format' = JSON.",
             span=span,
         )
-    return _of_columns(schema, columns, wanted or "json")
+    return _of_columns(schema, columns, wanted or (value_format if value_format == "avro" else "json"))
 
 
 def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None) -> Key:

@@ -160,7 +160,6 @@ def entity_sink(
     if logical.kind is not kind:
         raise wrong_kind(statement, logical, kind)
     facet = record_sink(connector, kind, logical.span)
-    key = _key(logical, kind, reader)
     source = logical.scans[0].relation
     entity = connector.path(reader, name.name.lower())
     of_statement: Specs = (dialect.STORE, dialect.QUERY_NAME, dialect.ALLOW_CYCLE)
@@ -180,6 +179,7 @@ def entity_sink(
     value = value_format(
         reader, schema, logical.span, registry=store.schema_registry, inherited=source.format.value
     )
+    key = _key(logical, kind, reader, value)
     sink = EntitySink(
         relation=name,
         kind=kind,
@@ -362,7 +362,7 @@ def _key_below(root: LogicalNode) -> list[str] | None:
     return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in key]
 
 
-def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader) -> Key:
+def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value: AnyFormat) -> Key:
     source = logical.scans[0].relation
     wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS)
     if kind is RelationKind.CHANGELOG:
@@ -375,7 +375,7 @@ def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader) -> Ke
                 span=logical.partition_by[0].span,
             )
         return changelog_key(logical.schema, _tag(source.format.key), wanted, reader.span(dialect.KEY_FORMAT))
-    return stream_key(logical, reader, wanted)
+    return stream_key(logical, reader, wanted, value.format)
 
 
 def _refuse_key_columns(reader: PropertyReader) -> None:
@@ -404,11 +404,11 @@ def _insert_key(
             )
         return changelog_key(relation.schema, _tag(own.key), _tag(own.key), None)
     if logical.partition_by or reader.gives(dialect.KEY_COLUMNS):
-        return stream_key(aligned, reader, wanted)
+        return stream_key(aligned, reader, wanted, own.value.format)
     if own.key is not None and own.key_columns:
         return Key(own.key.format, own.key_type, own.key_columns)
     if own.key is not None:
-        return stream_key(aligned, reader, own.key.format)
+        return stream_key(aligned, reader, own.key.format, own.value.format)
     return Key()
 
 
