@@ -85,7 +85,13 @@ class KafkaClient:
         try:
             metadata = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic]
             open_partitions = set(metadata.partitions)
-            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in open_partitions])
+            places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in open_partitions]
+            # An end is told only while nothing comes; of a topic that is being written, what follows its end tells it.
+            ends = {
+                place.partition: consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1]
+                for place in places
+            }
+            consumer.assign(places)
             records: list[Pair] = []
             deadline = time.monotonic() + PATIENCE_S
             while open_partitions and time.monotonic() < deadline:
@@ -93,6 +99,8 @@ class KafkaClient:
                     if message.error() is not None:
                         open_partitions.discard(message.partition())
                         continue
+                    if message.offset() >= ends[message.partition()]:
+                        open_partitions.discard(message.partition())
                     key, value = message.key(), message.value()
                     records.append(
                         (
