@@ -50,6 +50,9 @@ class Apicurio:
         settings = {
             "QUARKUS_HTTP_HOST": "127.0.0.1",
             "QUARKUS_HTTP_PORT": str(self._port),
+            # Its health is at another port, which would be 9000 of all addresses.
+            "QUARKUS_MANAGEMENT_HOST": "127.0.0.1",
+            "QUARKUS_MANAGEMENT_PORT": "0",
             "APICURIO_STORAGE_KIND": "sql",
             "APICURIO_STORAGE_SQL_KIND": "h2",
             "APICURIO_DATASOURCE_URL": f"jdbc:h2:mem:registry{self._port};DB_CLOSE_DELAY=-1",
