@@ -47,12 +47,12 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     readings.groupMapReduce(_._1)(_._2)(math.min).filter(_._2 != Unheard)
   }
 
-  /** Goes on from the [[maxima]] of an earlier run. */
+  /** Goes on from the [[maxima]] of an earlier run. What the source does not have any more, as a shard that was closed, is left out. */
   def restore(maxima: Map[Place, Long]): Unit = synchronized {
     for {
       source <- states.values
       (place, ms) <- maxima
-      if place.source == source.settings.name && source.settings.layout.base(place.entity).isDefined
+      if place.source == source.settings.name && source.settings.partitions.get(place.entity).exists(_.contains(place.partition))
     } source.saw(source.settings.layout.code(place.entity, place.partition), ms)
   }
 

@@ -164,9 +164,10 @@ class QueryWatermarkSuite extends PatientSuite {
     assertEquals(after.combined(), Some(450L))
   }
 
-  test("maxima of a topic that is no longer read are left aside") {
+  test("maxima of what is no longer read are left aside") {
     val watermark = one(settings(1))
-    watermark.restore(Map(WatermarkCheckpoint.Place("s", "gone", 0) -> 1L, WatermarkCheckpoint.Place("u", "t", 0) -> 2L))
+    val places = Seq(("s", "gone", 0), ("s", "t", 7), ("u", "t", 0))
+    watermark.restore(places.map((WatermarkCheckpoint.Place.apply _).tupled(_) -> 1L).toMap)
     assertEquals(watermark.combined(), None)
     assertEquals(watermark.maxima(), Map.empty[WatermarkCheckpoint.Place, Long])
   }
