@@ -32,8 +32,13 @@ from tests.plans.world import SESSION, World, relation, schema, select_of
 
 Rows = list[list[Cell]]
 HIDDEN = (
-    "CAST(NULL AS TIMESTAMP) AS __rowtime, CAST(NULL AS STRING) AS __rowkey, false AS __deleted, '' AS __entity, "
-    "0 AS __split, 0L AS __sequence, named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '') AS __metadata"
+    "CAST(NULL AS TIMESTAMP) AS __rowtime",
+    "CAST(NULL AS STRING) AS __rowkey",
+    "false AS __deleted",
+    "'' AS __entity",
+    "0 AS __split",
+    "0L AS __sequence",
+    "named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '') AS __metadata",
 )
 
 
@@ -64,9 +69,9 @@ class Engines:
             ],
             names=list(kinds),
         )
-        self._spark.createDataFrame(table).coalesce(1).selectExpr(
-            "*", *HIDDEN.split(", ")
-        ).createOrReplaceTempView("rows_v")
+        self._spark.createDataFrame(table).coalesce(1).selectExpr("*", *HIDDEN).createOrReplaceTempView(
+            "rows_v"
+        )
         self.views = ViewStore(folder / "views.duckdb")
         described = [physical.Column(name=name, type=kind) for name, kind in kinds.items()]
         self.views.create("id_of_v", described, [])
