@@ -29,7 +29,7 @@ SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
 MESSAGE_LENGTH_MAX = 500
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 REFERENCES_MAX = 1000
-_STEP_TIMEOUT_S = 10.0
+_CONNECT_TIMEOUT_S = 10.0
 _ANSWER_TIMEOUT_S = 30.0
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _CLASS = re.compile(r"^[\w.$]+(Exception|Error): ")
@@ -236,7 +236,7 @@ class RegistryClient:
             )
         match error:
             case httpx.ConnectTimeout():
-                return _away(f"TCP: {base} does not answer within {_STEP_TIMEOUT_S:.0f} s", _REACHABLE)
+                return _away(f"TCP: {base} does not answer within {_CONNECT_TIMEOUT_S:.0f} s", _REACHABLE)
             case httpx.ConnectError():
                 return _away(f"TCP: nothing accepts connections at {base}", _REACHABLE)
             case httpx.TimeoutException():
@@ -253,7 +253,10 @@ class RegistryClient:
         elif self._settings["auth"] == "token":
             headers["Authorization"] = f"Bearer {self._settings['token']}"
         client = httpx.Client(
-            verify=self._tls, timeout=_STEP_TIMEOUT_S, follow_redirects=False, trust_env=False
+            verify=self._tls,
+            timeout=httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
+            follow_redirects=False,
+            trust_env=False,
         )
         with (
             client,
