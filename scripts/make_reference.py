@@ -1,4 +1,4 @@
-"""Writes the parts of docs/ that are generated from the code: the function catalogue, the properties and the settings.
+"""Writes the parts of docs/ that are generated from the code: functions, properties, system relations and settings.
 
 Run it after changing either; tests/unit/docs/test_docs.py fails until it was. A generated part stands between the lines
 `<!-- generated: <what> -->` and `<!-- end -->`; all else in those pages is written by hand and kept.
@@ -21,6 +21,7 @@ from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.properties import DIALECT
 from headrace.connectors.registry import connector
 from headrace.connectors.schema_registry.options import PROPERTIES as REGISTRY_PROPERTIES
+from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_SCHEMA
 from headrace.core.properties import PropertySpec, Scope, of_scope
 from headrace.core.settings import Settings
 from headrace.core.types import (
@@ -36,6 +37,7 @@ from headrace.core.types import (
     Map,
     Timestamp,
 )
+from headrace.statements.system import RELATIONS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 # RLIKE has no syntax: REGEXP(a, b) says the same.
@@ -156,6 +158,19 @@ def _names(spec: PropertySpec[Any]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def system_relations(schema: str) -> str:
+    """The system relations of a schema, each with its columns."""
+    parts = []
+    for relation in sorted(RELATIONS.values(), key=lambda relation: relation.name):
+        if relation.schema == schema:
+            columns = (
+                f"`{column.name}` {column.type}{' or NULL' if column.nullable else ''}"
+                for column in relation.columns
+            )
+            parts.append(f"### {relation.name}\n\n{relation.doc}\n\n{', '.join(columns)}")
+    return "\n\n".join(parts)
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "reference/functions.md": {"functions": functions, "synonyms": synonyms},
     "reference/properties.md": {
@@ -170,6 +185,10 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "kafka": partial(store_type, "kafka"),
         "postgresql": partial(store_type, "postgresql"),
         "kinesis": partial(store_type, "kinesis"),
+    },
+    "reference/system-relations.md": {
+        "sys": partial(system_relations, SYSTEM_SCHEMA),
+        "information schema": partial(system_relations, INFORMATION_SCHEMA),
     },
     "operations.md": {"settings": settings},
 }

@@ -26,7 +26,6 @@ from headrace.analyzer.invocation import call
 from headrace.analyzer.logical import SourceColumns
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import is_temporal
-from headrace.catalog.objects import RelationKind
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
@@ -286,11 +285,12 @@ class Special:
 
 
 def _streaming(source: SourceColumns, name: str, span: Span | None) -> SourceColumns:
-    if source.relation is not None and source.relation.kind is RelationKind.MATERIALIZED_VIEW:
+    if source.relation is not None and source.relation.kind.is_snapshot:
+        kind = source.relation.kind.value.replace("_", " ")
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{name}() is of records; {source.alias} is a materialized view",
-            hint=f"Select {name}() in the view's own query.",
+            f"{name}() is of records; {source.alias} is a {kind}",
+            hint=f"Select {name}() in a materialized view's own query.",
             span=span,
         )
     return source

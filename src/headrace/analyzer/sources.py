@@ -43,10 +43,8 @@ WINDOW_PANES_MAX = 1000
 
 
 def is_snapshot(node: LogicalNode) -> bool:
-    """True when nothing under `node` is unbounded: all relations are materialized views."""
-    return all(
-        scan.relation.kind is RelationKind.MATERIALIZED_VIEW for scan in walk(node) if isinstance(scan, Scan)
-    )
+    """True when nothing under `node` is unbounded: all relations are materialized views or system relations."""
+    return all(scan.relation.kind.is_snapshot for scan in walk(node) if isinstance(scan, Scan))
 
 
 class SourceBinder:
@@ -107,10 +105,16 @@ class SourceBinder:
                 span=span_of(columns[0]),
             )
         scan = _scan(source, name, given, self._context)
-        view = scan.relation.kind is RelationKind.MATERIALIZED_VIEW
-        if view and self._context.continuous is not None:
-            return self._view(scan.relation, name, scan.span)
-        return scan
+        if self._context.continuous is None or not scan.relation.kind.is_snapshot:
+            return scan
+        if scan.relation.kind is RelationKind.SYSTEM:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"a continuous query cannot read {scan.relation.name}: a system relation does not tell what changes in it",
+                hint="SELECT it alone, or with materialized views.",
+                span=scan.span,
+            )
+        return self._view(scan.relation, name, scan.span)
 
 
 def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
@@ -204,12 +208,12 @@ def _properties(
     context: BindingContext,
     span: Span | None,
 ) -> SourceProperties:
-    if relation.kind is RelationKind.MATERIALIZED_VIEW:
+    if relation.kind.is_snapshot:
         if given:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                "a materialized view takes no source properties",
-                hint="They stand in the view's own query.",
+                f"a {relation.kind.value.replace('_', ' ')} takes no source properties",
+                hint="They stand in a materialized view's own query.",
                 span=given.span(next(iter(given))),
             )
         return SourceProperties()

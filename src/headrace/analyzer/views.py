@@ -16,7 +16,7 @@ from headrace.analyzer.logical import LogicalNode, Scan, Subquery, transform
 from headrace.analyzer.properties import RETENTION
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import named_relation
-from headrace.catalog.objects import Relation, RelationKind
+from headrace.catalog.objects import Relation
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.properties import value_of
 from headrace.core.sqlstate import SqlState
@@ -28,9 +28,9 @@ Bind = Callable[[exp.Expr, BindingContext], LogicalNode]
 
 
 def names_streams(query: exp.Expr, context: BindingContext) -> bool:
-    """True when a query names a relation that is no materialized view; raises UserError as `named_relation`."""
+    """True when a query names a relation that is no materialized view or system relation; raises UserError as `named_relation`."""
     return any(
-        named_relation(table, context)[0].kind is not RelationKind.MATERIALIZED_VIEW
+        not named_relation(table, context)[0].kind.is_snapshot
         for table in query.find_all(exp.Table)
         if not _is_named_query(table)
     )

@@ -18,12 +18,18 @@ from headrace.formats.known import AnyFormat
 
 
 class RelationKind(Enum):
-    """The value is the word of the dialect and of the system relations."""
+    """The value is the word of the dialect and of the system relations, which have a kind of their own and are not in the catalog."""
 
     STREAM = "stream"
     CHANGELOG = "changelog"
     TABLE = "table"
     MATERIALIZED_VIEW = "materialized_view"
+    SYSTEM = "system_relation"
+
+    @property
+    def is_snapshot(self) -> bool:
+        """True where a query sees the rows of one moment, in the snapshot engine."""
+        return self in (RelationKind.MATERIALIZED_VIEW, RelationKind.SYSTEM)
 
 
 class DesiredState(Enum):

@@ -156,7 +156,8 @@ class Printer(Protocol):
 class StoreDescriptor:
     """A store type.
 
-    `type` is the word of CREATE STORE in lower case, and what catalog and plans keep; `label` is for showing.
+    `type` is the word of CREATE STORE in lower case, and what catalog and plans keep; `label` is for showing, and `client_label` is
+    what the public clients take for the type where that is another word.
     `properties` are all that it adds to the dialect, of every scope. `read` takes those of a store, checks them together and gives
     them as canonical text, which is all that the other functions get. `test` raises ExternalError 57015 when the store does not
     answer. `path` takes what says which entity a relation is over, given the relation's name in lower case. `layout` are the
@@ -177,6 +178,7 @@ class StoreDescriptor:
     inserter: Inserter | None = None
     printer: Printer | None = None
     print_options: TakeOptions = no_options
+    client_label: str | None = None
 
     @property
     def source(self) -> RecordSource | RowSource | None:

@@ -13,6 +13,10 @@ from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
 NAME_LENGTH_MAX = 255
+SYSTEM_DATABASE, SYSTEM_SCHEMA = "deltastream", "sys"
+"""Where the system relations are."""
+INFORMATION_SCHEMA = "information_schema"
+"""A schema of every database."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 

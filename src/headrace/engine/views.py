@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -150,9 +150,9 @@ class ViewStore:
         return purged
 
     def query(
-        self, sql: str, timeout_s: float = QUERY_TIMEOUT_S
+        self, sql: str, timeout_s: float = QUERY_TIMEOUT_S, *, beside: Mapping[str, Any] | None = None
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Column names and rows of a SELECT in DuckDB's SQL, as of one moment.
+        """Column names and rows of a SELECT in DuckDB's SQL, as of one moment. `beside` the views it sees these Arrow tables.
 
         Raises UserError when its data does not allow it, 53000 for too much memory or too many rows, 57014 when it takes too long.
         """
@@ -162,6 +162,8 @@ class ViewStore:
         timer.daemon = True
         timer.start()
         try:
+            for name, table in (beside or {}).items():
+                cursor.register(name, table)
             cursor.execute(sql)
             names = tuple(column[0] for column in cursor.description or ())
             found = cursor.fetchmany(self._rows_max + 1)

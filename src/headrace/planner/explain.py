@@ -48,7 +48,7 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
     operator = placed(logical, sink or ResultSink()) if plan is not None else None
     lines = list(_output(logical, operator, sink))
     if logical.snapshot:
-        lines += ["Mode: snapshot", "  because every source is a materialized view"]
+        lines += ["Mode: snapshot", "  because every source is a materialized view or a system relation"]
     if plan is not None:
         lines += _mode(plan)
         lines += _delivery(sink)

@@ -44,7 +44,7 @@ class SnapshotQuery:
 
 
 def view_table(relation: Relation) -> str:
-    """The table of a view: its id."""
+    """The table of a view or system relation: its id."""
     return quote(relation.id)
 
 

@@ -19,7 +19,7 @@ from headrace.connectors.registry import connector
 from headrace.connectors.schema_registry.client import RegistryClient, registry_client
 from headrace.core.context import SessionContext
 from headrace.core.errors import InternalError, Span, UserError
-from headrace.core.names import Identifier, QualifiedName, RelationName
+from headrace.core.names import SYSTEM_DATABASE, SYSTEM_SCHEMA, Identifier, QualifiedName, RelationName
 from headrace.core.properties import PropertyReader, Specs
 from headrace.core.resultset import ResultSet, result
 from headrace.core.settings import Settings
@@ -101,11 +101,18 @@ class Execution:
         return self.database_of(name)
 
     def relation_name(self, name: QualifiedName) -> RelationName:
-        """The full name of a relation, existing or not; raises 3D002, 3D003, or 42601 for more than three parts."""
+        """The full name of a relation, existing or not; raises 3D002, 3D003, 42601 for too many parts, 0A000 in `deltastream.sys`."""
         if len(name.parts) > 3:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"expected database.schema.relation, found {name}",
+                span=name.span,
+            )
+        if name.path[:-1] == (SYSTEM_DATABASE, SYSTEM_SCHEMA):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{name} is among the system relations, which can be read only",
+                hint="SELECT and DESCRIBE RELATION take them.",
                 span=name.span,
             )
         database = self.database_of(name.parts[-3] if len(name.parts) == 3 else None)

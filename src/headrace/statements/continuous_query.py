@@ -51,6 +51,7 @@ from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
 from headrace.statements.schemas import SinkSchema, pinned, registered, sink_schemas
+from headrace.statements.system import SystemLookup
 
 _KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANGELOG}
 _QUERY_KINDS = {
@@ -117,7 +118,9 @@ async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
 
 def bound(select: Select, run: Execution, *, continuous: bool = False) -> LogicalPlan:
     """The bound query; every relation that it names is checked for SELECT. Raises UserError."""
-    context = BindingContext(catalog=run.catalog.snapshot(), session=run.context, connectors=connector)
+    context = BindingContext(
+        catalog=SystemLookup(run.catalog.snapshot()), session=run.context, connectors=connector
+    )
     logical = bind(select, context, continuous=continuous)
     for relation in logical.named:
         run.authorize(Privilege.SELECT, relation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.catalog.access import Privilege
 from headrace.core.errors import UserError
+from headrace.core.names import SYSTEM_DATABASE
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -15,6 +16,13 @@ from headrace.statements.base import Execution, Outcome, ddl, handles
 async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
     """Also makes its schema `public`, and selects both when the session has no database yet."""
     name = statement.name.name
+    if name == SYSTEM_DATABASE:
+        raise UserError(
+            SqlState.DUPLICATE_DATABASE,
+            f"the database {name!r} already exists: it has the system relations",
+            hint="Choose another name.",
+            span=statement.name.span,
+        )
     exists = statement.if_not_exists and run.catalog.database(name) is not None
     if not exists:
         run.catalog.create_database(name, run.role)

@@ -12,7 +12,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.objects import QueryState, Relation, RelationKind, Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
-from headrace.core.names import Identifier, path_text
+from headrace.core.names import Identifier, QualifiedName, RelationName, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
 from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
@@ -24,6 +24,7 @@ from headrace.sql.statements.relation import CreateRelation, DescribeRelation, D
 from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
 from headrace.statements.inference import with_columns
 from headrace.statements.relation_properties import entity_format, row_format
+from headrace.statements.system import system_relation_of
 
 _KINDS = {
     "STREAM": RelationKind.STREAM,
@@ -179,7 +180,7 @@ async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
 
 @handles(DescribeRelation, requires=None)
 async def describe_relation(statement: DescribeRelation, run: Execution) -> Outcome:
-    relation = run.relation(statement.name)
+    relation = _described(statement.name, run)
     run.authorize(Privilege.SELECT, relation)
     if statement.columns:
         columns = [("Name", VARCHAR), ("Type", VARCHAR), ("Nullable", BOOLEAN), ("IsPrimaryKey", BOOLEAN)]
@@ -207,6 +208,15 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
         ("CreatedAt", relation.created_at.isoformat(sep=" ", timespec="milliseconds")),
     ]
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], facts))
+
+
+def _described(name: QualifiedName, run: Execution) -> Relation:
+    if len(name.parts) == 3:
+        full = RelationName(*name.path)
+        system = system_relation_of(full)
+        if system is not None:
+            return system.relation(full.database)
+    return run.relation(name)
 
 
 def store_name(properties: Properties) -> Identifier | None:

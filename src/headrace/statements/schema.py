@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import SchemaObject
 from headrace.core.errors import UserError
-from headrace.core.names import QualifiedName
+from headrace.core.names import INFORMATION_SCHEMA, QualifiedName
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -27,6 +27,13 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
     database = run.database_of(statement.database or (parts[0] if len(parts) == 2 else None))
     run.authorize(Privilege.CREATE_SCHEMA, run.catalog.database(database))
     name = parts[-1].name
+    if name == INFORMATION_SCHEMA:
+        raise UserError(
+            SqlState.DUPLICATE_SCHEMA,
+            f"the schema {name!r} already exists: each database has it, with system relations",
+            hint="Choose another name.",
+            span=parts[-1].span,
+        )
     exists = statement.if_not_exists and run.catalog.schema(database, name) is not None
     if not exists:
         run.catalog.create_schema(database, name, run.role)

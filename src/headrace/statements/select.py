@@ -1,4 +1,4 @@
-"""SELECT: live rows from streams and changelogs, or a snapshot of materialized views."""
+"""SELECT: live rows from streams and changelogs, or a snapshot of materialized views and system relations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from headrace.planner.snapshot import compile_snapshot
 from headrace.sql.statements.query import SelectStatement
 from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.continuous_query import bound
+from headrace.statements.system import rows_of
 
 
 @handles(SelectStatement, requires=None)
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
-    """A bounded result when every source is a materialized view, a live channel otherwise."""
+    """A bounded result when every source is a materialized view or a system relation, a live channel otherwise."""
     logical = await asyncio.to_thread(bound, statement.select, run)
     if logical.snapshot:
         readers = run.services.engine.views.readers
@@ -28,5 +29,5 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:
     query = compile_snapshot(logical)
-    _, rows = run.services.engine.views.query(query.sql)
+    _, rows = run.services.engine.views.query(query.sql, beside=rows_of(logical.relations, run))
     return result([(column.name, column.type) for column in query.columns], rows)

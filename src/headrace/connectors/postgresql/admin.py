@@ -164,6 +164,7 @@ _entities = PostgresEntities()
 POSTGRESQL = StoreDescriptor(
     type="postgresql",
     label="PostgreSQL",
+    client_label="Postgres",
     properties=PROPERTIES,
     read=read_store,
     test=test,

@@ -1,0 +1,99 @@
+"""What runs: queries, their events and metrics, compute pools."""
+
+from __future__ import annotations
+
+import datetime
+
+from headrace.core.schema import Column
+from headrace.core.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR
+from headrace.statements.base import Execution
+from headrace.statements.system.relation import Rows, always, system_relation
+
+_BATCH = ("batch_id", "input_rows", "batch_duration_ms", "state_rows", "state_bytes")
+_SUMS = (
+    "input_rows_total",
+    "late_rows_total",
+    "timeless_rows_total",
+    "bad_records_total",
+    "future_rows_total",
+)
+
+
+@system_relation(
+    "queries",
+    *(always("id"), Column("name", VARCHAR), Column("version", INTEGER)),
+    *(always("intended_state"), always("current_state"), always("owner")),
+    *(always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
+    *(always("kind"), always("query"), always("sink_fqn"), always("compute_pool_name")),
+    *(Column("message", VARCHAR), Column("sqlstate", VARCHAR), always("restarts", INTEGER)),
+    doc="The continuous queries, those that are terminated too. `intended_state` is `running` or `terminated`; `current_state` is "
+    "`starting`, `running`, `restarting`, `errored`, `terminate_requested` or `terminated`, and `message` says why.",
+)
+def queries(run: Execution) -> Rows:
+    return [
+        (
+            *(
+                item.id,
+                item.name,
+                item.version,
+                item.desired_state.value,
+                item.actual_state.value,
+                item.owner,
+            ),
+            *(item.created_at, item.updated_at, item.kind.value, item.sql, item.sink.fqn, item.compute_pool),
+            *(item.message or run.services.engine.notice(item.id), item.sqlstate, item.restarts),
+        )
+        for item in run.catalog.queries()
+    ]
+
+
+@system_relation(
+    "query_events",
+    *(always("query_id"), always("time", TIMESTAMP), always("state"), Column("message", VARCHAR)),
+    doc="The states that each query went through, and why; the last 200 of each.",
+)
+def query_events(run: Execution) -> Rows:
+    return [
+        (query.id, time, state.value, message)
+        for query in run.catalog.queries()
+        for time, state, message in run.catalog.query_events(query.id)
+    ]
+
+
+@system_relation(
+    "query_metrics",
+    always("query_id"),
+    *(always(name, BIGINT) for name in _BATCH),
+    *(always("input_rows_per_second", DOUBLE), Column("watermark", TIMESTAMP)),
+    *(always(name, BIGINT) for name in _SUMS),
+    doc="What the last batch of each query did, and sums (`…_total`) since the server started. A query has a row after its first batch.",
+)
+def query_metrics(run: Execution) -> Rows:
+    for query in run.catalog.queries():
+        metrics = run.services.engine.progress(query.id)
+        if metrics is not None:
+            time = metrics.watermark_ms
+            yield (
+                query.id,
+                *(getattr(metrics, name) for name in _BATCH),
+                metrics.input_rows_per_second,
+                None if time is None else datetime.datetime.fromtimestamp(time / 1000, datetime.UTC),
+                *(getattr(metrics, name) for name in _SUMS),
+            )
+
+
+@system_relation(
+    "compute_pools",
+    *(always("name"), always("size"), always("intended_state"), always("actual_state")),
+    *(Column("error_messages", VARCHAR), always("owner")),
+    *(always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
+    doc="The compute pools. `actual_state` is `starting`, `running`, `stopped` or `errored`.",
+)
+def compute_pools(run: Execution) -> Rows:
+    return [
+        (
+            *(item.name, item.size, item.desired_state.value, *run.services.engine.pool_state(item.name)),
+            *(item.owner, item.created_at, item.updated_at),
+        )
+        for item in run.catalog.compute_pools()
+    ]

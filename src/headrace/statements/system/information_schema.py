@@ -1,0 +1,46 @@
+"""`information_schema` of each database, in the words of the SQL standard. The database is the one that was named."""
+
+from __future__ import annotations
+
+from headrace.core.names import INFORMATION_SCHEMA
+from headrace.core.types import INTEGER
+from headrace.statements.base import Execution
+from headrace.statements.system.relation import Rows, always, system_relation
+
+
+@system_relation(
+    "schemata",
+    *(always("catalog_name"), always("schema_name"), always("schema_owner")),
+    doc="The schemas of the database.",
+    schema=INFORMATION_SCHEMA,
+)
+def schemata(run: Execution) -> Rows:
+    return [(item.database, item.name, item.owner) for item in run.catalog.schemas(run.database_of(None))]
+
+
+@system_relation(
+    "tables",
+    *(always("table_catalog"), always("table_schema"), always("table_name"), always("table_type")),
+    doc="The relations of the database. `table_type` is `STREAM`, `CHANGELOG`, `TABLE` or `MATERIALIZED VIEW`.",
+    schema=INFORMATION_SCHEMA,
+)
+def tables(run: Execution) -> Rows:
+    return [
+        (*item.name.path, item.kind.name.replace("_", " "))
+        for item in run.catalog.relations(run.database_of(None))
+    ]
+
+
+@system_relation(
+    "columns",
+    *(always("table_catalog"), always("table_schema"), always("table_name"), always("column_name")),
+    *(always("ordinal_position", INTEGER), always("is_nullable"), always("data_type")),
+    doc="The columns of the relations of the database. `is_nullable` is `YES` or `NO`.",
+    schema=INFORMATION_SCHEMA,
+)
+def columns(run: Execution) -> Rows:
+    return [
+        (*item.name.path, column.name, position, "YES" if column.nullable else "NO", str(column.type))
+        for item in run.catalog.relations(run.database_of(None))
+        for position, column in enumerate(item.schema.columns, 1)
+    ]

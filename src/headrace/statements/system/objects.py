@@ -1,0 +1,154 @@
+"""The objects of the catalog, as the public clients read them (client-contract, sections 6.4 and 6.6)."""
+
+from __future__ import annotations
+
+from headrace.analyzer.functions import CATALOGUE
+from headrace.analyzer.functions.signature import Function
+from headrace.catalog.access import BUILT_IN_ROLES
+from headrace.connectors.registry import connector
+from headrace.connectors.schema_registry.options import TYPES, URIS
+from headrace.core.names import path_text
+from headrace.core.schema import Column
+from headrace.core.types import BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
+from headrace.statements.base import Execution
+from headrace.statements.system.relation import Rows, always, system_relation
+
+_READY = "ready"
+"""What is created answered then: nothing is created otherwise."""
+_OWNED = (always("owner"), always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP))
+
+
+@system_relation(
+    "databases", always("name"), always("owner"), always("created_at", TIMESTAMP), doc="The databases."
+)
+def databases(run: Execution) -> Rows:
+    return [(item.name, item.owner, item.created_at) for item in run.catalog.databases()]
+
+
+@system_relation(
+    "schemas",
+    *(always("database_name"), always("name"), always("owner"), always("created_at", TIMESTAMP)),
+    doc="The schemas of all databases.",
+)
+def schemas(run: Execution) -> Rows:
+    return [(item.database, item.name, item.owner, item.created_at) for item in run.catalog.schemas()]
+
+
+@system_relation(
+    "stores",
+    *(always("name"), always("type"), always("status"), Column("status_message", VARCHAR)),
+    Column("schema_registry_name", VARCHAR),
+    *_OWNED,
+    doc="The stores. `type` is the word that the public clients know; a store is `ready` since it answered when it was created.",
+)
+def stores(run: Execution) -> Rows:
+    return [
+        (
+            *(item.name, kind.client_label or kind.label, _READY, None, item.schema_registry),
+            *(item.owner, item.created_at, item.updated_at),
+        )
+        for item in run.catalog.stores()
+        for kind in (connector(item.type),)
+    ]
+
+
+@system_relation(
+    "schema_registries",
+    *(always("name"), always("type"), always("status"), always("url")),
+    *_OWNED,
+    doc="The schema registries.",
+)
+def schema_registries(run: Execution) -> Rows:
+    return [
+        (
+            *(item.name, TYPES[item.type].label, _READY, item.properties[URIS.name]),
+            *(item.owner, item.created_at, item.updated_at),
+        )
+        for item in run.catalog.schema_registries()
+    ]
+
+
+@system_relation(
+    "relations",
+    *(always("database_name"), always("schema_name"), always("name"), always("fqn"), always("relation_type")),
+    *(Column("primary_key", VARCHAR), always("state")),
+    *_OWNED,
+    *(Column("description", VARCHAR), Column("store_name", VARCHAR), Column("entity", VARCHAR)),
+    *(always("relation_name"), always("type")),
+    doc="The relations of all databases. `fqn` is the full name, each part in double quotes; `relation_type` is `stream`, "
+    "`changelog`, `table` or `materialized_view`; `primary_key` names its columns with commas between. "
+    "`relation_name` and `type` are other words for `name` and `relation_type`.",
+)
+def relations(run: Execution) -> Rows:
+    return [
+        (
+            *item.name.path,
+            *(item.name.fqn, item.kind.value, ", ".join(item.schema.primary_key) or None, item.state),
+            *(item.owner, item.created_at, item.updated_at, item.description, item.store),
+            path_text(item.entity) if item.entity else None,
+            *(item.name.name, item.kind.value),
+        )
+        for item in run.catalog.relations()
+    ]
+
+
+@system_relation(
+    "relation_columns",
+    *(
+        always("database_name"),
+        always("schema_name"),
+        always("relation_name"),
+        always("name"),
+        always("type"),
+    ),
+    *(always("nullable", BOOLEAN), always("is_primary_key", BOOLEAN), always("position", INTEGER)),
+    doc="The columns of all relations; `position` counts from 1.",
+)
+def relation_columns(run: Execution) -> Rows:
+    return [
+        (
+            *relation.name.path,
+            *(column.name, str(column.type), column.nullable, column.name in relation.schema.primary_key),
+            position,
+        )
+        for relation in run.catalog.relations()
+        for position, column in enumerate(relation.schema.columns, 1)
+    ]
+
+
+@system_relation("roles", always("name"), doc="The roles.")
+def roles(_run: Execution) -> Rows:
+    return [(name,) for name in sorted(BUILT_IN_ROLES)]
+
+
+@system_relation(
+    "secrets",
+    *(always("name"), always("type"), Column("description", VARCHAR), always("status")),
+    *_OWNED,
+    doc="The secrets: none, since none can be made yet.",
+)
+def secrets(_run: Execution) -> Rows:
+    return []
+
+
+@system_relation(
+    "functions",
+    *(always("name"), always("kind"), always("min_arguments", INTEGER), Column("max_arguments", INTEGER)),
+    *(always("in_views", BOOLEAN), always("description")),
+    doc="The built-in functions. `kind` is `scalar` or `aggregate`; `max_arguments` is NULL where there may be any number; "
+    "`in_views`: a SELECT of materialized views and system relations has it too.",
+)
+def functions(_run: Execution) -> Rows:
+    return [
+        _function(item)
+        for name, item in sorted(CATALOGUE.items())
+        if item.infix is None and name.isidentifier()
+    ]
+
+
+def _function(function: Function) -> tuple[object, ...]:
+    return (
+        *(function.name, "aggregate" if function.aggregate else "scalar", function.required),
+        None if function.variadic else len(function.parameters),
+        *(function.duckdb is not None, function.doc),
+    )

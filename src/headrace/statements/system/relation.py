@@ -1,0 +1,145 @@
+"""What a system relation is, how its name is found, and its rows as the snapshot engine reads them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headrace.analyzer.catalog_view import RelationLookup
+from headrace.catalog.objects import Relation, RelationKind, Store
+from headrace.core.errors import InternalError
+from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, SYSTEM_SCHEMA, RelationName
+from headrace.core.schema import Column, Schema
+from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, DataType
+from headrace.statements.base import Execution
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Rows = Iterable[tuple[object, ...]]
+_EVER = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+_EVERYBODY = "public"
+"""The role that every role has: it owns the system relations, so that all may read them."""
+
+
+@dataclass(frozen=True)
+class SystemRelation:
+    """A relation whose rows are made when it is read: `rows` gives them as of now, times as aware datetimes.
+
+    Those of `information_schema` are in every database: `rows` gets an execution in whose context it is.
+    """
+
+    schema: str
+    name: str
+    doc: str
+    columns: tuple[Column, ...]
+    rows: Callable[[Execution], Rows]
+
+    def relation(self, database: str) -> Relation:
+        """As binding sees it in a database."""
+        name = RelationName(database, self.schema, self.name)
+        return Relation(
+            name,
+            RelationKind.SYSTEM,
+            Schema(self.columns),
+            _EVERYBODY,
+            _EVER,
+            _EVER,
+            id=str(name),
+            description=self.doc,
+        )
+
+
+RELATIONS: dict[tuple[str, str], SystemRelation] = {}
+
+
+def system_relation(
+    name: str, *columns: Column, doc: str, schema: str = SYSTEM_SCHEMA
+) -> Callable[[Callable[[Execution], Rows]], Callable[[Execution], Rows]]:
+    """Register the function that gives the rows of a system relation, a value for each column in order."""
+
+    def register(rows: Callable[[Execution], Rows]) -> Callable[[Execution], Rows]:
+        if (schema, name) in RELATIONS:
+            raise InternalError(f"two system relations {schema}.{name}")
+        RELATIONS[schema, name] = SystemRelation(schema, name, doc, columns, rows)
+        return rows
+
+    return register
+
+
+def always(name: str, kind: DataType = VARCHAR) -> Column:
+    """A column that is never NULL."""
+    return Column(name, kind, nullable=False)
+
+
+def system_relation_of(name: RelationName) -> SystemRelation | None:
+    """The system relation of a full name, None for any other name."""
+    inside = name.schema == INFORMATION_SCHEMA or (name.database, name.schema) == (
+        SYSTEM_DATABASE,
+        SYSTEM_SCHEMA,
+    )
+    return RELATIONS.get((name.schema, name.name)) if inside else None
+
+
+@dataclass(frozen=True)
+class SystemLookup:
+    """What binding sees: the relations of the catalog, and the system relations."""
+
+    stored: RelationLookup
+
+    def relation(self, name: RelationName, /) -> Relation | None:
+        """The relation of that full name, or None."""
+        found = system_relation_of(name)
+        return self.stored.relation(name) if found is None else found.relation(name.database)
+
+    def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
+        """The relations, of one database or schema if named: for suggestions."""
+        if (database or SYSTEM_DATABASE, schema or SYSTEM_SCHEMA) != (SYSTEM_DATABASE, SYSTEM_SCHEMA):
+            return self.stored.relations(database, schema)
+        system = [
+            item.relation(SYSTEM_DATABASE) for item in RELATIONS.values() if item.schema == SYSTEM_SCHEMA
+        ]
+        return [*self.stored.relations(database, schema), *system]
+
+    def store(self, name: str, /) -> Store | None:
+        """The store of that name, or None."""
+        return self.stored.store(name)
+
+
+def rows_of(relations: Iterable[Relation], run: Execution) -> dict[str, pyarrow.Table]:
+    """The rows of those that are system relations, by their ids, all as of one moment."""
+    with run.catalog.transaction():
+        return {
+            relation.id: _table(
+                found, replace(run, context=run.with_context(database=relation.name.database))
+            )
+            for relation in relations
+            if (found := system_relation_of(relation.name)) is not None
+        }
+
+
+def _table(relation: SystemRelation, run: Execution) -> pyarrow.Table:
+    import pyarrow
+
+    kinds = {
+        VARCHAR: pyarrow.string(),
+        BOOLEAN: pyarrow.bool_(),
+        INTEGER: pyarrow.int32(),
+        BIGINT: pyarrow.int64(),
+        DOUBLE: pyarrow.float64(),
+        TIMESTAMP: pyarrow.timestamp("us", "UTC"),
+    }
+    rows = list(relation.rows(run))
+    arrays = [
+        pyarrow.array([row[index] for row in rows], kinds[column.type])
+        for index, column in enumerate(relation.columns)
+    ]
+    table = pyarrow.Table.from_arrays(arrays, names=[column.name for column in relation.columns])
+    # DuckDB takes a time with a zone for another type; ours are UTC without one.
+    plain = [
+        field.with_type(pyarrow.timestamp("us")) if pyarrow.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pyarrow.schema(plain))

@@ -1,0 +1,133 @@
+"""System relations: what the clients read of them, that they are of the moment, and that nothing else can be done with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.statements.system import RELATIONS
+from tests.harness.session import Session
+
+TERRAFORM = {
+    'SELECT name, "owner", created_at FROM deltastream.sys."databases" WHERE name = \'shop\';': [
+        ("shop", "sysadmin")
+    ],
+    "SELECT name, \"owner\", created_at FROM deltastream.sys.\"schemas\" WHERE database_name = 'lab' AND name = 'tests'": [
+        ("tests", "sysadmin")
+    ],
+    'SELECT type, status, "owner", created_at, updated_at FROM deltastream.sys."stores" WHERE name = \'k\'': [
+        ("Kafka", "ready", "sysadmin")
+    ],
+    'SELECT name, fqn, relation_type, "owner", "state", created_at, updated_at FROM deltastream.sys."relations" '
+    'WHERE fqn = \'"lab"."tests"."orders"\'': [
+        ("orders", '"lab"."tests"."orders"', "stream", "sysadmin", "created")
+    ],
+    'SELECT 1 FROM deltastream.sys."relations" WHERE fqn = \'"shop"."public"."Best"\'': [("1",)],
+    'SELECT type, "description", "status", "owner", created_at, updated_at FROM deltastream.sys."secrets"': [],
+    'SELECT name, type, "status", "owner", created_at, updated_at FROM deltastream.sys."schema_registries"': [
+        ("r", "Confluent", "ready", "sysadmin")
+    ],
+    'select database_name, schema_name, name, relation_type, primary_key, "owner" from deltastream.sys."relations" '
+    "where database_name = 'shop' and schema_name in ('public', 'other')": [
+        ("shop", "public", "Best", "materialized_view", None, "sysadmin"),
+        ("shop", "public", "orders", "stream", None, "sysadmin"),
+    ],
+}
+"""What the public clients send (client-contract, sections 6.4 and 6.6), and the answer without its times."""
+
+
+@pytest.mark.parametrize(("text", "expected"), TERRAFORM.items(), ids=range(len(TERRAFORM)))
+async def test_the_clients_queries_are_answered_at_once(
+    session: Session, text: str, expected: list[tuple[str | None, ...]]
+) -> None:
+    answer = await session.run(text)
+    times = [str(column.type) == "TIMESTAMP" for column in answer.columns]
+    assert [
+        tuple(cell for cell, time in zip(row, times, strict=True) if not time) for row in answer.rows
+    ] == expected
+    assert all(cell for row in answer.rows for cell, time in zip(row, times, strict=True) if time)
+
+
+async def test_a_query_has_its_row_in_the_next_statement_and_keeps_it(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    rows = await session.rows(
+        "CREATE MATERIALIZED VIEW v AS SELECT n FROM orders QUERY WITH ('query.name' = q)"
+    )
+    query = rows[1][1]
+    text = (
+        'SELECT name, "version", intended_state, current_state, "owner" FROM deltastream.sys."queries" '
+        f"WHERE id = '{query}'"
+    )
+    assert await session.rows(text) == [("q", "1", "running", "starting", "sysadmin")]
+    await session.run(f"TERMINATE QUERY {query}")
+    [(_, _, intended, _, _)] = await session.rows(text)
+    assert intended == "terminated"
+    events = f"SELECT state FROM deltastream.sys.query_events WHERE query_id = '{query}'"
+    assert await session.rows(events) == [("starting",)]
+
+
+async def test_they_are_joined_grouped_and_sorted_also_with_views(session: Session) -> None:
+    await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
+    grouped = (
+        "WITH c AS (SELECT relation_name, count(*) AS n FROM deltastream.sys.relation_columns GROUP BY relation_name) "
+        "SELECT r.database_name, c.n FROM deltastream.sys.relations AS r JOIN c ON r.name = c.relation_name "
+        "WHERE r.name = 'orders' ORDER BY r.database_name DESC LIMIT 1"
+    )
+    assert await session.rows(grouped) == [("shop", "2")]
+    beside = (
+        "SELECT r.name, v.n FROM deltastream.sys.relations AS r LEFT JOIN v ON v.n = 1 WHERE r.name = 'v'"
+    )
+    assert await session.rows(beside) == [("v", None)]
+
+
+async def test_each_relation_can_be_read_and_described(session: Session) -> None:
+    for schema, name in RELATIONS:
+        full = f'deltastream.sys."{name}"' if schema == "sys" else f'shop.{schema}."{name}"'
+        read = [column.name for column in (await session.run(f"SELECT * FROM {full}")).columns]
+        assert await session.rows(f"DESCRIBE RELATION COLUMNS {full}", "Name") == [(title,) for title in read]
+
+
+async def test_the_information_schema_is_of_one_database(session: Session) -> None:
+    tables = "SELECT table_schema, table_name, table_type FROM shop.information_schema.tables"
+    assert await session.rows(tables) == [
+        ("public", "Best", "MATERIALIZED VIEW"),
+        ("public", "orders", "STREAM"),
+    ]
+    await session.run("USE DATABASE lab")
+    columns = "SELECT table_name, column_name, ordinal_position, data_type FROM information_schema.columns"
+    assert await session.rows(columns) == [("orders", "n", "1", "BIGINT")]
+    with pytest.raises(UserError) as refused:
+        await session.run("SELECT * FROM lap.information_schema.tables")
+    assert (refused.value.state, refused.value.hint) == (SqlState.DATABASE_NOT_FOUND, "Did you mean lab?")
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("SELECT * FROM deltastream.sys.relation", SqlState.RELATION_NOT_FOUND),
+        ("SELECT * FROM shop.public.orders, deltastream.sys.queries", SqlState.FEATURE_NOT_SUPPORTED),
+        (
+            "CREATE MATERIALIZED VIEW shop.public.v AS SELECT id FROM deltastream.sys.queries",
+            SqlState.FEATURE_NOT_SUPPORTED,
+        ),
+        (
+            "INSERT INTO deltastream.sys.queries SELECT n FROM shop.public.orders",
+            SqlState.FEATURE_NOT_SUPPORTED,
+        ),
+        ("DROP RELATION deltastream.sys.queries", SqlState.FEATURE_NOT_SUPPORTED),
+        ("CREATE DATABASE deltastream", SqlState.DUPLICATE_DATABASE),
+        ("CREATE SCHEMA shop.information_schema", SqlState.DUPLICATE_SCHEMA),
+        (
+            "SELECT * FROM deltastream.sys.queries WITH ('starting.position' = 'earliest')",
+            SqlState.INVALID_PARAMETER,
+        ),
+        ("SELECT rowtime() FROM deltastream.sys.queries", SqlState.FEATURE_NOT_SUPPORTED),
+    ],
+)
+async def test_nothing_else_can_be_done_with_them(session: Session, text: str, state: SqlState) -> None:
+    with pytest.raises(UserError) as refused:
+        await session.run(text)
+    assert refused.value.state is state
+    assert refused.value.hint
+    assert refused.value.span is not None
