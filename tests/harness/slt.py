@@ -17,6 +17,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
                                         committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
     $ register SUBJECT [type=PROTOBUF]  the schema that follows (of Avro) is the subject's next version
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
+    $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
     $ postgresql                        SQL for the PostgreSQL server of the files that have one
@@ -87,6 +88,14 @@ class Streams(Protocol):
     def split(self, stream: str, shard: str) -> None: ...
 
 
+class Front(Protocol):
+    """What the files need of what stands before the stand-in."""
+
+    def refuse(self, operation: str, code: str) -> None: ...
+
+    def pass_on(self) -> None: ...
+
+
 @dataclass
 class Record:
     """One record of a file."""
@@ -142,11 +151,19 @@ class Runner:
     """Runs files through one door."""
 
     def __init__(
-        self, door: Door, broker: Broker, *, seed: str, streams: Streams | None = None, **variables: str
+        self,
+        door: Door,
+        broker: Broker,
+        *,
+        seed: str,
+        streams: Streams | None = None,
+        front: Front | None = None,
+        **variables: str,
     ) -> None:
         self._door = door
         self._broker = broker
         self._streams = streams
+        self._front = front
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], object] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
@@ -160,6 +177,7 @@ class Runner:
             "register": self._register,
             "postgresql": self._sql_of_postgresql,
             "split": self._split,
+            "refuse": self._refuse,
             "wait": self._wait,
             "message": self._message,
             "restart": lambda record: self._door.fault(record.words),
@@ -271,6 +289,13 @@ class Runner:
     def _split(self, record: Record) -> None:
         assert self._streams is not None, "expected a file that names ${kinesis}"
         self._streams.split(record.words[1], f"shardId-{int(record.words[2]):012d}")
+
+    def _refuse(self, record: Record) -> None:
+        assert self._front is not None, "expected a file that names ${kinesis}"
+        if record.words[1:] == ["nothing"]:
+            self._front.pass_on()
+        else:
+            self._front.refuse(*record.words[1:])
 
     def _wait(self, record: Record) -> None:
         relation, state = record.words[1:3]

@@ -97,6 +97,18 @@ async def test_printing_from_now_on_leaves_out_what_was_there(
     await records.aclose()  # type: ignore[attr-defined]
 
 
+def test_a_stream_whose_shards_aws_chooses_is_described_and_filled(
+    kinesis: KinesisClient, store: Store, seed: str
+) -> None:
+    stream = f"on_demand_{seed}"
+    kinesis.boto.create_stream(StreamName=stream, StreamModeDetails={"StreamMode": "ON_DEMAND"})
+    kinesis.active(stream)
+    found = streams.describe_entity(store, (stream,))
+    assert (found.configs["stream.mode"], found.layout) == ("ON_DEMAND", {"shards": 4})
+    streams.insert(store, (stream,), key=b"k", value=b"1")
+    assert kinesis.read(stream) == [("k", "1")]
+
+
 def test_a_key_that_kinesis_would_not_take_is_made_one_that_it_does() -> None:
     assert partition_key("clé".encode()) == "clé"
     assert partition_key(b"\xff\x00") == "/wA="

@@ -85,7 +85,13 @@ def test_an_address_that_is_no_address_of_a_server_is_refused(uris: str) -> None
         ),
         *(
             ({"uris": AWS, **KEYS, name: "x"}, SqlState.INVALID_PARAMETER, "has no property")
-            for name in ("endpoint_url", "verify", "aws_session_token", "kinesis.proxies", "tls.ca_cert_file")
+            for name in (
+                "endpoint_url",
+                "verify",
+                "aws_session_token",
+                "kinesis.proxies",
+                "tls.verify_server_hostname",
+            )
         ),
         *(
             (

@@ -10,6 +10,8 @@ import pytest
 
 from tests.harness.doors import InProcessDoor, RestDoor
 from tests.harness.kafka import KafkaClient
+from tests.harness.kinesis import KinesisClient
+from tests.harness.kinesis.front import KinesisFront
 from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 from tests.harness.process import HeadraceProcess
 from tests.harness.slt import Runner
@@ -34,6 +36,12 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessDoor
     door = InProcessDoor(Path(tmp_path_factory.mktemp("slt-in-process")))
     yield door
     door.close()
+
+
+@pytest.fixture
+def kinesis_front(kinesis: KinesisClient) -> Iterator[KinesisFront]:
+    with KinesisFront(kinesis.server.uri) as front:
+        yield front
 
 
 @pytest.fixture
@@ -65,14 +73,14 @@ def test_in_process(
 
 
 def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What a file asks for besides the broker: addresses, and of Kinesis a client too."""
+    """What a file asks for besides the broker: addresses, and of Kinesis a client and what stands before it."""
     text = path.read_text()
     servers: dict[str, Any] = {}
     if "${registry}" in text:
         servers["registry"] = request.getfixturevalue("registry").url
     if "${kinesis}" in text:
-        streams = request.getfixturevalue("kinesis")
-        servers |= {"kinesis": streams.server.uri, "streams": streams}
+        streams, front = request.getfixturevalue("kinesis"), request.getfixturevalue("kinesis_front")
+        servers |= {"kinesis": front.uri(), "streams": streams, "front": front}
     return servers
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
@@ -14,15 +16,20 @@ _CARRIED = re.compile(rf"{_MARK}:([A-Za-z0-9+/=]+):")
 _KINDS = {kind.__name__: kind for kind in (UserError, ExternalError)}
 
 
-def carrying(error: UserError | ExternalError) -> RuntimeError:
-    """What to raise in the worker instead."""
-    facts = {
-        "kind": type(error).__name__,
-        "state": error.state.value,
-        "message": error.message,
-        "hint": error.hint,
-    }
-    return RuntimeError(f"{_MARK}:{base64.b64encode(json.dumps(facts).encode()).decode()}:")
+@contextmanager
+def carrying_errors() -> Iterator[None]:
+    """Around what a worker does: our errors leave it so that `carried` knows them again."""
+    try:
+        yield
+    except (UserError, ExternalError) as error:
+        facts = {
+            "kind": type(error).__name__,
+            "state": error.state.value,
+            "message": error.message,
+            "hint": error.hint,
+        }
+        text = base64.b64encode(json.dumps(facts).encode()).decode()
+        raise RuntimeError(f"{_MARK}:{text}:") from None
 
 
 def carried(text: str) -> HeadraceError | None:

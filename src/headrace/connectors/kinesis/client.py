@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import boto3
@@ -11,6 +13,7 @@ from botocore.config import Config
 from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
 
 from headrace.connectors.kinesis import options
+from headrace.connectors.tls import TLS_CA
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 30
@@ -32,7 +35,11 @@ def kinesis(store: Mapping[str, str], *, connections: int = 10) -> Any:
         )
         keys = {}
     return boto3.Session(botocore_session=session, region_name=options.region(store)).client(
-        "kinesis", endpoint_url=store[options.URIS.name], config=_config(connections), **keys
+        "kinesis",
+        endpoint_url=store[options.URIS.name],
+        config=_config(connections),
+        verify=_authorities(store),
+        **keys,
     )
 
 
@@ -50,7 +57,21 @@ def _sts(store: Mapping[str, str], keys: dict[str, str]) -> Any:
     # What stands in for AWS stands in for all of it.
     endpoint = {} if options.is_aws(store) else {"endpoint_url": store[options.URIS.name]}
     session = boto3.Session(region_name=options.region(store))
-    return session.client("sts", config=_config(1), **endpoint, **keys)
+    return session.client("sts", config=_config(1), verify=_authorities(store), **endpoint, **keys)
+
+
+def _authorities(store: Mapping[str, str]) -> str | bool:
+    """botocore's `verify`: a file with the store's own authority, or True for the public ones."""
+    return str(_file(store[TLS_CA.name]).name) if TLS_CA.name in store else True
+
+
+@cache
+def _file(text: str) -> Any:
+    """A file that is there until this process ends: botocore reads it for every connection that it opens."""
+    file = NamedTemporaryFile("w", prefix="headrace-authority-", suffix=".pem")  # noqa: SIM115 - see above
+    file.write(text)
+    file.flush()
+    return file
 
 
 def _keys(store: Mapping[str, str]) -> dict[str, str]:
@@ -69,4 +90,6 @@ def _config(connections: int) -> Config:
         max_pool_connections=connections,
         retries={"mode": "standard", "total_max_attempts": 3},
         tcp_keepalive=True,
+        # Ours are as they must be, and to look at each record of a request costs as much as to write it as JSON.
+        parameter_validation=False,
     )

@@ -1,6 +1,6 @@
-"""What AWS and botocore say, as errors with whose fault it is, a sentence and a hint: one table for the control plane and for Spark.
+"""What AWS and botocore say, as errors with whose fault it is, a sentence and a hint.
 
-AWS answers with a code, botocore has a class where there is no answer, and in a traceback from Spark both are part of its text.
+AWS answers with a code, and botocore has a class where there is no answer.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from headrace.connectors.tls import TLS_CA
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
 _AWAY = SqlState.REMOTE_UNAVAILABLE
 _WORDS = re.compile(r"An error occurred \((\w+)\) when calling the (\w+) operation[^:]*: (.*)")
-_OURS = re.compile(r"\bbotocore\b|headrace[./]connectors[./]kinesis")
 _ARN = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d+:")
 
 
@@ -39,8 +39,7 @@ class _Kind:
 
 
 _GONE = _Kind(
-    r"InvalidArgumentException\) when calling the (GetShardIterator|GetRecords)|[Ss]hard \S+ .*(does not exist|not found)"
-    r"|are gone from the stream",
+    r"InvalidArgumentException\) when calling the (GetShardIterator|GetRecords)|[Ss]hard \S+ .*(does not exist|not found)",
     UserError,
     SqlState.DATA_EXCEPTION,
     "records that the query had not read yet are gone from the stream",
@@ -55,7 +54,7 @@ _MISSING = _Kind(
 )
 _THROTTLED = _Kind(
     r"ProvisionedThroughputExceeded|KMSThrottling|Throttl|TooManyRequests|RequestLimitExceeded"
-    r"|LimitExceededException\) when calling the (List|Describe|Get|Put)|Kinesis did not take",
+    r"|LimitExceededException\) when calling the (List|Describe|Get|Put)",
     ExternalError,
     _AWAY,
     "Kinesis is throttling the store's requests",
@@ -69,11 +68,11 @@ _NO_NAME = _Kind(
     "Check 'uris' and the region in it, and that the name can be resolved from where Headrace runs.",
 )
 _UNTRUSTED = _Kind(
-    r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
+    r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|name '.*' doesn't match",
     ExternalError,
     _AWAY,
     "the certificate of the Kinesis store is not trusted",
-    "Use the host name that the certificate is for in 'uris'; public authorities are trusted.",
+    f"Use the host name that the certificate is for in 'uris', and give '{TLS_CA.name}' where no public authority vouches for it.",
 )
 _UNREACHABLE = _Kind(
     r"EndpointConnectionError|ConnectTimeoutError|ReadTimeoutError|ConnectionClosedError|ProxyConnectionError|SSLError"
@@ -155,14 +154,6 @@ _KINDS = (
     _UNTRUSTED,
     _UNREACHABLE,
 )
-
-
-def classify(text: str) -> HeadraceError | None:
-    """What the text of an exception says about Kinesis; None when it says nothing."""
-    if not _OURS.search(text):
-        return None
-    kind = _kind(text)
-    return kind.told(text) if kind is not None else None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from headrace.connectors.tls import TLS_DISABLED
+from headrace.connectors.tls import TLS_CA, TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import COUNT, TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
@@ -115,7 +115,7 @@ SHARDS = PropertySpec(
     synonyms=("topic.shards",),
 )
 LAYOUT = {"shards": SHARDS}
-STORE: Specs = (URIS, TLS_DISABLED, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, ACCOUNT, REGION)
+STORE: Specs = (URIS, TLS_DISABLED, TLS_CA, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, ACCOUNT, REGION)
 PROPERTIES: Specs = (*STORE, STREAM, SHARDS)
 
 
@@ -127,7 +127,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
             URIS, f"{'http' if plain else 'https'}://…, as '{TLS_DISABLED.name}' is {str(plain).upper()}"
         )
     texts = {URIS.name: uris, TLS_DISABLED.name: str(plain).upper()}
-    texts |= {spec.name: value for spec in (ROLE, ACCOUNT, REGION) if (value := reader.take(spec))}
+    texts |= {spec.name: value for spec in (ROLE, ACCOUNT, REGION, TLS_CA) if (value := reader.take(spec))}
     _check_region(reader, texts)
     key, secret = reader.take(ACCESS_KEY_ID), reader.take(SECRET_ACCESS_KEY)
     if key is not None and secret is not None:

@@ -13,9 +13,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.connectors.kinesis.failures import classified, classify
+from headrace.connectors.carried_errors import carried
+from headrace.connectors.kinesis.failures import classified
 from headrace.connectors.kinesis.options import secret_values as secrets
 from headrace.connectors.streaming import SinkRequest, SourceRequest
+from headrace.core.errors import HeadraceError
 
 __all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "sink", "source", "splits"]
 
@@ -87,6 +89,11 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
             client.list_streams(Limit=1)
 
     return ask
+
+
+def classify(text: str) -> HeadraceError | None:
+    """Our own errors come through Spark as texts; boto3's are never left as they are."""
+    return carried(text)
 
 
 def _data_source(session: SparkSession, request: Mapping[str, object]) -> tuple[str, dict[str, str]]:

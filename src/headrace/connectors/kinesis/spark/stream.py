@@ -6,8 +6,6 @@ A source's offset is `{"<stream>": {"<shard number>": <place>}}`, a place being 
 from __future__ import annotations
 
 import json
-import random
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
@@ -20,8 +18,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from headrace.connectors.carried_errors import carrying_errors
 from headrace.connectors.kinesis.admin import partition_key
 from headrace.connectors.kinesis.client import address, kinesis
+from headrace.connectors.kinesis.failures import classified
 from headrace.connectors.kinesis.reader import (
     Record,
     ShardReader,
@@ -30,7 +30,8 @@ from headrace.connectors.kinesis.reader import (
     arrival_ms,
     shard_id,
 )
-from headrace.core.errors import ExternalError, UserError
+from headrace.connectors.kinesis.writer import Entry, StreamWriter
+from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
 REQUEST = "credentials"
@@ -41,9 +42,6 @@ _SCHEMA = (
 )
 _EVERYTHING = 1_000_000
 _POLL_S = 0.05
-_PUT_RECORDS, _PUT_BYTES = 500, 5_000_000
-_PUT_TIMEOUT_S = 120.0
-_PUT_BACKOFF_S, _PUT_BACKOFF_MAX_S = 0.1, 5.0
 
 Places = dict[int, str | None]
 
@@ -59,13 +57,13 @@ class KinesisStream(DataSource):
         return _SCHEMA
 
     def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
-        return _Source(json.loads(self.options[REQUEST]))
+        return StreamSource(json.loads(self.options[REQUEST]))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002, N802
-        return _Sink(json.loads(self.options[REQUEST]))
+        return StreamSink(json.loads(self.options[REQUEST]))
 
 
-class _Source(SimpleDataSourceStreamReader):
+class StreamSource(SimpleDataSourceStreamReader):
     """Reads from `began`, a place, what the stream `entity` holds."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
@@ -90,9 +88,10 @@ class _Source(SimpleDataSourceStreamReader):
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[Any], dict[str, Any]]:
         places = self._places(start)
-        if not places:
-            return iter([]), self._offset(self._stream.beginnings(self._began))
-        found, after = self._reader.read(places, most=self._most)
+        with carrying_errors(), classified(self._properties, self._entity):
+            if not places:
+                return iter([]), self._offset(self._stream.beginnings(self._began))
+            found, after = self._reader.read(places, most=self._most)
         if after == places:
             self._reader.wait(_POLL_S)
             return iter([]), start
@@ -102,9 +101,10 @@ class _Source(SimpleDataSourceStreamReader):
     def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802
         """The records of a batch that was begun before the query stopped: the same ones."""
         ends = self._places(end)
-        for number, place in self._places(start).items():
-            if place is not None and ends.get(number) != place:
-                yield from self._batches({number: self._between(number, place, ends.get(number))})
+        with carrying_errors(), classified(self._properties, self._entity):
+            for number, place in self._places(start).items():
+                if place is not None and ends.get(number) != place:
+                    yield from self._batches({number: self._between(number, place, ends.get(number))})
 
     def commit(self, end: dict[str, Any]) -> None:
         """Kinesis keeps no place of ours."""
@@ -170,19 +170,20 @@ def _batch(entity: str, number: int, records: Sequence[Record], first: int) -> p
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-class _Sink(DataSourceStreamArrowWriter):
+class StreamSink(DataSourceStreamArrowWriter):
     """Each task puts its records, and ends when the stream has them: at least once."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
-        self._request = request
+        self._entity: str = request["entity"]
+        self._properties: Mapping[str, str] = request["properties"]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        # A worker process serves many tasks: it keeps its connections.
-        client = _client(json.dumps(self._request["properties"]))
-        stream = address(self._request["properties"], self._request["entity"])
-        for batch in iterator:
-            for entries in _requests(batch):
-                _put(client, stream, entries)
+        with carrying_errors(), classified(self._properties, self._entity):
+            # A worker process serves many tasks: it keeps its connections.
+            client = _client(json.dumps(self._properties))
+            with StreamWriter(client, address(self._properties, self._entity)) as writer:
+                for batch in iterator:
+                    writer.put(_entries(batch))
         return WriterCommitMessage()
 
 
@@ -191,38 +192,9 @@ def _client(properties: str) -> Any:
     return kinesis(json.loads(properties))
 
 
-def _requests(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
-    entries: list[dict[str, Any]] = []
-    size = 0
+def _entries(batch: pa.RecordBatch) -> list[Entry]:
     keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
-    for key, value in zip(keys, values, strict=True):
-        shard, data = partition_key(key), value or b""
-        length = len(shard.encode()) + len(data)
-        if entries and (len(entries) == _PUT_RECORDS or size + length > _PUT_BYTES):
-            yield entries
-            entries, size = [], 0
-        entries.append({"PartitionKey": shard, "Data": data})
-        size += length
-    if entries:
-        yield entries
-
-
-def _put(client: Any, stream: Mapping[str, str], entries: list[dict[str, Any]]) -> None:
-    """Put records; those that a shard had no room for again, later and later."""
-    deadline = time.monotonic() + _PUT_TIMEOUT_S
-    pause = _PUT_BACKOFF_S
-    while entries:
-        answer = client.put_records(**stream, Records=entries)
-        if not answer["FailedRecordCount"]:
-            return
-        refused = zip(entries, answer["Records"], strict=True)
-        failed = [(entry, told) for entry, told in refused if "ErrorCode" in told]
-        if time.monotonic() > deadline:
-            raise ExternalError(
-                SqlState.REMOTE_UNAVAILABLE,
-                f"Kinesis did not take {len(failed)} records within {_PUT_TIMEOUT_S:.0f} s: {failed[0][1]['ErrorCode']}",
-                hint="It is tried again by itself. More shards take more.",
-            )
-        entries = [entry for entry, _ in failed]
-        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - tasks that were refused together part
-        pause = min(2 * pause, _PUT_BACKOFF_MAX_S)
+    return [
+        {"PartitionKey": partition_key(key), "Data": value or b""}
+        for key, value in zip(keys, values, strict=True)
+    ]

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from headrace.connectors.carried_errors import carrying
+from headrace.connectors.carried_errors import carrying_errors
 from headrace.connectors.postgresql import reader, rows
 from headrace.connectors.postgresql.changes import Table
 from headrace.connectors.postgresql.reader import TableReader
 from headrace.connectors.postgresql.rows import Layout
 from headrace.connectors.postgresql.snapshot import Progress
-from headrace.core.errors import ExternalError, UserError
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
 
@@ -95,14 +93,14 @@ class TableStream(SimpleDataSourceStreamReader):
         self._committed: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        with _carried():
+        with carrying_errors():
             made = self._reading
             return self._offset(
                 reader.begin(made.store, made.database, made.slot, made.tables, rows=made.with_rows)
             )
 
     def read(self, start: Offset) -> tuple[Iterator[pa.RecordBatch], Offset]:
-        with _carried():
+        with carrying_errors():
             before = self._progress(start)
             reading = self._at(before)
             changes = reading.read(at_most=self._reading.per_read, wait_s=_WAIT_S)
@@ -118,7 +116,7 @@ class TableStream(SimpleDataSourceStreamReader):
             return iter([batch] if changes else []), self._offset(after)
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:  # noqa: N802
-        with _carried():
+        with carrying_errors():
             progress, last = self._progress(start), self._progress(end)
             while not progress.is_whole and progress != last:
                 progress, batch = self._kept.again(progress)
@@ -131,7 +129,7 @@ class TableStream(SimpleDataSourceStreamReader):
                     progress = reading.progress
 
     def commit(self, end: Offset) -> None:
-        with _carried():
+        with carrying_errors():
             self._committed = end
             progress = self._progress(end)
             self._kept.forget(progress)
@@ -204,11 +202,3 @@ class _Kept:
             raise FileNotFoundError("rows that were not kept are asked for again")
         digest = hashlib.sha256(json.dumps(before.to_json()).encode()).hexdigest()[:16]
         return self._folder / f"{before.count}-{digest}"
-
-
-@contextmanager
-def _carried() -> Iterator[None]:
-    try:
-        yield
-    except (UserError, ExternalError) as error:
-        raise carrying(error) from None
