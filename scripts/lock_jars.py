@@ -18,10 +18,10 @@ LOCK = Path(__file__).resolve().parents[1] / "src/headrace/runtime/jars.lock"
 def completed(line: str, staging: Path) -> str:
     """The line with its digest."""
     parts = line.partition("#")[0].split()
-    if len(parts) != 1 or parts[0].count(":") != 2:
+    coordinate = Coordinate.of(parts[0]) if len(parts) == 1 else None
+    if coordinate is None:
         return line
-    organization, artifact, version = parts[0].split(":")
-    jar = download(Coordinate(organization, artifact, version, ""), staging / parts[0].replace(":", "_"))
+    jar = download(coordinate, staging / parts[0].replace(":", "_"))
     print(f"locked {parts[0]}")
     return f"{parts[0]} {hashlib.sha512(jar.read_bytes()).hexdigest()}"
 

@@ -40,6 +40,12 @@ kafka = session.read.format("kafka").options(**{"kafka.bootstrap.servers": "127.
 print("kafka", kafka.load().columns)
 wanted = session._jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
 print("options differ by", set(wanted) ^ set(SPARK_OPTIONS))
+from headrace.connectors.class_path import add_jars
+for _ in range(2):
+    found = session._jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.iceberg.spark.SparkCatalog")
+    print("iceberg", found)
+    add_jars(session, "iceberg")
+print("files", session._jvm.io.headrace.iceberg.StoreFiles.apply({}, {"client.region": "eu-west-1"}).properties())
 print("inherited", [name for name in os.environ if "GATEWAY" in name])
 session.stop()
 """
@@ -61,6 +67,9 @@ def test_spark_runs_on_the_java_and_with_the_jars_of_the_runtime(tmp_path: Path)
     assert "java 21." in result.stdout
     assert "options differ by set()" in result.stdout
     assert "inherited []" in result.stdout
+    # The jars of a store type come when they are asked for, and not before.
+    assert "iceberg False\niceberg True\n" in result.stdout
+    assert "AnonymousCredentialsProvider" in result.stdout
     assert "kafka ['key', 'value', 'topic', 'partition', 'offset'" in result.stdout
 
 

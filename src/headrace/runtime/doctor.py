@@ -17,7 +17,7 @@ from pathlib import Path
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.runtime import extension
-from headrace.runtime.jars import KAFKA_BROKER, SPARK, coordinates, missing
+from headrace.runtime.jars import ICEBERG, KAFKA_BROKER, SPARK, coordinates, missing
 from headrace.runtime.java import java_runtime
 from headrace.runtime.paths import cache_dir, source_tree
 from headrace.runtime.spark_jvm import class_archive
@@ -63,6 +63,7 @@ def checks(settings: Settings) -> list[Check]:
         _archive,
         _web_page,
         lambda: _jar_group("Kafka broker jars", KAFKA_BROKER),
+        lambda: _jar_group("Iceberg jars", ICEBERG),
         _browser,
         lambda: _data_directory(settings.data_dir),
         lambda: _port(settings.host, settings.port),

@@ -45,6 +45,21 @@ def extension_jar() -> Path:
     return jar
 
 
+def group_jars(group: str) -> list[Path]:
+    """The jars of a store type's group, and what the extension adds to them: fetched and compiled when that is due.
+
+    Raises what `jars` and `extension_jar` do.
+    """
+    found = jars(group)
+    sources = _sources(_main_folder() / group)
+    if not sources:
+        return found
+    part = cache_dir() / "extension" / _digest(sources, group) / f"headrace-{group}.jar"
+    if not part.is_file():
+        _compile(sources, part, classpath=[*found, *spark_class_path()], resources=None)
+    return [*found, part]
+
+
 def is_compiled() -> bool:
     """Whether the extension for the sources as they are now is in the cache."""
     return _jar_path().is_file()
@@ -108,10 +123,11 @@ def _jar_path() -> Path:
     return cache_dir() / "extension" / key / "headrace-spark.jar"
 
 
-def _digest(made_from: Sequence[Path]) -> str:
+def _digest(made_from: Sequence[Path], *groups: str) -> str:
     """A name for what is made from these files, this Spark, these connector jars and compiler options."""
     digest = hashlib.sha256()
-    for part in (_spark_core().name, *map(str, coordinates(SPARK)), *_COMPILER_OPTIONS):
+    libraries = (str(jar) for group in (SPARK, *groups) for jar in coordinates(group))
+    for part in (_spark_core().name, *libraries, *_COMPILER_OPTIONS):
         digest.update(part.encode() + b"\0")
     for path in made_from:
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
@@ -140,7 +156,7 @@ def _joined(paths: Sequence[Path]) -> str:
     return os.pathsep.join(map(str, paths))
 
 
-def _compile(sources: Sequence[Path], jar: Path, *, classpath: Sequence[Path], resources: Path) -> None:
+def _compile(sources: Sequence[Path], jar: Path, *, classpath: Sequence[Path], resources: Path | None) -> None:
     if not sources:
         raise InternalError(f"expected Scala sources for {jar.name}, found none")
     jar.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +181,7 @@ def _compile(sources: Sequence[Path], jar: Path, *, classpath: Sequence[Path], r
         if result.returncode:
             raise InternalError(f"the JVM extension does not compile:\n{result.stdout.strip()}")
         archive = Path(made, jar.name)
-        _pack(archive, folders=[classes, resources])
+        _pack(archive, folders=[classes, *([resources] if resources else [])])
         archive.replace(jar)
 
 

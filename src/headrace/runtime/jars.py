@@ -11,6 +11,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,13 +20,18 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
+import structlog
+
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.paths import cache_dir
 
 SPARK = "spark"
 KAFKA_BROKER = "kafka-broker"
+ICEBERG = "iceberg"
 JVM_TEST = "jvm-test"
+
+log = structlog.get_logger()
 
 _PARALLEL_DOWNLOADS = 8
 _DOWNLOAD_TIMEOUT_S = 60
@@ -40,11 +46,12 @@ class Coordinate:
     artifact: str
     version: str
     sha512: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
         """The jar's name in the repository and in the cache."""
-        return f"{self.artifact}-{self.version}.jar"
+        return "-".join(part for part in (self.artifact, self.version, self.classifier) if part) + ".jar"
 
     @property
     def path(self) -> Path:
@@ -52,7 +59,16 @@ class Coordinate:
         return cache_dir() / "jars" / self.file_name
 
     def __str__(self) -> str:
-        return f"{self.organization}:{self.artifact}:{self.version}"
+        parts = (self.organization, self.artifact, self.version, self.classifier)
+        return ":".join(part for part in parts if part)
+
+    @classmethod
+    def of(cls, text: str, sha512: str = "") -> Coordinate | None:
+        """What `organization:artifact:version[:classifier]` names; None for a text of another form."""
+        parts = text.split(":")
+        if len(parts) not in (3, 4):
+            return None
+        return cls(parts[0], parts[1], parts[2], sha512, *parts[3:])
 
 
 def jars(group: str) -> list[Path]:
@@ -60,7 +76,12 @@ def jars(group: str) -> list[Path]:
 
     Raises `ExternalError` when a jar cannot be fetched or is not the one that the lock names.
     """
-    fetch(missing(group))
+    wanted = missing(group)
+    if wanted:
+        began = time.monotonic()
+        log.info("fetching_jars", group=group, jars=len(wanted), folder=str(cache_dir() / "jars"))
+        fetch(wanted)
+        log.info("fetched_jars", group=group, seconds=round(time.monotonic() - began, 1))
     return [coordinate.path for coordinate in coordinates(group)]
 
 
@@ -84,7 +105,7 @@ def locked_groups() -> Mapping[str, tuple[Coordinate, ...]]:
 
 
 def parse_lock(text: str) -> dict[str, tuple[Coordinate, ...]]:
-    """Reads a lock: ``[group]`` lines, each followed by ``organization:artifact:version sha512`` lines.
+    """Reads a lock: ``[group]`` lines, each followed by ``organization:artifact:version[:classifier] sha512`` lines.
 
     Raises `InternalError` for a line of another form, or a digest that is not one.
     """
@@ -98,14 +119,14 @@ def parse_lock(text: str) -> dict[str, tuple[Coordinate, ...]]:
             members = groups.setdefault(line[1:-1], [])
             continue
         name, _, digest = line.partition(" ")
-        parts = name.split(":")
-        if members is None or len(parts) != 3 or len(digest.strip()) != 128:
+        coordinate = Coordinate.of(name, digest.strip())
+        if members is None or coordinate is None or len(coordinate.sha512) != 128:
             raise InternalError(
                 f"jars.lock, line {number}: expected organization:artifact:version and a SHA-512, "
                 f"found {line[:80]}",
                 hint="Run python scripts/lock_jars.py: it adds the digests that are missing.",
             )
-        members.append(Coordinate(parts[0], parts[1], parts[2], digest.strip()))
+        members.append(coordinate)
     return {group: tuple(found) for group, found in groups.items()}
 
 
@@ -165,7 +186,7 @@ def download(coordinate: Coordinate, staging: Path) -> Path:
     )
     project = context.project(coordinate.organization, coordinate.artifact)
     try:
-        return project.at_version(coordinate.version).artifact().resolve()
+        return project.at_version(coordinate.version).artifact(classifier=coordinate.classifier).resolve()
     except (requests.RequestException, RuntimeError, OSError) as error:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,

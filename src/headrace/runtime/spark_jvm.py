@@ -139,10 +139,13 @@ _KAFKA = (
     "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=",
 )
 
+# For `io.headrace.spark.ClassPath`.
+_CLASS_PATH = ("--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED",)
+
 
 def _command(memory_mb: int, options: Sequence[str], *main: str) -> list[str]:
     class_path = os.pathsep.join(map(str, _class_path()))
-    return [*spark_java(memory_mb), *_KAFKA, *options, "-cp", class_path, *main]
+    return [*spark_java(memory_mb), *_KAFKA, *_CLASS_PATH, *options, "-cp", class_path, *main]
 
 
 def _class_path() -> list[Path]:

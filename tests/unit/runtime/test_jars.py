@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import threading
+import zipfile
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,8 @@ import pytest
 
 from headrace.core.errors import ExternalError, InternalError
 from headrace.core.sqlstate import SqlState
-from headrace.runtime.jars import Coordinate, coordinates, fetch, locked_groups, missing, parse_lock
+from headrace.runtime.extension import spark_class_path
+from headrace.runtime.jars import ICEBERG, Coordinate, coordinates, fetch, jars, locked_groups, missing, parse_lock
 
 # jgo leaves the connection of each answer to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -66,6 +68,12 @@ def test_a_jar_that_is_not_the_locked_one_is_refused_and_not_kept(repository: Pa
     assert not locked.path.exists()
 
 
+def test_a_jar_with_a_classifier_has_it_in_its_name() -> None:
+    coordinate = Coordinate.of("io.example:gadget:1.0:tests")
+    assert coordinate is not None
+    assert (str(coordinate), coordinate.file_name) == ("io.example:gadget:1.0:tests", "gadget-1.0-tests.jar")
+
+
 @pytest.mark.usefixtures("repository")
 def test_a_jar_that_cannot_be_fetched_is_named_with_what_to_do() -> None:
     absent = Coordinate("io.example", "absent", "2.0", "0" * 128)
@@ -88,13 +96,28 @@ def test_a_jar_in_the_cache_counts_as_there(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_lock_has_the_groups_that_the_product_uses() -> None:
-    assert set(locked_groups()) == {"spark", "kafka-broker", "jvm-test", "flink-peer"}
+    assert set(locked_groups()) == {
+        *("spark", "kafka-broker", "iceberg"),
+        *("jvm-test", "flink-peer", "iceberg-catalog"),
+    }
     assert len(coordinates("kafka-broker")) == 46
 
 
 def test_no_two_locked_jars_share_a_file_name() -> None:
     every = {coordinate for group in locked_groups().values() for coordinate in group}
     assert len({coordinate.file_name for coordinate in every}) == len(every)
+
+
+def _classes(jar: Path) -> set[str]:
+    names = zipfile.ZipFile(jar).namelist()
+    return {name for name in names if name.endswith(".class") and "-info" not in name and name[:4] != "META"}
+
+
+def test_no_class_of_a_store_types_jars_is_another_on_the_class_path_of_spark() -> None:
+    spark = set().union(*map(_classes, spark_class_path()))
+    both = spark & set().union(*map(_classes, jars(ICEBERG)))
+    # Spark's comes first, for all of these: of JTS, Iceberg has the same.
+    assert {name.rpartition("/")[0].split("/jts")[0] for name in both} == {"org/locationtech"}
 
 
 def test_an_unknown_group_names_the_known_ones() -> None:

@@ -1,0 +1,32 @@
+package io.headrace.iceberg
+
+import java.util
+
+import scala.jdk.CollectionConverters.{MapHasAsJava, MapHasAsScala}
+
+import org.apache.iceberg.aws.s3.S3FileIO
+import org.apache.iceberg.io.FileIO
+
+/** The files of a store's tables: on S3, as the store's properties say. */
+object StoreFiles {
+
+  private val Keys = Seq("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
+  private val Prefixes = Seq("s3.", "client.", "http-client.")
+  private val Region = "client.region"
+  private val Provider = "client.credentials-provider"
+  // Without keys: never the identity that this machine has.
+  private val Nobody = Map(Provider -> "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider")
+
+  /** Of what the catalog told, keys are taken where the store has none, and the region likewise. */
+  def apply(store: util.Map[String, String], told: util.Map[String, String]): FileIO = {
+    val own = store.asScala.filter { case (name, _) => Prefixes.exists(name.startsWith) }.toMap
+    val keys = if (own.contains(Keys.head)) Map.empty[String, String] else chosen(told, Keys)
+    val nobody = if (own.contains(Keys.head) || keys.contains(Keys.head)) Map.empty[String, String] else Nobody
+    val files = new S3FileIO()
+    files.initialize((chosen(told, Seq(Region)) ++ own ++ keys ++ nobody).asJava)
+    files
+  }
+
+  private def chosen(told: util.Map[String, String], names: Seq[String]): Map[String, String] =
+    names.flatMap(name => Option(told.get(name)).map(name -> _)).toMap
+}
