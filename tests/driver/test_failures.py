@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -252,3 +253,23 @@ def test_a_query_whose_failure_cannot_be_classified_is_over_all_the_same(
 
 def test_stopping_what_does_not_run_is_answered(driver: DriverControl) -> None:
     assert driver.stop("00000000-0000-0000-0000-000000000000").error is None
+
+
+def test_a_query_that_is_stopped_in_a_batch_ends_in_peace(
+    driver: DriverControl, stores: Stores, checkpoint: Path, topic: Topic, kafka: KafkaClient
+) -> None:
+    source = topic()
+    slow = "SELECT v FROM a WHERE v = 0 OR java_method('java.lang.Thread', 'sleep', 600000L) IS NULL"
+    query = driver.start(
+        plan(*read(source, "v BIGINT"), sql("b", ["a"], slow), results("b", "v BIGINT")),
+        checkpoint=checkpoint,
+        stores=stores,
+    )
+    driver.started(query)
+    kafka.produce(source, [(None, '{"v":0}')])
+    driver.rows(query, 1)
+    kafka.produce(source, [(None, '{"v":1}')])
+    # Nothing tells when the task sleeps; if it does not yet, the test sees less.
+    time.sleep(2)
+    assert driver.stop(query).error is None
+    assert "java.util.regex" not in driver.log()

@@ -17,7 +17,8 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.connectors.registry import STORE_TYPES
 from headrace.core.errors import UserError
@@ -50,6 +51,8 @@ _NOISY_LOGGERS = (
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.spark.scheduler.FairSchedulableBuilder",
 )
+_WARM_BATCHES = 2
+_WARM_UP_S = 60
 _SECRET_VARIABLE = "HEADRACE_SPARK_SECRET"  # noqa: S105 - a variable's name
 _AUTHENTICATED = {
     "spark.authenticate": "true",
@@ -125,13 +128,16 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
     rows.createOrReplaceTempView("warm")
     rows = session.sql("SELECT n, upper(text) AS text FROM warm WHERE n >= 0")
     encoded = encode(rows, EncodeSpec(columns, Json()))
-    query = (
-        encoded.writeStream.foreachBatch(lambda batch, _epoch: (batch.toArrow(), None)[1])
-        .option("checkpointLocation", str(work_dir / "tmp" / "warm"))
-        .start()
-    )
-    deadline = time.monotonic() + 10
-    while (query.lastProgress is None or query.lastProgress.batchId < 1) and time.monotonic() < deadline:
+
+    def take(batch: DataFrame, epoch: int) -> None:
+        # Those that follow do nothing, so that the end interrupts nothing: Spark waits in vain for a batch that it interrupts.
+        if epoch < _WARM_BATCHES:
+            batch.toArrow()
+
+    checkpoint = str(work_dir / "tmp" / "warm")
+    query = encoded.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+    deadline = time.monotonic() + _WARM_UP_S
+    while _batches(query) < _WARM_BATCHES and query.isActive and time.monotonic() < deadline:
         time.sleep(0.05)
     try:
         query.stop()
@@ -139,6 +145,11 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
         # On a machine that is very busy Spark waits in vain. It ends by itself, and warmth is no reason to end the driver.
         logging.getLogger(__name__).warning("the warm-up has not ended in time", exc_info=True)
     session.catalog.dropTempView("warm")
+
+
+def _batches(query: StreamingQuery) -> int:
+    """How many have ended."""
+    return query.lastProgress.batchId + 1 if query.lastProgress is not None else 0
 
 
 def _authentication(options: DriverOptions) -> dict[str, str]:
@@ -169,6 +180,7 @@ def _start_callback_server(session: SparkSession) -> None:
 
 def _quiet(session: SparkSession) -> None:
     """A failed query's trace is logged once, by us and without secrets; what Spark says beside it is noise."""
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     levels = jvm(session).org.apache.logging.log4j.Level
     configurator = jvm(session).org.apache.logging.log4j.core.config.Configurator
     for name in _REPEATING_LOGGERS:

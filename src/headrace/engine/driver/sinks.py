@@ -58,8 +58,12 @@ class SinkContext:
                 raise QueryStoppedError
             try:
                 write(batch, epoch)
-            except HeadraceError as error:
-                self.error = error
+            except Exception as error:
+                if self.stopping.is_set():
+                    # Spark matches what ends a stopped query with a pattern whose recursion a long text overflows.
+                    raise QueryStoppedError from None
+                if isinstance(error, HeadraceError):
+                    self.error = error
                 raise
 
         return records.writeStream.foreachBatch(attempt)
