@@ -10,6 +10,7 @@ import pytest
 
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.apicurio import Apicurio
+from tests.harness.clickhouse import ClickHouseServer
 from tests.harness.kafka import KafkaClient
 from tests.harness.kinesis import KinesisClient, KinesisServer
 from tests.harness.postgresql import PostgresServer
@@ -44,6 +45,13 @@ def kinesis() -> Iterator[KinesisClient]:
     """A stand-in for Amazon Kinesis on loopback, and a client for it."""
     with KinesisServer() as server:
         yield KinesisClient(server)
+
+
+@pytest.fixture(scope="session")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
+    """ClickHouse's engine on loopback."""
+    with ClickHouseServer(tmp_path_factory.mktemp("clickhouse")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

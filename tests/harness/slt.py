@@ -21,6 +21,8 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
     $ postgresql                        SQL for the PostgreSQL server of the files that have one
+    $ clickhouse [rowsort]              SQL for the ClickHouse server of the files that have one; with `----` the rows of its last
+                                        statement, in the end
     $ restart server | $ kill server | $ kill driver
 """
 
@@ -166,6 +168,7 @@ class Runner:
         self._front = front
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], object] | None = None
+        self.clickhouse: Callable[[str], list[tuple[object, ...]]] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
             "statement": self._statement,
             "query": self._query,
@@ -176,6 +179,7 @@ class Runner:
             "consume": self._consume,
             "register": self._register,
             "postgresql": self._sql_of_postgresql,
+            "clickhouse": self._sql_of_clickhouse,
             "split": self._split,
             "refuse": self._refuse,
             "wait": self._wait,
@@ -271,6 +275,21 @@ class Runner:
         assert self.postgresql is not None, "this run has no PostgreSQL server"
         for statement in "\n".join(record.body).rstrip().rstrip(";").split(";\n"):
             self.postgresql(statement)
+
+    def _sql_of_clickhouse(self, record: Record) -> None:
+        assert self.clickhouse is not None, "this run has no ClickHouse server"
+        *before, last = "\n".join(record.body).rstrip().rstrip(";").split(";\n")
+        for statement in before:
+            self.clickhouse(statement)
+        run = self.clickhouse
+
+        def rows() -> list[str]:
+            return [_line([None if cell is None else str(cell) for cell in row]) for row in run(last)]
+
+        if record.expected is None:
+            rows()
+        else:
+            self._eventually(record, rows)
 
     def _consume(self, record: Record) -> None:
         def lines() -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness import clickhouse as clickhouse_server
+from tests.harness.clickhouse import ClickHouseServer
 from tests.harness.doors import InProcessDoor, RestDoor
 from tests.harness.kafka import KafkaClient
 from tests.harness.kinesis import KinesisClient
@@ -17,7 +19,8 @@ from tests.harness.process import HeadraceProcess
 from tests.harness.slt import Runner
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
-FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - set(POSTGRESQL))
+CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
+FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, CLICKHOUSE})
 IN_PROCESS = [
     path for path in FILES if not any(word in path.read_text() for word in ("$ kill", "${kinesis}"))
 ]
@@ -93,6 +96,16 @@ def test_postgresql(
     runner = Runner(in_process, kafka, seed=seed, uri=postgresql.uri, **user)
     runner.postgresql = postgresql.execute
     runner.run(path)
+
+
+def test_clickhouse(
+    in_process: InProcessDoor, kafka: KafkaClient, clickhouse: ClickHouseServer, seed: str
+) -> None:
+    clickhouse.execute(f"CREATE DATABASE `Shop {seed}`")
+    user = {"user": clickhouse_server.USER, "password": clickhouse_server.PASSWORD.replace("'", "''")}
+    runner = Runner(in_process, kafka, seed=seed, uri=clickhouse.uri, **user)
+    runner.clickhouse = clickhouse.execute
+    runner.run(CLICKHOUSE)
 
 
 def _terminate_queries(door: RestDoor | InProcessDoor) -> None:

@@ -14,6 +14,7 @@ STORE_TYPES: dict[str, str] = {
     "confluent_kafka": "headrace.connectors.kafka.admin:CONFLUENT_KAFKA",
     "postgresql": "headrace.connectors.postgresql.admin:POSTGRESQL",
     "kinesis": "headrace.connectors.kinesis.admin:KINESIS",
+    "clickhouse": "headrace.connectors.clickhouse.admin:CLICKHOUSE",
 }
 """By the word of CREATE STORE: where its descriptor is, in the folder of the type."""
 _loaded: dict[str, StoreDescriptor] = {}

@@ -1,0 +1,174 @@
+"""What ClickHouse says, and what goes wrong on the way to it, as errors with whose fault it is, a sentence and a hint.
+
+ClickHouse's own errors have a number. What is no ClickHouse that answers is told in the same words whatever it is: one who may create
+stores is not to explore the network with them.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+
+import httpx
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+DETAIL_LENGTH_MAX = 500
+# "Code: 60. DB::Exception: Code: 60. DB::Exception: Table d.t does not exist. (UNKNOWN_TABLE) (version 26.9.2.1)."
+_BEFORE = re.compile(r"^(Code: \d+\. )?(DB::\w+: (Code: \d+\. DB::\w+: )?)?", re.DOTALL)
+_AFTER = re.compile(
+    r"(: )?(\(in (file/uri|query) .*|\([A-Z_]{4,}\)\.? ?(\(version .*)?|(Stack trace:|While executing|read stage:) ?.*)",
+    re.DOTALL,
+)
+_AWAY = SqlState.REMOTE_UNAVAILABLE
+_RECEIVED = "Check host and port in 'uris' (the port is that of the HTTP interface), the network, and that the server listens there."
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One reaction to errors with some numbers."""
+
+    codes: frozenset[int]
+    error: type[UserError] | type[ExternalError]
+    state: SqlState
+    message: str
+    hint: str
+
+
+def _kind(
+    codes: str, error: type[UserError] | type[ExternalError], state: SqlState, message: str, hint: str
+) -> _Kind:
+    return _Kind(frozenset(map(int, codes.split())), error, state, message, hint)
+
+
+_KINDS = (
+    _kind(
+        "516 192 193 194",
+        ExternalError,
+        _AWAY,
+        "authentication: {server} refused the store's user",
+        "Check 'clickhouse.username' and 'clickhouse.password'.",
+    ),
+    _kind(
+        "497 291",
+        ExternalError,
+        _AWAY,
+        "the store's user lacks a right at {server}",
+        "GRANT it to the user in ClickHouse.",
+    ),
+    _kind(
+        "81",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such database at {server}",
+        "LIST ENTITIES shows those that there are; a store's own is in its 'uris'.",
+    ),
+    _kind(
+        "60 218",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such table at {server}",
+        "LIST ENTITIES IN database shows those that there are.",
+    ),
+    _kind(
+        "57",
+        UserError,
+        SqlState.DUPLICATE_ENTITY,
+        "the table is there already",
+        "Choose another name, or drop it first.",
+    ),
+    _kind(
+        "16 47 8 10",
+        UserError,
+        SqlState.UNDEFINED_COLUMN,
+        "the table has no such column",
+        "DESCRIBE ENTITY shows those that it has.",
+    ),
+    _kind(
+        "6 26 27 33 38 41 53 69 70 72 117 131 190 321 349 407 429 469",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "ClickHouse refused a value",
+        "DESCRIBE ENTITY shows the types of the table's columns.",
+    ),
+    _kind(
+        "630",
+        UserError,
+        SqlState.DEPENDENT_OBJECTS_EXIST,
+        "ClickHouse keeps the table, since others of its objects need it",
+        "Drop them first, in ClickHouse.",
+    ),
+    _kind(
+        "48 344 36 80",
+        UserError,
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "ClickHouse does not do this with that table",
+        "DESCRIBE ENTITY shows its engine.",
+    ),
+    _kind(
+        "252 241 202 159 160 209 210 243 242 319 999 285 286 225 164",
+        ExternalError,
+        _AWAY,
+        "{server} has no room or time for this now, or does not take writes",
+        "It is tried again by itself; ClickHouse's system tables show what it is busy with.",
+    ),
+)
+
+
+def of_clickhouse(code: int, text: str, server: str) -> HeadraceError:
+    """An error that ClickHouse answered, without a word of SQL."""
+    kind = next((kind for kind in _KINDS if code in kind.codes), None)
+    detail = f"{_detail(text)} (ClickHouse error {code})"
+    if kind is None:
+        return ExternalError(
+            _AWAY,
+            f"ClickHouse at {server} reported an error: {detail}",
+            hint="Who runs the server finds more in its log.",
+        )
+    return kind.error(kind.state, f"{kind.message.format(server=server)}: {detail}", hint=kind.hint)
+
+
+def of_network(error: httpx.HTTPError, server: str) -> ExternalError:
+    """What kept an answer from coming: the name, the network, or TLS."""
+    reason = _tls_reason(error)
+    if reason is not None:
+        return ExternalError(
+            _AWAY,
+            f"TLS: there is no safe connection to {server}: {reason}",
+            hint="Check 'tls.ca_cert_file', which says whose certificates to trust, and host and port in 'uris'; "
+            "'tls.disabled' = TRUE is for servers without TLS.",
+        )
+    return no_clickhouse(server)
+
+
+def no_clickhouse(server: str) -> ExternalError:
+    """57015 for silence, and for what is no answer of ClickHouse's."""
+    return ExternalError(_AWAY, f"{server} did not answer as ClickHouse", hint=_RECEIVED)
+
+
+def unknown_host(host: str) -> ExternalError:
+    """57015 for a name without an address."""
+    return ExternalError(
+        _AWAY,
+        f"DNS: the host {host!r} is not known",
+        hint="Check the name in 'uris', and that it can be resolved from where Headrace runs.",
+    )
+
+
+def _detail(text: str) -> str:
+    """The first sentence of the error's own text."""
+    found = _AFTER.sub("", _BEFORE.sub("", text.strip())).strip().rstrip(".:")
+    return found.partition("\n")[0][:DETAIL_LENGTH_MAX]
+
+
+def _tls_reason(error: BaseException | None) -> str | None:
+    """What TLS says failed, if it was TLS."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        if isinstance(error, ssl.SSLError):
+            return "the server does not speak TLS as expected"
+        error = error.__cause__ or error.__context__
+    return None

@@ -1,0 +1,273 @@
+"""Databases and tables: listed, described, made, dropped and checked, each by statements of one client.
+
+A table of ours with a primary key is a ReplacingMergeTree ordered by that key: of the rows of a key the one of the highest `VERSION`
+counts, and none if it is `DELETED`. FINAL reads it so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.connectors.base import EntityDescription
+from headrace.connectors.clickhouse import types
+from headrace.connectors.clickhouse.client import ClickHouse, identifier
+from headrace.connectors.clickhouse.types import Type
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, path_text
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import Array, DataType, Map, Struct
+
+VERSION, DELETED = "_headrace_version", "_headrace_deleted"
+DEDUPLICATED_INSERTS = 1000
+_OWN_DATABASES = ("system", "INFORMATION_SCHEMA", "information_schema")
+_DATABASES = "SELECT name FROM system.databases WHERE name NOT IN {own:Array(String)} ORDER BY name"
+_TABLES = (
+    "SELECT name FROM system.tables WHERE database = {database:String} AND NOT is_temporary ORDER BY name"
+)
+_TABLE = """
+SELECT engine, engine_full, sorting_key, total_rows FROM system.tables WHERE database = {database:String} AND name = {table:String}
+"""
+_COLUMNS = """
+SELECT name, type, default_kind, is_in_sorting_key FROM system.columns
+WHERE database = {database:String} AND table = {table:String} ORDER BY position
+"""
+_NAME = r"`(?:[^`\\]|\\.)*`|[A-Za-z_]\w*"
+# Of a replicated one the place and the name of the replica come first.
+_REPLACING = re.compile(rf"ReplacingMergeTree\((?:'[^']*', '[^']*'(?:, )?)?(?:({_NAME})(?:, ({_NAME}))?)?\)")
+_WINDOW = re.compile(r"non_replicated_deduplication_window = (\d+)")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as ClickHouse has it.
+
+    `types` are those of its columns that can be written, by name, and `readable` of all. `key` are the columns that it is ordered by, if
+    it is ordered by columns. `version` and `deleted` are a ReplacingMergeTree's. `window` is how many inserts it knows again; None:
+    those of some time, as replicated tables do.
+    """
+
+    name: str
+    engine: str
+    types: Mapping[str, Type]
+    readable: Mapping[str, Type]
+    key: tuple[str, ...] = ()
+    version: str | None = None
+    deleted: str | None = None
+    window: int | None = None
+    rows: int | None = None
+
+    @property
+    def columns(self) -> dict[str, Type]:
+        """What a user sees of it: without the two columns that say which rows count."""
+        hidden = (VERSION, DELETED)
+        return {name: kind for name, kind in self.readable.items() if name not in hidden}
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it keeps the newest row of each key, and can be told that there is none."""
+        return self.version is not None and self.deleted is not None
+
+
+def databases(clickhouse: ClickHouse) -> list[str]:
+    """Without ClickHouse's own."""
+    own = "[" + ",".join(f"'{name}'" for name in _OWN_DATABASES) + "]"
+    return [row["name"] for row in clickhouse.rows(_DATABASES, {"own": own})]
+
+
+def tables(clickhouse: ClickHouse, database: str) -> list[str]:
+    """Raises UserError 3D007 for a database that does not exist."""
+    found = [row["name"] for row in clickhouse.rows(_TABLES, {"database": database})]
+    if not found and database not in databases(clickhouse):
+        raise UserError(
+            SqlState.ENTITY_NOT_FOUND,
+            f"the database {database} does not exist in the store",
+            hint="LIST ENTITIES shows those that do.",
+        )
+    return found
+
+
+def find(clickhouse: ClickHouse, path: EntityPath) -> Table:
+    """Raises UserError 3D007 when there is none."""
+    database, table = _place(clickhouse, path)
+    named = {"database": database, "table": table}
+    about = clickhouse.rows(_TABLE, named)
+    if not about:
+        raise UserError(
+            SqlState.ENTITY_NOT_FOUND,
+            f"the table {path_text(path)} does not exist",
+            hint="LIST ENTITIES IN database shows those that do.",
+        )
+    (row,) = about
+    columns = clickhouse.rows(_COLUMNS, named)
+    kinds = {column["name"]: Type.read(column["type"]) for column in columns}
+    # A column that is computed each time it is asked for is in no SELECT *, and one that is computed takes no value.
+    read = {
+        column["name"]: kinds[column["name"]] for column in columns if column["default_kind"] != "EPHEMERAL"
+    }
+    written = {
+        column["name"]: kinds[column["name"]]
+        for column in columns
+        if column["default_kind"] not in ("MATERIALIZED", "ALIAS")
+    }
+    engine, full = row["engine"], row["engine_full"]
+    replacing = _REPLACING.search(full)
+    version, deleted = (_plain(name) for name in replacing.groups()) if replacing else (None, None)
+    window = _WINDOW.search(full)
+    return Table(
+        name=named_sql(clickhouse, path),
+        engine=engine,
+        types=written,
+        readable=read,
+        key=_key(row["sorting_key"], kinds),
+        version=version,
+        deleted=deleted,
+        window=None if engine.startswith(("Replicated", "Shared")) else int(window[1]) if window else 0,
+        rows=None if row["total_rows"] is None else int(row["total_rows"]),
+    )
+
+
+def describe(clickhouse: ClickHouse, path: EntityPath) -> EntityDescription:
+    """A table's columns and, where it keeps one row of each key, its key."""
+    table = find(clickhouse, path)
+    columns = tuple(
+        Column(name, types.of_clickhouse(kind), kind.nullable) for name, kind in table.columns.items()
+    )
+    configs = {"engine": table.engine}
+    if table.rows is not None:
+        configs["rows"] = str(table.rows)
+    return EntityDescription(path, configs=configs, columns=columns, key=table.key if table.version else ())
+
+
+def create(clickhouse: ClickHouse, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:
+    """Makes a table that knows repeated inserts again, with a key one that keeps the newest row of each.
+
+    Raises UserError 42P16 for a key of lists, maps or structs.
+    """
+    parts = []
+    for column in columns:
+        nullable = column.nullable and column.name not in key
+        parts.append(f"{identifier(column.name)} {types.to_clickhouse(column.type, nullable=nullable)}")
+        if column.name in key and isinstance(column.type, Array | Map | Struct):
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"the primary key's column {column.name} is of the type {column.type}",
+                hint="A ClickHouse table is ordered by its key: make it of numbers, texts and times.",
+            )
+    engine, order = "MergeTree", "tuple()"
+    if key:
+        parts += [f"{identifier(VERSION)} UInt64", f"{identifier(DELETED)} UInt8"]
+        engine = f"ReplacingMergeTree({identifier(VERSION)}, {identifier(DELETED)})"
+        order = f"({', '.join(map(identifier, key))})"
+    clickhouse.execute(
+        f"CREATE TABLE {named_sql(clickhouse, path)} ({', '.join(parts)}) ENGINE = {engine} ORDER BY {order} "
+        f"SETTINGS non_replicated_deduplication_window = {DEDUPLICATED_INSERTS}"
+    )
+
+
+def drop(clickhouse: ClickHouse, path: EntityPath) -> None:
+    """Drops a table with its rows; another of the same name can be made at once."""
+    clickhouse.execute(f"DROP TABLE {named_sql(clickhouse, path)} SYNC")
+
+
+def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
+    """Whether rows of `schema` can be written into a table, with `upsert` as versions of keys.
+
+    Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit, and for a key that is not its own.
+    """
+    missing = [column.name for column in schema.columns if column.name not in table.types]
+    if missing:
+        raise UserError(
+            SqlState.UNDEFINED_COLUMN,
+            f"the table {path_text(path)} has no column {', '.join(missing)}",
+            hint=f"It has {', '.join(table.columns)}.",
+        )
+    wrong = [
+        f"{column.name} {column.type} into {_described(table.types[column.name])}"
+        for column in schema.columns
+        if not types.fits(column.type, table.types[column.name])
+    ]
+    if wrong:
+        raise _unfit(
+            path,
+            f"columns do not fit: {', '.join(wrong)}",
+            "CAST them to what the column holds; docs/guides/clickhouse.md has the table of types.",
+        )
+    if not upsert:
+        return
+    if not table.replaces:
+        raise _unfit(
+            path,
+            f"its engine is {table.engine}, which does not keep the newest row of each key",
+            "It takes changes with the engine ReplacingMergeTree(version, is_deleted); one that is made by CREATE TABLE … AS has it.",
+        )
+    if sorted(table.key) != sorted(schema.primary_key):
+        raise _unfit(
+            path,
+            f"it is ordered by ({', '.join(table.key)}), and the primary key is ({', '.join(schema.primary_key)})",
+            "ClickHouse tells rows of a key by the columns of ORDER BY: both must be the same.",
+        )
+    own = table.types[str(table.version)].name
+    if own != "UInt64":
+        raise _unfit(path, f"the column of its versions, {table.version}, is {own}", "It must be UInt64.")
+
+
+def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
+    """Raises UserError 42703 for columns that a table does not have, 42P16 for those that have another type."""
+    missing = [column.name for column in schema.columns if column.name not in table.readable]
+    if missing:
+        raise UserError(
+            SqlState.UNDEFINED_COLUMN,
+            f"the table {path_text(path)} has no column {', '.join(missing)}",
+            hint=f"It has {', '.join(table.columns)}.",
+        )
+    wrong = [
+        f"{column.name} is {own}, not {column.type}"
+        for column in schema.columns
+        if not types.reads(own := types.of_clickhouse(table.readable[column.name]), column.type)
+    ]
+    if wrong:
+        raise _unfit(
+            path, ", ".join(wrong), "Declare them so, or leave the columns out: they are inferred then."
+        )
+
+
+def named_sql(clickhouse: ClickHouse, path: EntityPath) -> str:
+    """A table as SQL, with its database."""
+    return ".".join(map(identifier, _place(clickhouse, path)))
+
+
+def _place(clickhouse: ClickHouse, path: EntityPath) -> tuple[str, str]:
+    if len(path) not in (1, 2):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"expected table, or database.table, found {path_text(path) or 'nothing'}",
+            hint="LIST ENTITIES shows databases, LIST ENTITIES IN database its tables.",
+        )
+    return (path[0], path[1]) if len(path) == 2 else (clickhouse.database, path[0])
+
+
+def _key(sorting: str, columns: Mapping[str, Type]) -> tuple[str, ...]:
+    """The columns of ORDER BY; none where it has expressions."""
+    names = tuple(_plain(name) or "" for name in re.findall(_NAME, sorting))
+    plain = re.sub(rf"{_NAME}|[\s,()]", "", sorting) == ""
+    return names if plain and all(name in columns for name in names) else ()
+
+
+def _plain(name: str | None) -> str | None:
+    if name is None or not name.startswith("`"):
+        return name
+    return re.sub(r"\\(.)", r"\1", name[1:-1])
+
+
+def _described(kind: Type) -> str:
+    ours: DataType = types.of_clickhouse(kind)
+    return f"{kind.name} ({ours})"
+
+
+def _unfit(path: EntityPath, found: str, hint: str) -> UserError:
+    return UserError(
+        SqlState.INVALID_RELATION_DEFINITION, f"the table {path_text(path)} does not fit: {found}", hint=hint
+    )

@@ -1,0 +1,263 @@
+"""ClickHouse's types as ours, and ours as ClickHouse's; pure.
+
+What has no counterpart (UUID, enums, addresses, JSON, numbers of more than 64 bits, …) is VARCHAR: ClickHouse's own text of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from headrace.connectors.clickhouse.client import identifier, literal
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    INTEGRAL,
+    SMALLINT,
+    TINYINT,
+    VARCHAR,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    Timestamp,
+    Varchar,
+)
+
+_DECIMAL_DIGITS_MAX = 38
+_MICROSECONDS = 6
+_TOKEN = re.compile(r"\s*(`(?:[^`\\]|\\.)*`|'(?:[^'\\]|\\.)*'|[\w.\-]+|[(),=])")
+_PLAIN: dict[str, DataType] = {
+    "Bool": BOOLEAN,
+    "Int8": TINYINT,
+    "Int16": SMALLINT,
+    "Int32": INTEGER,
+    "Int64": BIGINT,
+    "UInt8": SMALLINT,
+    "UInt16": INTEGER,
+    "UInt32": BIGINT,
+    "UInt64": Decimal(20, 0),
+    "Float32": FLOAT,
+    "Float64": DOUBLE,
+    "Date": DATE,
+    "Date32": DATE,
+    "String": VARCHAR,
+}
+_OURS = {
+    "BOOLEAN": "Bool",
+    "TINYINT": "Int8",
+    "SMALLINT": "Int16",
+    "INTEGER": "Int32",
+    "BIGINT": "Int64",
+    "FLOAT": "Float32",
+    "DOUBLE": "Float64",
+    "DATE": "Date32",
+    "BYTES": "String",
+}
+# What of our type a narrower one of ClickHouse's holds: it would take the rest as another value without a word.
+_RANGES = {
+    "UInt8": ("0", "255"),
+    "UInt16": ("0", "65535"),
+    "UInt32": ("0", "4294967295"),
+    "UInt64": ("0", "9223372036854775807"),
+    "DateTime": ("TIMESTAMP '1970-01-01 00:00:00Z'", "TIMESTAMP '2106-02-07 06:28:15Z'"),
+    "DateTime64": ("TIMESTAMP '1900-01-01 00:00:00Z'", "TIMESTAMP '2262-04-11 23:47:16Z'"),
+}
+
+
+@dataclass(frozen=True)
+class Type:
+    """A type as ClickHouse writes it: `Nullable(DateTime64(3, 'UTC'))` is the DateTime64 with its arguments as texts.
+
+    `parts` are the types inside, with the names of a Tuple's. One around others that does not matter to us is left out.
+    """
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    parts: tuple[tuple[str, Type], ...] = ()
+    nullable: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> Type:
+        """Of a column's type as `system.columns` has it."""
+        return _Reader(text).type()
+
+
+def of_clickhouse(found: Type) -> DataType:
+    """Ours for it."""
+    match found.name:
+        case "Array":
+            return Array(of_clickhouse(found.parts[0][1]))
+        case "Map":
+            return Map(of_clickhouse(found.parts[0][1]), of_clickhouse(found.parts[1][1]))
+        case "Tuple" if all(name for name, _ in found.parts):
+            return Struct(tuple((name, of_clickhouse(part)) for name, part in found.parts))
+        case "Decimal":
+            precision, scale = int(found.arguments[0]), int(found.arguments[1])
+            return Decimal(precision, scale) if precision <= _DECIMAL_DIGITS_MAX else VARCHAR
+        case "DateTime":
+            return Timestamp(0, local=found.arguments != ("'UTC'",))
+        case "DateTime64":
+            return Timestamp(int(found.arguments[0]), local=found.arguments[1:] != ("'UTC'",))
+    return _PLAIN.get(found.name, VARCHAR)
+
+
+def to_clickhouse(kind: DataType, *, nullable: bool = True) -> str:
+    """The type of a new table's column. Lists, maps and structs are never NULL there, but what is in them may be.
+
+    A TIMESTAMP, which has no zone, shows its own hours in UTC; a TIMESTAMP_LTZ shows those of the server's zone.
+    """
+    match kind:
+        case Array(element):
+            return f"Array({to_clickhouse(element)})"
+        case Map(key, value):
+            return f"Map({to_clickhouse(key, nullable=False)}, {to_clickhouse(value)})"
+        case Struct(fields):
+            return (
+                f"Tuple({', '.join(f'{identifier(name)} {to_clickhouse(field)}' for name, field in fields)})"
+            )
+        case Primitive(name):
+            found = _OURS[name]
+        case Varchar():
+            found = "String"
+        case Decimal(precision, scale):
+            found = f"Decimal({precision}, {scale})"
+        case Timestamp(precision, local):
+            zone = "" if local else ", 'UTC'"
+            found = f"DateTime64({min(precision, _MICROSECONDS)}{zone})"
+        case _:
+            raise TypeError(f"no ClickHouse type for {kind}")
+    return f"Nullable({found})" if nullable else found
+
+
+def read_sql(column: str, kind: DataType, found: Type) -> str:
+    """An expression of a query that gives a column as what Spark has for `kind`, whatever the column is."""
+    name = identifier(column)
+    if found.name == "String" and not isinstance(kind, Varchar):
+        return name if kind == BYTES else f"CAST({name}, {literal(to_clickhouse(kind))})"
+    if isinstance(kind, Varchar) and found.name not in ("String", "FixedString"):
+        return f"toString({name})"
+    return f"CAST({name}, {literal(_in_microseconds(kind))})"
+
+
+def reads(own: DataType, kind: DataType) -> bool:
+    """Whether a column whose type is ours for it can be read as a relation's: text lengths and parts of a second do not matter."""
+    match own, kind:
+        case Varchar(), (Varchar() | Primitive("BYTES")):
+            return True
+        case Timestamp(_, one), Timestamp(_, other):
+            return one == other
+        case Array(one), Array(other):
+            return reads(one, other)
+        case Map(key, value), Map(other_key, other_value):
+            return reads(key, other_key) and reads(value, other_value)
+        case Struct(some), Struct(others):
+            same = [name for name, _ in some] == [name for name, _ in others]
+            return same and all(reads(a, b) for (_, a), (_, b) in zip(some, others, strict=True))
+    return own == kind
+
+
+def fits(kind: DataType, found: Type, *, inside: bool = False) -> bool:
+    """Whether every value of our type can be written into a column, or is refused by `guard` or by ClickHouse if it cannot.
+
+    `inside` a list, a map or a struct nothing is guarded.
+    """
+    own = of_clickhouse(found)
+    match kind, own:
+        case ((Varchar() | Primitive("BYTES")), Varchar()):
+            return found.name in ("String", "FixedString")
+        case Decimal(precision, scale), Decimal(most, decimals):
+            whole = precision - scale <= most - decimals
+            return found.name == "Decimal" and scale <= decimals and whole
+        case Timestamp(precision), Timestamp(most):
+            return precision <= most and not (inside and (found.name == "DateTime" or most > _MICROSECONDS))
+        case Array(element), Array():
+            return fits(element, found.parts[0][1], inside=True)
+        case Map(key, value), Map():
+            return fits(key, found.parts[0][1], inside=True) and fits(value, found.parts[1][1], inside=True)
+        case Struct(fields), Struct(others):
+            parts = dict(found.parts)
+            names = [name for name, _ in fields]
+            return names == [name for name, _ in others] and all(
+                fits(field, parts[name], inside=True) for name, field in fields
+            )
+        case Primitive(), _ if kind in INTEGRAL:
+            if found.name in _RANGES:
+                return not inside
+            return own in INTEGRAL and INTEGRAL.index(own) >= INTEGRAL.index(kind)
+        case Primitive("FLOAT"), _:
+            return found.name in ("Float32", "Float64")
+    return kind == own
+
+
+def guard(kind: DataType, found: Type) -> tuple[str, str] | None:
+    """The least and the greatest value that may go into such a column, as Spark SQL; None where all may, or ClickHouse says so itself."""
+    if found.name == "DateTime64" and int(found.arguments[0]) <= _MICROSECONDS:
+        return None
+    return _RANGES.get(found.name) if isinstance(kind, Timestamp) or kind in INTEGRAL else None
+
+
+def _in_microseconds(kind: DataType) -> str:
+    """The type of ours, with whatever parts of a second Spark's has."""
+    return re.sub(r"DateTime64\(\d", f"DateTime64({_MICROSECONDS}", to_clickhouse(kind))
+
+
+class _Reader:
+    """Of types such as `Map(LowCardinality(String), Array(Nullable(Float64)))`."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _TOKEN.findall(text)[::-1]
+
+    def type(self) -> Type:
+        name = self._tokens.pop() if self._tokens else ""
+        if not self._accept("("):
+            return Type(name)
+        if name in ("Nullable", "LowCardinality"):
+            inner = self.type()
+            self._accept(")")
+            return Type(inner.name, inner.arguments, inner.parts, inner.nullable or name == "Nullable")
+        if name in ("Array", "Map", "Tuple"):
+            return Type(name, parts=tuple(self._parts(named=name == "Tuple")))
+        if name == "SimpleAggregateFunction":  # of a value of the type that it has
+            self._tokens.pop()
+            self._accept(",")
+            return next(part for _, part in self._parts(named=False))
+        return Type(name, tuple(self._arguments()))
+
+    def _parts(self, *, named: bool) -> list[tuple[str, Type]]:
+        parts = []
+        while self._tokens and not self._accept(")"):
+            name = ""
+            if named and len(self._tokens) > 1 and self._tokens[-2] not in ("(", ")", ","):
+                name = _unquoted(self._tokens.pop())
+            parts.append((name, self.type()))
+            self._accept(",")
+        return parts
+
+    def _arguments(self) -> list[str]:
+        arguments, depth = [], 1
+        while self._tokens:
+            part = self._tokens.pop()
+            depth += {"(": 1, ")": -1}.get(part, 0)
+            if not depth:
+                break
+            if part not in (",", "(", ")"):
+                arguments.append(part)
+        return arguments
+
+    def _accept(self, token: str) -> bool:
+        if self._tokens and self._tokens[-1] == token:
+            self._tokens.pop()
+            return True
+        return False
+
+
+def _unquoted(name: str) -> str:
+    return re.sub(r"\\(.)", r"\1", name[1:-1]) if name.startswith("`") else name
