@@ -1,6 +1,6 @@
 """From a parsed SELECT to a typed logical plan: names, types, change kinds, and what the language allows.
 
-Role: pure; asks nobody, changes nothing. It sees the catalog through `catalog.CatalogView`, and store types through the
+Role: pure; asks nobody, changes nothing. It sees the catalog through `catalog.CatalogState`, and store types through the
 connector registry that the caller hands in.
 Entry points: `bind(select, …)` → `plan.LogicalPlan`; `traits.traits(node)`; `functions.CATALOGUE`; `logical.walk`.
 May import: connectors, catalog, formats, sql, runtime, core. Never pyspark, never planner.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.analyzer.logical import QueryProperties
-from headrace.catalog.objects import Relation, Store
+from headrace.catalog.objects import Relation, StoreFacts
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.context import SessionContext
 from headrace.core.errors import Span, UserError
@@ -17,7 +17,7 @@ from headrace.core.sqlstate import SqlState
 
 
 class RelationLookup(Protocol):
-    """The part of `catalog.view.CatalogView` that binding uses; reads only, from memory."""
+    """The part of `catalog.state.CatalogState` that binding uses; reads only, from memory."""
 
     def relation(self, name: RelationName, /) -> Relation | None:
         """The relation of that full name, or None."""
@@ -27,7 +27,7 @@ class RelationLookup(Protocol):
         """The relations, of one database or schema if named: for suggestions."""
         ...
 
-    def store(self, name: str, /) -> Store | None:
+    def store(self, name: str, /) -> StoreFacts | None:
         """The store of that name, or None."""
         ...
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.logical import EventTime, QueryProperties, SideTopic, SourceProperties
-from headrace.catalog.objects import Relation, Store
+from headrace.catalog.objects import Relation, StoreFacts
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.names import path_text, printed
@@ -63,7 +63,7 @@ def source_properties(
     relation: Relation,
     given: Iterable[Entry],
     connector: StoreDescriptor | None,
-    store: Callable[[str], Store | None],
+    store: Callable[[str], StoreFacts | None],
 ) -> SourceProperties:
     """What is in force for one source; `store` finds one by its name.
 
@@ -195,7 +195,7 @@ def _side_topic(
     said: _SideProperties,
     relation: Relation,
     reader: PropertyReader,
-    store: Callable[[str], Store | None],
+    store: Callable[[str], StoreFacts | None],
     *,
     kept: bool,
 ) -> SideTopic | None:

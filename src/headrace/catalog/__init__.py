@@ -1,8 +1,9 @@
 """What exists, who owns it, who may touch it.
 
-Role: the one door to stored metadata. Entry points: `catalog.Catalog`, `access.authorize`, `view.CatalogView`.
-`objects` are the values that go in and out; `tables` (private) the rows; `migrations` how a stored catalog becomes today's.
-May import: core, SQLAlchemy, Alembic, cryptography.
-To add an object kind: its value in `objects.py`, its table in `tables.py` with a migration, its conversion in `rows.py`, and its
-reads and writes on `Catalog`.
+Role: the one door to stored metadata. Entry points: `catalog.Catalog`, `state.CatalogState`, `access.authorize`.
+`objects` are the values that go in and out, `kinds` how each is stored, `repository` its reads and writes, `removal` what goes with
+it. `storage` (private, as `tables` is) is the database and the state that follows it, `migrations` how an old one becomes today's.
+May import: core, formats, SQLAlchemy, Alembic, cryptography.
+To add an object kind: its value in `objects.py`, its module in `kinds/`, and its reads and writes on `Catalog`. No migration is needed,
+nor for a change of what a kind keeps: that is a function in its `upgrades`.
 """

@@ -6,6 +6,7 @@ Source: dialect section 1. Every object is owned by a role. Times are UTC, aware
 from __future__ import annotations
 
 import datetime
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +16,11 @@ from headrace.core.schema import Schema
 from headrace.core.types import DataType
 from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
+
+
+def new_id() -> str:
+    """What an object is known by for good, whatever its name: a UUID."""
+    return str(uuid.uuid4())
 
 
 class RelationKind(Enum):
@@ -74,6 +80,7 @@ class Database:
     name: str
     owner: str
     created_at: datetime.datetime
+    id: str = field(default_factory=new_id, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -84,37 +91,49 @@ class SchemaObject:
     name: str
     owner: str
     created_at: datetime.datetime
+    id: str = field(default_factory=new_id, kw_only=True)
 
 
 @dataclass(frozen=True)
-class Store:
-    """A connection to a system of the user; `type` names its store type, `schema_registry` the registry of its records' schemas.
+class StoreFacts:
+    """What anybody may know of a store: `type` names its store type, `schema_registry` the registry of its records' schemas."""
+
+    name: str
+    type: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    schema_registry: str | None = field(default=None, kw_only=True)
+    id: str = field(default_factory=new_id, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Store(StoreFacts):
+    """A connection to a system of the user.
 
     `properties` are the typed options as text, secrets included: `repr` leaves them out, and only `statements` and the
     supervisor's start message read them.
     """
 
-    name: str
-    type: str
-    owner: str
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    schema_registry: str | None = None
 
 
 @dataclass(frozen=True)
-class SchemaRegistry:
-    """A registry that keeps the schemas of records; `type` is one of `connectors.schema_registry.TYPES`.
-
-    `properties` are its options as text, secrets included, as a store's are.
-    """
+class RegistryFacts:
+    """What anybody may know of a schema registry; `type` is one of `connectors.schema_registry.TYPES`."""
 
     name: str
     type: str
     owner: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
+    id: str = field(default_factory=new_id, kw_only=True)
+
+
+@dataclass(frozen=True)
+class SchemaRegistry(RegistryFacts):
+    """A registry that keeps the schemas of records. `properties` are its options as text, secrets included, as a store's are."""
+
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -161,7 +180,7 @@ class Relation:
     format: EntityFormat = field(default_factory=EntityFormat)
     properties: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
-    id: str = ""
+    id: str = field(default_factory=new_id)
     state: str = "created"
     definition: ViewDefinition | None = None
 
@@ -172,7 +191,7 @@ class Query:
 
     `id` is a UUID. `plan` is the JSON text of a `planner.physical.SparkPlan`. `message` is the last error's text or None;
     `restarts` counts automatic restarts since the last start asked for by a user. `generation` grows with each RESTART,
-    so that a level-triggered supervisor sees that one is wanted.
+    so that a level-triggered supervisor sees that one is wanted. `uses` are the ids of its relations; the catalog fills it in.
     """
 
     id: str
@@ -193,13 +212,14 @@ class Query:
     sqlstate: str | None = None
     restarts: int = 0
     generation: int = 1
+    uses: frozenset[str] = frozenset()
 
     def was_made_with(self, relation: Relation | None) -> bool:
         """Whether what has the name of a relation of the query now is that relation: neither dropped nor made again.
 
         Else the query cannot be restarted: its checkpoint knows nothing of another one.
         """
-        return relation is not None and relation.created_at <= self.created_at
+        return relation is not None and relation.id in self.uses
 
 
 @dataclass(frozen=True)
@@ -212,6 +232,7 @@ class ComputePool:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     desired_state: DesiredState = DesiredState.RUNNING
+    id: str = field(default_factory=new_id, kw_only=True)
 
 
 @dataclass(frozen=True)

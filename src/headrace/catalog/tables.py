@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
-    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -27,11 +27,26 @@ def _times() -> tuple[Column[int], Column[int]]:
     return Column("created_at", BigInteger, nullable=False), Column("updated_at", BigInteger, nullable=False)
 
 
-organizations = Table(
-    "organizations",
+objects = Table(
+    "objects",
     metadata,
     Column("id", String(36), primary_key=True),
-    Column("name", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    # Only the organization is in nothing.
+    Column("parent", ForeignKey("objects.id")),
+    Column("name", String, nullable=False),
+    Column("owner", String, nullable=False),
+    *_times(),
+    Column("definition", Text, nullable=False),
+    Column("sealed", LargeBinary),
+    Index("objects_name", "parent", "kind", "name", unique=True),
+)
+
+dependencies = Table(
+    "dependencies",
+    metadata,
+    Column("object", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True),
+    Column("on", ForeignKey("objects.id"), primary_key=True, index=True),
 )
 
 users = Table(
@@ -56,86 +71,11 @@ tokens = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
-grants = Table(
-    "grants",
-    metadata,
-    Column("role", String, primary_key=True),
-    Column("privilege", String, primary_key=True),
-    Column("object_kind", String, primary_key=True),
-    Column("object_name", String, primary_key=True),
-)
-
-databases = Table(
-    "databases",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("owner", String, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-)
-
-schemas = Table(
-    "schemas",
-    metadata,
-    Column("database", ForeignKey("databases.name", ondelete="CASCADE"), primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("owner", String, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-)
-
-schema_registries = Table(
-    "schema_registries",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("type", String, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("sealed_properties", LargeBinary, nullable=False),
-    *_times(),
-)
-
-stores = Table(
-    "stores",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("type", String, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("sealed_properties", LargeBinary, nullable=False),
-    *_times(),
-    Column("schema_registry", ForeignKey("schema_registries.name")),
-)
-
-relations = Table(
-    "relations",
-    metadata,
-    Column("id", String(36), primary_key=True),
-    Column("database", String, nullable=False),
-    Column("schema", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("store", ForeignKey("stores.name")),
-    Column("entity", String),
-    Column("definition", Text, nullable=False),
-    Column("description", Text),
-    Column("state", String, nullable=False),
-    *_times(),
-    ForeignKeyConstraint(["database", "schema"], ["schemas.database", "schemas.name"]),
-)
-
-compute_pools = Table(
-    "compute_pools",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("size", String, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("desired_state", String, nullable=False),
-    *_times(),
-)
-
 queries = Table(
     "queries",
     metadata,
     Column("id", String(36), primary_key=True),
-    Column("name", String),
+    Column("name", String, index=True),
     Column("version", Integer, nullable=False),
     Column("kind", String, nullable=False),
     Column("sql", Text, nullable=False),
@@ -156,6 +96,15 @@ queries = Table(
 # Without parameters: only then does a database see that its partial index answers the query.
 UNFINISHED = text("NOT (desired_state = 'terminated' AND actual_state = 'terminated')")
 Index("queries_unfinished", queries.c.created_at, sqlite_where=UNFINISHED, postgresql_where=UNFINISHED)
+
+query_relations = Table(
+    "query_relations",
+    metadata,
+    Column("query_id", ForeignKey("queries.id", ondelete="CASCADE"), primary_key=True),
+    # What a terminated query read or wrote may go: without this row the query cannot be restarted.
+    Column("relation_id", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True, index=True),
+    Column("is_sink", Boolean, nullable=False),
+)
 
 query_events = Table(
     "query_events",

@@ -156,7 +156,9 @@ def _joined(paths: Sequence[Path]) -> str:
     return os.pathsep.join(map(str, paths))
 
 
-def _compile(sources: Sequence[Path], jar: Path, *, classpath: Sequence[Path], resources: Path | None) -> None:
+def _compile(
+    sources: Sequence[Path], jar: Path, *, classpath: Sequence[Path], resources: Path | None
+) -> None:
     if not sources:
         raise InternalError(f"expected Scala sources for {jar.name}, found none")
     jar.parent.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ def build(settings: Settings) -> Wired:
 
 
 def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
-    for query in catalog.queries():
+    for query in catalog.unfinished_queries():
         if query.desired_state is DesiredState.TERMINATED:
             continue
         name, state = query.name or "", query.actual_state.value

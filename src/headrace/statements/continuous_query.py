@@ -131,9 +131,7 @@ def bound(select: Select, run: Execution, *, continuous: bool = False) -> Logica
 
 def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
     """0A000: a view whose query was terminated changes no more, and what it is made of does."""
-    writers = [
-        query for query in run.catalog.queries() if query.sink == view.name and query.was_made_with(view)
-    ]
+    writers = run.catalog.writers(view)
     if all(query.desired_state is DesiredState.TERMINATED for query in writers):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,

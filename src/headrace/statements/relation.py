@@ -136,7 +136,7 @@ async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
             hint=f"TERMINATE QUERY {users[0].id}; first.",
             span=statement.name.span,
         )
-    writers = [query.id for query in run.catalog.queries() if query.sink == relation.name]
+    writers = [query.id for query in run.catalog.writers(relation)]
     run.catalog.drop_relation(relation.name)
     if relation.kind is RelationKind.MATERIALIZED_VIEW:
         await asyncio.to_thread(run.services.engine.views.drop, relation.id)

@@ -159,7 +159,9 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     reader = PropertyReader(given.entries, specs, what=f"a {found.label} store", lacking=span)
     properties, registry = _read(found, reader, run, given)
     moment = now()
-    return Store(statement.name.name, found.type, run.role, moment, moment, properties, registry)
+    return Store(
+        statement.name.name, found.type, run.role, moment, moment, properties, schema_registry=registry
+    )
 
 
 def _read(

@@ -14,7 +14,16 @@ import pytest
 from headrace.core.errors import ExternalError, InternalError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.extension import spark_class_path
-from headrace.runtime.jars import ICEBERG, Coordinate, coordinates, fetch, jars, locked_groups, missing, parse_lock
+from headrace.runtime.jars import (
+    ICEBERG,
+    Coordinate,
+    coordinates,
+    fetch,
+    jars,
+    locked_groups,
+    missing,
+    parse_lock,
+)
 
 # jgo leaves the connection of each answer to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

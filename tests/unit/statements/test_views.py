@@ -17,9 +17,8 @@ LIVE = "EXPLAIN SELECT o.n FROM own o JOIN v ON o.n = v.n"
 VIEW = RelationName("shop", "public", "v")
 
 
-@pytest.fixture
-def writer(session: Session) -> Query:
-    """The query of the view `v`, which `public` owns, over a stream that it may not read; the stream `own` it may."""
+def made(session: Session, *, owner: str) -> Query:
+    """The query of the view `v`, which `owner` has, over a stream that `public` may not read; the stream `own` it may."""
     catalog = session.catalog
     orders = catalog.relation(RelationName("shop", "public", "orders"))
     assert orders is not None
@@ -30,7 +29,7 @@ def writer(session: Session) -> Query:
         VIEW,
         RelationKind.MATERIALIZED_VIEW,
         orders.schema,
-        "public",
+        owner,
         NOW,
         NOW,
         id=str(uuid.uuid4()),
@@ -55,6 +54,11 @@ def writer(session: Session) -> Query:
     return query
 
 
+@pytest.fixture
+def writer(session: Session) -> Query:
+    return made(session, owner="public")
+
+
 @pytest.mark.usefixtures("writer")
 async def test_to_read_a_view_is_not_to_read_its_sources(session: Session) -> None:
     await session.run("USE DATABASE shop")
@@ -75,12 +79,8 @@ async def test_a_view_is_told_of_and_not_what_is_inside(session: Session) -> Non
     assert '"orders"' not in plan
 
 
-@pytest.mark.usefixtures("writer")
 async def test_the_privilege_on_the_view_is_needed(session: Session) -> None:
-    view = session.catalog.relation(VIEW)
-    assert view is not None
-    session.catalog.drop_relation(VIEW)
-    session.catalog.create_relation(replace(view, owner="sysadmin"))
+    made(session, owner="sysadmin")
     await session.run("USE DATABASE shop")
     await session.run("USE ROLE public")
     with pytest.raises(UserError, match=r"SELECT on the materialized view shop\.public\.v"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.analyzer.catalog_view import RelationLookup
-from headrace.catalog.objects import Relation, RelationKind, Store
+from headrace.catalog.objects import Relation, RelationKind, StoreFacts
 from headrace.core.errors import InternalError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, SYSTEM_SCHEMA, RelationName
 from headrace.core.schema import Column, Schema
@@ -103,7 +103,7 @@ class SystemLookup:
         ]
         return [*self.stored.relations(database, schema), *system]
 
-    def store(self, name: str, /) -> Store | None:
+    def store(self, name: str, /) -> StoreFacts | None:
         """The store of that name, or None."""
         return self.stored.store(name)
 

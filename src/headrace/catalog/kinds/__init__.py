@@ -1,0 +1,38 @@
+"""The kinds of catalog objects: how each is named, stored and read again, and what it stands on.
+
+May import: `objects`, core, formats. To add a kind: its value in `objects.py`, a module here with its `KindSpec`, and that in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
+from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
+from headrace.catalog.kinds.spec import KindSpec
+from headrace.catalog.kinds.store import STORE
+
+KINDS: tuple[KindSpec[Any], ...] = (
+    COMPUTE_POOL,
+    DATABASE,
+    SCHEMA,
+    SCHEMA_REGISTRY,
+    STORE,
+    RELATION,
+)
+"""Every kind; what an object is in comes before it."""
+
+BY_NAME = {spec.kind: spec for spec in KINDS}
+
+
+def spec_of(value: object) -> KindSpec[Any]:
+    """The kind of an object of the catalog."""
+    return next(spec for spec in KINDS if isinstance(value, spec.value))
+
+
+def described(value: object) -> str:
+    """An object as a text names it: its kind and its name."""
+    spec = spec_of(value)
+    return spec.described(spec.path(value))

@@ -1,0 +1,106 @@
+"""Relations: over an entity of a store, or materialized views."""
+
+from __future__ import annotations
+
+from headrace.catalog.kinds.namespace import SCHEMA
+from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
+from headrace.catalog.kinds.spec import Definition, KindSpec, Path, Stored
+from headrace.catalog.kinds.store import STORE
+from headrace.catalog.objects import EntityFormat, Relation, RelationKind, ViewDefinition
+from headrace.core.names import RelationName
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import parse_type
+from headrace.formats.avro import Avro
+from headrace.formats.known import format_of
+
+
+def _write(relation: Relation) -> Definition:
+    layout, view = relation.format, relation.definition
+    return {
+        "kind": relation.kind.value,
+        "columns": [
+            {"name": column.name, "type": str(column.type), "nullable": column.nullable}
+            for column in relation.schema.columns
+        ],
+        "primary_key": list(relation.schema.primary_key),
+        "store": relation.store,
+        "entity": relation.entity,
+        "format": {
+            "value": layout.value.model_dump(),
+            "key": layout.key.model_dump() if layout.key else None,
+            "key_type": str(layout.key_type) if layout.key_type else None,
+            "key_columns": list(layout.key_columns),
+            "timestamp": layout.timestamp,
+            "upsert": layout.upsert,
+        },
+        "properties": dict(relation.properties),
+        "description": relation.description,
+        "state": relation.state,
+        "view": {"sql": view.sql, "database": view.database, "schema": view.schema} if view else None,
+    }
+
+
+def _read(stored: Stored) -> Relation:
+    kept = stored.definition
+    columns = tuple(
+        Column(column["name"], parse_type(column["type"]), column["nullable"]) for column in kept["columns"]
+    )
+    view = kept["view"]
+    return Relation(
+        name=RelationName(*stored.path),
+        kind=RelationKind(kept["kind"]),
+        schema=Schema(columns, tuple(kept["primary_key"])),
+        owner=stored.owner,
+        created_at=stored.created_at,
+        updated_at=stored.updated_at,
+        store=kept["store"],
+        entity=tuple(kept["entity"]) if kept["entity"] else None,
+        format=_format(kept["format"]),
+        properties=kept["properties"],
+        description=kept["description"],
+        id=stored.id,
+        state=kept["state"],
+        definition=ViewDefinition(view["sql"], view["database"], view["schema"]) if view else None,
+    )
+
+
+def _format(kept: Definition) -> EntityFormat:
+    return EntityFormat(
+        value=format_of(kept["value"]),
+        key=format_of(kept["key"]) if kept["key"] else None,
+        key_type=parse_type(kept["key_type"]) if kept["key_type"] else None,
+        key_columns=tuple(kept["key_columns"]),
+        timestamp=kept["timestamp"],
+        upsert=kept["upsert"],
+    )
+
+
+def _second(first: Definition) -> Definition:
+    """Columns had places instead of names, and what was not a view said nothing of one."""
+    columns = [
+        {"name": name, "type": type_text, "nullable": nullable}
+        for name, type_text, nullable in first["columns"]
+    ]
+    return {**first, "columns": columns, "view": first.get("view")}
+
+
+def _uses(relation: Relation) -> list[tuple[str, Path]]:
+    layouts = (relation.format.value, relation.format.key)
+    registries = dict.fromkeys(layout.registry for layout in layouts if isinstance(layout, Avro))
+    stores = [(STORE.kind, (relation.store,))] if relation.store is not None else []
+    return [*stores, *((SCHEMA_REGISTRY.kind, (name,)) for name in registries)]
+
+
+RELATION = KindSpec(
+    kind="relation",
+    value=Relation,
+    path=lambda relation: relation.name.path,
+    write=_write,
+    read=_read,
+    duplicate=SqlState.DUPLICATE_RELATION,
+    missing=SqlState.RELATION_NOT_FOUND,
+    parent=SCHEMA.kind,
+    uses=_uses,
+    upgrades=(_second,),
+)

@@ -1,0 +1,82 @@
+"""What the catalog must know of a kind of object."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from headrace.core.errors import InternalError
+from headrace.core.names import printed
+from headrace.core.sqlstate import SqlState
+
+Path = tuple[str, ...]
+Definition = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object as it was read: `path` are its names, outermost first, `definition` what its kind keeps of it."""
+
+    id: str
+    path: Path
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        """The last of its names: its own."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True)
+class KindSpec(Generic[T]):
+    """A kind of object whose values are `T`.
+
+    `kind` is what is stored, `parent` the kind that it is in (None: the organization) and `word` what texts call it. `write` and `read`
+    are between a value and its definition; each of `upgrades` makes a definition of one version into the next. `uses` are
+    the kinds and paths of what it cannot be without. `attached` objects do not keep their parent from being dropped.
+    """
+
+    kind: str
+    value: type[T]
+    path: Callable[[T], Path]
+    write: Callable[[T], Definition]
+    read: Callable[[Stored], T]
+    duplicate: SqlState
+    missing: SqlState
+    parent: str | None = None
+    uses: Callable[[T], Iterable[tuple[str, Path]]] = lambda _: ()
+    upgrades: tuple[Callable[[Definition], Definition], ...] = ()
+    attached: bool = False
+
+    @property
+    def word(self) -> str:
+        """The kind as texts write it."""
+        return self.kind.replace("_", " ")
+
+    def described(self, path: Path) -> str:
+        """The object of that path, as a text names it."""
+        name = repr(path[0]) if len(path) == 1 else ".".join(map(printed, path))
+        return f"the {self.word} {name}"
+
+    def definition(self, value: T) -> Definition:
+        """What is stored of a value, with the version that this release writes."""
+        return {"version": len(self.upgrades) + 1, **self.write(value)}
+
+    def upgraded(self, definition: Mapping[str, Any]) -> Definition:
+        """A stored definition as this release writes it. Raises InternalError for one of a later release."""
+        current = dict(definition)
+        version = current.pop("version")
+        if version > len(self.upgrades) + 1:
+            raise InternalError(
+                f"the catalog holds a {self.word} of version {version}, and this release knows {len(self.upgrades) + 1}",
+                hint="Start the release that wrote it, or restore the catalog from a copy of before.",
+            )
+        for upgrade in self.upgrades[version - 1 :]:
+            current = upgrade(current)
+        return current

@@ -1,0 +1,36 @@
+"""Stores, which may have a schema registry."""
+
+from __future__ import annotations
+
+from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
+from headrace.catalog.kinds.spec import KindSpec, Path, Stored
+from headrace.catalog.objects import StoreFacts
+from headrace.core.sqlstate import SqlState
+
+
+def _read(stored: Stored) -> StoreFacts:
+    return StoreFacts(
+        name=stored.name,
+        type=stored.definition["type"],
+        owner=stored.owner,
+        created_at=stored.created_at,
+        updated_at=stored.updated_at,
+        schema_registry=stored.definition["schema_registry"],
+        id=stored.id,
+    )
+
+
+def _uses(store: StoreFacts) -> list[tuple[str, Path]]:
+    return [(SCHEMA_REGISTRY.kind, (store.schema_registry,))] if store.schema_registry else []
+
+
+STORE = KindSpec(
+    kind="store",
+    value=StoreFacts,
+    path=lambda store: (store.name,),
+    write=lambda store: {"type": store.type, "schema_registry": store.schema_registry},
+    read=_read,
+    duplicate=SqlState.DUPLICATE_STORE,
+    missing=SqlState.STORE_NOT_FOUND,
+    uses=_uses,
+)

@@ -1,0 +1,54 @@
+"""The state of a catalog as its database has it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import RowMapping, select
+
+from headrace.catalog import principals, queries, tables
+from headrace.catalog.kinds import KINDS
+from headrace.catalog.kinds.spec import Path, Stored
+from headrace.catalog.objects import Organization
+from headrace.catalog.state import CatalogState
+from headrace.catalog.storage import Storage
+from headrace.catalog.times import moment
+
+ORGANIZATION = "organization"
+
+
+def load(storage: Storage) -> CatalogState:
+    """Everything but the queries that are done. Raises InternalError for what a later release wrote."""
+    by_kind: dict[str, list[RowMapping]] = defaultdict(list)
+    for row in storage.rows(select(tables.objects)):
+        by_kind[row["kind"]].append(row)
+    (only,) = by_kind[ORGANIZATION]
+    paths: dict[str, Path] = {only["id"]: ()}
+    objects: dict[str, dict[Path, Any]] = {}
+    for spec in KINDS:
+        found = objects[spec.kind] = {}
+        for row in by_kind[spec.kind]:
+            path = paths[row["id"]] = (*paths[row["parent"]], row["name"])
+            found[path] = spec.read(
+                Stored(
+                    row["id"],
+                    path,
+                    row["owner"],
+                    moment(row["created_at"]),
+                    moment(row["updated_at"]),
+                    spec.upgraded(json.loads(row["definition"])),
+                )
+            )
+    uses: dict[str, frozenset[str]] = {}
+    for row in storage.rows(select(tables.dependencies)):
+        uses[row["object"]] = uses.get(row["object"], frozenset()) | {row["on"]}
+    return CatalogState(
+        Organization(only["id"], only["name"]),
+        objects,
+        uses,
+        {row["id"]: row["sealed"] for rows in by_kind.values() for row in rows if row["sealed"] is not None},
+        {query.id: query for query in queries.read(storage, tables.UNFINISHED)},
+        principals.read(storage),
+    )

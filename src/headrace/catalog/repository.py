@@ -1,0 +1,95 @@
+"""Reads and writes of one kind of objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Generic, TypeVar
+
+from sqlalchemy import delete, insert, update
+
+from headrace.catalog import tables
+from headrace.catalog.kinds.spec import KindSpec, Path
+from headrace.catalog.removal import removal
+from headrace.catalog.state import CatalogState
+from headrace.catalog.storage import Storage
+from headrace.catalog.times import micros
+from headrace.core.errors import UserError
+
+T = TypeVar("T")
+
+
+class Repository(Generic[T]):
+    """The objects of one kind: reads from memory, writes of the database and of the state that follows it."""
+
+    def __init__(self, storage: Storage, spec: KindSpec[T]) -> None:
+        self._storage = storage
+        self._spec = spec
+
+    def get(self, *path: str) -> T | None:
+        """The object of that path, or None."""
+        return self._storage.state.get(self._spec, path)
+
+    def all(self, *within: str) -> list[T]:
+        """All, or those in `within`; by path."""
+        return self._storage.state.all(self._spec, within)
+
+    def create(self, value: T, sealed: bytes | None = None) -> None:
+        """Raises UserError: the kind's own SQLSTATE when the name is taken, and that of a parent or of something used that is missing."""
+        spec, path = self._spec, self._spec.path(value)
+        with self._storage.transaction():
+            state = self._storage.state
+            if state.get(spec, path) is not None:
+                message = f"{spec.described(path)} already exists"
+                raise UserError(spec.duplicate, message, hint="Choose another name, or drop it first.")
+            values = {"kind": spec.kind, "parent": state.parent_id(spec, path), "name": path[-1]}
+            self._write(state, value, sealed, values)
+
+    def update(self, value: T, sealed: bytes | None = None) -> None:
+        """The object of that path becomes `value`, and keeps its id. Raises the kind's SQLSTATE when there is none."""
+        with self._storage.transaction():
+            state = self._storage.state
+            self._existing(state, self._spec.path(value))
+            self._write(state, value, sealed, None)
+
+    def drop(self, *path: str) -> None:
+        """With what is attached to it. Raises the kind's SQLSTATE when it does not exist, and 2BP01 for what depends on it."""
+        with self._storage.transaction():
+            going = removal(self._storage.state, self._existing(self._storage.state, path))
+            going.refuse_dependents()
+            for gone in going.objects:
+                self._storage.execute(delete(tables.objects).where(tables.objects.c.id == gone.id))
+                self._storage.put(self._storage.state.without(gone))
+
+    def _existing(self, state: CatalogState, path: Path) -> T:
+        found = state.get(self._spec, path)
+        if found is None:
+            raise UserError(self._spec.missing, f"{self._spec.described(path)} does not exist")
+        return found
+
+    def _write(
+        self, state: CatalogState, value: T, sealed: bytes | None, made: dict[str, str] | None
+    ) -> None:
+        """One row, with what the object uses; `made` are the columns that never change, of a new one."""
+        spec, uses = self._spec, state.used_ids(self._spec, value)
+        known = {name: getattr(value, name) for name in ("id", "owner", "created_at")}
+        values: dict[str, object] = {
+            "owner": known["owner"],
+            "created_at": micros(known["created_at"]),
+            "updated_at": micros(getattr(value, "updated_at", known["created_at"])),
+            "definition": json.dumps(spec.definition(value)),
+        }
+        if sealed is not None:
+            values["sealed"] = sealed
+        same = tables.objects.c.id == known["id"]
+        self._storage.execute(
+            update(tables.objects).where(same).values(values)
+            if made is None
+            else insert(tables.objects).values(id=known["id"], **made, **values)
+        )
+        uses_of_it = tables.dependencies.c.object == known["id"]
+        if uses != state.uses.get(known["id"], frozenset()):
+            self._storage.execute(delete(tables.dependencies).where(uses_of_it))
+            for used in sorted(uses):
+                row = {"object": known["id"], "on": used}
+                self._storage.execute(insert(tables.dependencies).values(row))
+        self._storage.put(state.having(value, uses, sealed))

@@ -1,0 +1,136 @@
+"""What exists at one moment, in memory and without secrets: what binding, listing and the supervisor read.
+
+A state never changes: each committed write puts another in its place, so that a reader keeps one moment for as long as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
+from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.spec import KindSpec, Path
+from headrace.catalog.kinds.store import STORE
+from headrace.catalog.objects import Organization, Principal, Query, QueryState, Relation, StoreFacts
+from headrace.core.errors import UserError
+from headrace.core.names import RelationName
+
+T = TypeVar("T")
+Objects = Mapping[Path, Any]
+
+
+@dataclass(frozen=True)
+class CatalogState:
+    """`objects` are the values of each kind by their paths, `uses` the ids of what an object cannot be without, `sealed` the encrypted
+    properties by the object's id. `queries` are those that are not terminated as they should be, `tokens` who each digest belongs to.
+    """
+
+    organization: Organization
+    objects: Mapping[str, Objects] = field(default_factory=lambda: {spec.kind: {} for spec in KINDS})
+    uses: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    sealed: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    queries: Mapping[str, Query] = field(default_factory=dict)
+    tokens: Mapping[str, Principal] = field(default_factory=dict, repr=False)
+
+    # --- reads
+
+    def get(self, spec: KindSpec[T], path: Path) -> T | None:
+        """The object of that kind and path, or None."""
+        found: T | None = self.objects[spec.kind].get(path)
+        return found
+
+    def all(self, spec: KindSpec[T], within: Path = ()) -> list[T]:
+        """The objects of a kind, of those that are in `within` if given; by path."""
+        known, depth = self.objects[spec.kind], len(within)
+        return [known[path] for path in sorted(known) if path[:depth] == within]
+
+    def relation(self, name: RelationName, /) -> Relation | None:
+        """The relation of that full name, or None."""
+        return self.get(RELATION, name.path)
+
+    def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
+        """The relations, of one database or schema if named; by name."""
+        if database is not None:
+            return self.all(RELATION, (database,) if schema is None else (database, schema))
+        return [found for found in self.all(RELATION) if schema in (None, found.name.schema)]
+
+    def store(self, name: str, /) -> StoreFacts | None:
+        """The store of that name, or None."""
+        return self.get(STORE, (name,))
+
+    def children(self, value: object) -> list[object]:
+        """What is directly in an object."""
+        kind, path = spec_of(value).kind, spec_of(value).path(value)
+        inside = [spec for spec in KINDS if spec.parent == kind]
+        return [found for spec in inside for found in self.all(spec, path)]
+
+    def dependents(self, value: Any) -> list[Any]:
+        """The objects that cannot be without this one, aside from what is in it."""
+        users = {identifier for identifier, used in self.uses.items() if value.id in used}
+        return [found for found in self._each() if found.id in users] if users else []
+
+    def queries_using(self, relations: Iterable[Any]) -> list[Query]:
+        """The queries, oldest first, that read or write one of the objects and are not terminated."""
+        wanted = {relation.id for relation in relations}
+        using = (query for query in self.queries.values() if query.uses & wanted)
+        running = (query for query in using if query.actual_state is not QueryState.TERMINATED)
+        return sorted(running, key=lambda query: query.created_at)
+
+    def parent_id(self, spec: KindSpec[Any], path: Path) -> str:
+        """What an object of that kind and path is in; raises UserError with the parent's SQLSTATE when it does not exist."""
+        if spec.parent is None:
+            return self.organization.id
+        return self._required(BY_NAME[spec.parent], path[:-1], spec.described(path))
+
+    def used_ids(self, spec: KindSpec[T], value: T) -> frozenset[str]:
+        """What the object uses; raises UserError with the SQLSTATE of what does not exist."""
+        what = spec.described(spec.path(value))
+        return frozenset(self._required(BY_NAME[kind], path, what) for kind, path in spec.uses(value))
+
+    def _required(self, spec: KindSpec[Any], path: Path, what: str) -> str:
+        found = self.get(spec, path)
+        if found is None:
+            raise UserError(spec.missing, f"{what} belongs to {spec.described(path)}, which does not exist")
+        identifier: str = found.id
+        return identifier
+
+    def _each(self) -> Iterator[Any]:
+        return (found for spec in KINDS for found in self.objects[spec.kind].values())
+
+    # --- the state after a write
+
+    def having(self, value: Any, uses: frozenset[str], sealed: bytes | None) -> CatalogState:
+        """With an object, new or in place of the one of its path."""
+        spec = spec_of(value)
+        of_kind = {**self.objects[spec.kind], spec.path(value): value}
+        return replace(
+            self,
+            objects={**self.objects, spec.kind: of_kind},
+            uses={**self.uses, value.id: uses} if uses or value.id in self.uses else self.uses,
+            sealed=self.sealed if sealed is None else {**self.sealed, value.id: sealed},
+        )
+
+    def without(self, value: Any) -> CatalogState:
+        """Without an object; queries that used it do not any more."""
+        spec = spec_of(value)
+        gone = spec.path(value)
+        return replace(
+            self,
+            objects={**self.objects, spec.kind: _but(self.objects[spec.kind], gone)},
+            uses=_but(self.uses, value.id),
+            sealed=_but(self.sealed, value.id),
+            queries={
+                key: replace(query, uses=query.uses - {value.id}) if value.id in query.uses else query
+                for key, query in self.queries.items()
+            },
+        )
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _but(mapping: Mapping[K, V], gone: K) -> Mapping[K, V]:
+    return {key: value for key, value in mapping.items() if key != gone} if gone in mapping else mapping

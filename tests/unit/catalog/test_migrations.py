@@ -1,0 +1,161 @@
+"""A data directory of the release before opens, and holds what it held."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import (
+    EntityFormat,
+    QueryState,
+    Relation,
+    RelationKind,
+    SchemaRegistry,
+    Store,
+    ViewDefinition,
+)
+from headrace.core.errors import InternalError
+from headrace.core.names import RelationName
+from headrace.core.schema import Column, Schema
+from headrace.core.types import BIGINT, VARCHAR, Struct
+from headrace.formats.avro import Avro
+from headrace.formats.csv import Csv
+from headrace.formats.json import Json
+
+RELEASE = Path(__file__).parent / "releases" / "0004.sql"
+NOW = datetime.datetime(2026, 11, 21, 12, 30, 0, 123456, tzinfo=datetime.UTC)
+LATER = NOW + datetime.timedelta(minutes=5)
+ORDERS = RelationName("shop", "public", "Orders-東")
+EVENTS = RelationName("lab", "Tests", "events")
+TOTALS = RelationName("shop", "public", "totals")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "catalog.key").write_bytes(bytes(range(32)))
+    _run(tmp_path, RELEASE.read_text(encoding="utf-8"))
+    return tmp_path
+
+
+@pytest.fixture
+def catalog(folder: Path) -> Iterator[Catalog]:
+    opened = Catalog.open(folder)
+    yield opened
+    opened.close()
+
+
+def _run(folder: Path, script: str) -> None:
+    with sqlite3.connect(folder / "catalog.db") as stored:
+        stored.executescript(script)
+    stored.close()
+
+
+def _orders() -> Relation:
+    columns = (Column("id", BIGINT, nullable=False), Column("who", Struct((("Name", VARCHAR),))))
+    layout = EntityFormat(
+        value=Csv(delimiter=";"),
+        key=Json(timestamps="iso8601"),
+        key_type=Struct((("id", BIGINT),)),
+        key_columns=("id",),
+        timestamp="id",
+        upsert=True,
+    )
+    return Relation(
+        ORDERS,
+        RelationKind.CHANGELOG,
+        Schema(columns, ("id",)),
+        "sysadmin",
+        NOW,
+        NOW,
+        store="k",
+        entity=("orders",),
+        format=layout,
+        properties={"value.format": "CSV"},
+        description="what was ordered",
+        id="10000000-0000-4000-8000-000000000001",
+    )
+
+
+def test_relations_are_as_they_were(catalog: Catalog) -> None:
+    assert catalog.relation(ORDERS) == _orders()
+    events = catalog.relation(EVENTS)
+    assert events is not None
+    assert (events.format.value, events.owner, events.updated_at) == (
+        Avro(registry="r"),
+        "securityadmin",
+        LATER,
+    )
+    view = catalog.relation(TOTALS)
+    assert view is not None
+    assert (view.kind, view.store, view.entity) == (RelationKind.MATERIALIZED_VIEW, None, None)
+    text = "CREATE MATERIALIZED VIEW totals AS SELECT COUNT(*) AS n FROM orders"
+    assert view.definition == ViewDefinition(text, "shop", "public")
+
+
+def test_connections_are_as_they_were_with_their_secrets_sealed_anew(catalog: Catalog, folder: Path) -> None:
+    (registry,), (kafka, postgresql) = catalog.schema_registries(), catalog.stores()
+    secret = {"uris": "http://r:8081", "confluent.username": "u", "confluent.password": "hunter2"}
+    assert registry == SchemaRegistry("r", "confluent", "sysadmin", NOW, LATER, secret, id=registry.id)
+    secret = {"uris": "b:9092", "kafka.sasl.password": "hunter3"}
+    assert kafka == Store("k", "kafka", "sysadmin", NOW, LATER, secret, schema_registry="r", id=kafka.id)
+    secret = {"uris": "postgresql://h/d", "postgres.password": "hunter4"}
+    assert postgresql == Store("pg", "postgresql", "sysadmin", NOW, NOW, secret, id=postgresql.id)
+    catalog.close()
+    assert all(b"hunter" not in path.read_bytes() for path in folder.iterdir())
+    swapped = f"""UPDATE objects SET sealed = (SELECT sealed FROM objects WHERE id = '{postgresql.id}')
+        WHERE id = '{kafka.id}'"""
+    _run(folder, swapped)
+    with pytest.raises(InternalError, match="cannot be decrypted"):
+        Catalog.open(folder).store("k")
+
+
+def test_namespaces_pools_and_people_are_as_they_were(catalog: Catalog) -> None:
+    assert catalog.organization().id == "30000000-0000-4000-8000-000000000000"
+    names = [(schema.database, schema.name, schema.owner) for schema in catalog.schemas()]
+    assert names == [
+        ("lab", "Tests", "securityadmin"),
+        ("lab", "public", "sysadmin"),
+        ("shop", "public", "sysadmin"),
+    ]
+    assert [database.created_at.year for database in catalog.databases()] == [2026, 2026]
+    assert [(pool.name, pool.size) for pool in catalog.compute_pools()] == [("default_pool", "small")]
+    principal = catalog.authenticate("token-of-the-release-before")
+    assert principal is not None
+    assert (principal.user, len(principal.roles)) == ("admin", 5)
+
+
+def test_queries_know_the_very_relations_that_they_were_made_with(catalog: Catalog) -> None:
+    running, terminated, errored = sorted(catalog.queries(), key=lambda query: query.id)
+    view, orders = catalog.relation(TOTALS), catalog.relation(ORDERS)
+    assert running.actual_state is QueryState.RUNNING
+    assert (running.was_made_with(view), running.was_made_with(orders)) == (True, True)
+    assert [state.value for _, state, _ in catalog.query_events(terminated.id)] == ["starting", "terminated"]
+    assert (errored.message, errored.restarts) == ("bad record", 2)
+    assert (errored.was_made_with(view), errored.was_made_with(orders)) == (False, True), "a view made later"
+    assert [query.id for query in catalog.writers(view)] == [running.id, terminated.id]  # type: ignore[arg-type]
+    assert [query.id for query in catalog.unfinished_queries()] == [errored.id, running.id]
+
+
+def test_an_upgraded_catalog_opens_again_and_takes_writes(catalog: Catalog, folder: Path) -> None:
+    changed = dataclasses.replace(_orders(), name=RelationName("shop", "public", "more"), id="x")
+    catalog.create_relation(changed)
+    catalog.close()
+    again = Catalog.open(folder)
+    assert again.relation(changed.name) == changed
+    assert again.relation(ORDERS) == _orders()
+    again.close()
+
+
+def test_what_a_later_release_wrote_is_refused(catalog: Catalog, folder: Path) -> None:
+    catalog.close()
+    definition = json.dumps({"version": 3})
+    _run(folder, f"UPDATE objects SET definition = '{definition}' WHERE kind = 'relation'")
+    with pytest.raises(InternalError, match="a relation of version 3, and this release knows 2"):
+        Catalog.open(folder)
