@@ -9,6 +9,7 @@ from sqlglot import exp
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.coercion import as_type, unify
 from headrace.analyzer.expressions import (
+    ROW_HEADERS,
     ROW_KEY,
     ROW_METADATA,
     ROW_TIME,
@@ -30,10 +31,12 @@ from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
     BIGINT,
+    BYTES,
     TIMESTAMP_LTZ,
     VARCHAR,
     Array,
     DataType,
+    Map,
     Struct,
     Timestamp,
     is_numeric,
@@ -54,7 +57,6 @@ _ROW = function(
     ),
     never_null=True,
 )
-METADATA_FUNCTIONS = ("ROWTIME", "ROWKEY", "ROWMETA")
 
 
 class Special:
@@ -67,6 +69,7 @@ class Special:
             "ROWTIME": self._rowtime,
             "ROWKEY": self._rowkey,
             "ROWMETA": self._rowmeta,
+            "ROWHEADERS": self._rowheaders,
             "ROW": self._row,
             "FLOOR": self._floor,
             "CEIL": self._ceil,
@@ -133,6 +136,16 @@ class Special:
         return ColumnReference(
             source=source.alias, column=ROW_METADATA, type=source.metadata, nullable=False, span=span
         )
+
+    def _rowheaders(self, node: exp.Anonymous) -> Expression:
+        source, span = self._source(node), span_of(node)
+        if not source.headers:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the records of {source.alias} have no headers: its store's type has none",
+                span=span,
+            )
+        return ColumnReference(source=source.alias, column=ROW_HEADERS, type=Map(VARCHAR, BYTES), span=span)
 
     # --- units and times
 

@@ -25,6 +25,7 @@ INTERVAL = Primitive("INTERVAL")
 ROW_TIME = "__rowtime"
 ROW_KEY = "__rowkey"
 ROW_METADATA = "__metadata"
+ROW_HEADERS = "__rowheaders"
 KEY_BYTES = "__key"
 WINDOW = "__window"
 

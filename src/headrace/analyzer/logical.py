@@ -123,7 +123,7 @@ class Item:
 class SourceColumns:
     """The columns that one source of FROM brings under its alias; `relation` is None for a subquery.
 
-    `metadata` is what its store says of where a row stands.
+    `metadata` is what its store says of where a row stands; `headers` is whether its rows are of records that may have some.
     """
 
     alias: str
@@ -132,6 +132,7 @@ class SourceColumns:
     key_type: DataType | None = None
     metadata: Struct | None = None
     hidden: bool = True
+    headers: bool = False
 
 
 class LogicalNode:
@@ -167,20 +168,28 @@ def _nodes(value: object) -> tuple[LogicalNode, ...]:
 
 @dataclass(frozen=True)
 class Scan(LogicalNode):
-    """A relation of the catalog under an alias; `store_type` is its store's (empty: a materialized view), and `metadata` of its rows."""
+    """A relation of the catalog under an alias; `store_type` is its store's (empty: a materialized view), the rest as `SourceColumns`."""
 
     relation: Relation
     alias: str
     properties: SourceProperties = SourceProperties()
     store_type: str = ""
     metadata: Struct | None = None
+    headers: bool = False
     span: Span | None = field(default=None, compare=False)
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
         relation = self.relation
         return (
-            SourceColumns(self.alias, relation.schema, relation, relation.format.key_type, self.metadata),
+            SourceColumns(
+                self.alias,
+                relation.schema,
+                relation,
+                relation.format.key_type,
+                self.metadata,
+                headers=self.headers,
+            ),
         )
 
     @property

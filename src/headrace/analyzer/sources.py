@@ -28,7 +28,7 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.scope import UNNAMED, Scope
 from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.objects import Relation, RelationKind
-from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.base import RecordSource, StoreDescriptor
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, printed
 from headrace.core.properties import value_of
@@ -167,6 +167,7 @@ def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContex
         properties,
         store_type=store.type if store is not None else "",
         metadata=read.metadata if read is not None else None,
+        headers=isinstance(read, RecordSource) and read.headers,
         span=span,
     )
 

@@ -59,11 +59,15 @@ def no_options(_reader: PropertyReader) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RecordSource:
-    """Entities can be read as records, by `spark.source`. `metadata` is what ROWMETA() says of each: where it stands."""
+    """Entities can be read as records, by `spark.source`. `metadata` is what ROWMETA() says of each: where it stands.
+
+    `headers`: records may have some, which ROWHEADERS() gives.
+    """
 
     metadata: Struct
     options: TakeOptions = no_options
     real_time: bool = False
+    headers: bool = False
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ class DecodeSpec:
     carries_record: bool = False
     arrival: bool = False
     flat_metadata: bool = False
+    headers: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,11 @@ _FLAT_METADATA = (
     "__metadata.offset AS __offset",
     "CASE __metadata.timestamp_type WHEN 'CreateTime' THEN 0 WHEN 'LogAppendTime' THEN 1 END AS __timestamp_type",
 )
+_HEADERS = (
+    "map_from_entries(filter(headers, (header, at) -> "
+    "NOT exists(slice(headers, at + 2, size(headers)), later -> later.key = header.key)))"
+)
+"""By name; of those of one name the last."""
 
 
 def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
@@ -48,6 +53,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         "metadata AS __metadata",
         f"{_record_time_sql(records, spec)} AS __record_time",
         *(as_it_came if sets_aside or spec.carries_record else []),
+        *([f"{_HEADERS} AS __rowheaders"] if spec.headers else []),
     )
     timed = parsed.selectExpr(
         f"{_row_sql(spec)} AS __row",
@@ -68,6 +74,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
         *HIDDEN_COLUMNS,
         *(["__key"] if spec.carries_key else []),
         *(["__record"] if spec.carries_record else []),
+        *(["__rowheaders"] if spec.headers else []),
     )
     checked = timed.selectExpr(
         f"inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "

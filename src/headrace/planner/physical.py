@@ -87,7 +87,7 @@ class DecodeRows(_Data):
     written, as it came, to the output whose id `on_error` is; so does one whose event time is more than `ahead_ms` ahead of
     the clock (0: any may be). `carries_key`: the sink's records have this source's keys. `carries_record`: `AssignWatermark` sends late
     records on as they came. `arrival`: `__rowtime` is the time of the batch. `flat_metadata`: the SQL of the plan, stored before version 3,
-    names `__topic`, `__partition`, `__offset` and `__timestamp_type`.
+    names `__topic`, `__partition`, `__offset` and `__timestamp_type`. `headers`: there is `__rowheaders` too, a MAP of BINARYs by name.
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -106,6 +106,7 @@ class DecodeRows(_Data):
     carries_record: bool = False
     arrival: bool = False
     flat_metadata: bool = False
+    headers: bool = False
 
 
 class AssignWatermark(_Data):

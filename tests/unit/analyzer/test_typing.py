@@ -46,6 +46,7 @@ def kind(expression: str) -> str:
         ("rowtime()", "BIGINT"),
         ("rowkey()", "VARCHAR"),
         ("rowmeta()->partition", "INTEGER"),
+        ("DECODE(rowheaders()['trace'], 'UTF-8')", "VARCHAR"),
         ("JSON_VALUE(note, '$.a' RETURNING BIGINT)", "BIGINT"),
         ("JSON_QUERY(note, '$' RETURNING ARRAY<VARCHAR>)[1]", "VARCHAR"),
         ("FLOOR(departed TO HOUR)", "TIMESTAMP(3)"),

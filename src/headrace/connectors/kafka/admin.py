@@ -170,6 +170,7 @@ KAFKA = StoreDescriptor(
         ),
         options=options.consumer_options,
         real_time=True,
+        headers=True,
     ),
     record_sink=RecordSink(
         options.producer_options,

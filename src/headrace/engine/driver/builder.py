@@ -72,7 +72,12 @@ class Build:
             headers=any(
                 isinstance(other, physical.DecodeRows)
                 and other.input == step.id
-                and (other.upsert or other.carries_record or other.on_error in self.start.plan.outputs)
+                and (
+                    other.upsert
+                    or other.carries_record
+                    or other.headers
+                    or other.on_error in self.start.plan.outputs
+                )
                 for other in self.start.plan.steps
             ),
         )
@@ -151,6 +156,7 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         carries_record=step.carries_record,
         arrival=step.arrival,
         flat_metadata=step.flat_metadata,
+        headers=step.headers,
     )
     return decode(work.frames[step.input], spec)
 

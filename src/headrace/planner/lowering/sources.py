@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.analyzer.expressions import ROW_TIME, WINDOW, conjuncts
+from headrace.analyzer.expressions import ROW_HEADERS, ROW_TIME, WINDOW, conjuncts
 from headrace.analyzer.logical import (
     WINDOW_COLUMNS,
     WINDOW_END,
@@ -30,7 +30,7 @@ from headrace.planner.sinks import physical_columns
 from headrace.planner.spark_sql import identifier
 
 
-def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Fragment:
+def scan(low: Lowering, operator: Operator, node: Scan, needed: Needed) -> Fragment:
     """A relation: its records are read, decoded and, where something waits for time, given a watermark."""
     relation, properties = node.relation, node.properties
     window = low.windows.get(id(node)) if low.watermarked else None
@@ -41,7 +41,9 @@ def scan(low: Lowering, operator: Operator, node: Scan, _needed: Needed) -> Frag
     else:
         read = low.add(_records(low, node))
         late = _late(low, node, read, window)
-        step = low.add(_decoded(low, node, read, carries_record=late is not None, arrival=arrival))
+        decoded = _decoded(low, node, read, carries_record=late is not None, arrival=arrival)
+        headers = (node.alias, ROW_HEADERS) in needed
+        step = low.add(decoded.model_copy(update={"headers": headers}))
     if low.watermarked:
         size, advance = _last(window) if window is not None else (0, 0)
         step = low.add(
