@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,8 +62,8 @@ class RestDoor:
         self._loop = Loop()
         self._context = SessionContext("")
 
-    def execute(self, sql: str) -> Rows:
-        return self._loop.run(self._execute(sql))
+    def execute(self, sql: str, files: Mapping[str, bytes] | None = None) -> Rows:
+        return self._loop.run(self._execute(sql, files or {}))
 
     def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> list[LiveRow]:
         return self._loop.run(self._stream(sql, count, when_live))
@@ -82,10 +82,10 @@ class RestDoor:
         """Give the loop back."""
         self._loop.close()
 
-    async def _execute(self, sql: str) -> Rows:
+    async def _execute(self, sql: str, files: Mapping[str, bytes]) -> Rows:
         async with Client(self._server.url, self._server.token, context=self._context) as client:
             try:
-                answer = await client.execute(sql)
+                answer = await client.execute(sql, files=files)
             except SqlError as error:
                 raise _failure(error) from None
             self._context = answer.context
@@ -118,8 +118,8 @@ class InProcessDoor:
         self._context = SessionContext("")
         self._loop.run(self._open())
 
-    def execute(self, sql: str) -> Rows:
-        executed = self._loop.run(self._run(sql))
+    def execute(self, sql: str, files: Mapping[str, bytes] | None = None) -> Rows:
+        executed = self._loop.run(self._run(sql, files))
         assert isinstance(executed.outcome, ResultSet), "this statement has a live result"
         return [list(row) for row in executed.outcome.rows]
 
@@ -155,11 +155,13 @@ class InProcessDoor:
         await self._engine.stop()
         self._catalog.close()
 
-    async def _run(self, sql: str) -> Executed:
+    async def _run(self, sql: str, files: Mapping[str, bytes] | None = None) -> Executed:
         principal = self._catalog.authenticate("in-process")
         assert principal is not None
         try:
-            executed = await self._service.execute(sql, principal=principal, context=self._context)
+            executed = await self._service.execute(
+                sql, principal=principal, context=self._context, files=files
+            )
         except HeadraceError as error:
             raise StatementError(error.state.value, error.text()) from None
         self._context = executed.context

@@ -9,7 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Principal, Relation, RelationKind, SchemaRegistry, Store
+from headrace.catalog.objects import (
+    DescriptorSource,
+    Principal,
+    Relation,
+    RelationKind,
+    SchemaRegistry,
+    Store,
+)
 from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
 from headrace.core.resultset import ResultSet
@@ -21,6 +28,7 @@ from headrace.session import StatementService
 from headrace.statements.base import Services
 
 ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
+SHOP_DESCRIPTORS = (Path(__file__).parent / "protobuf" / "shop.desc").read_bytes()
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -48,12 +56,13 @@ class Session:
 @asynccontextmanager
 async def open_session(folder: Path) -> AsyncIterator[Session]:
     """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused, and
-    the schema registry r, where nothing listens."""
+    the schema registry r, where nothing listens, and the descriptor source p, which is of protobuf/shop.proto."""
     catalog = Catalog.open(folder)
     for store in ("k", "unused"):
         catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
     properties = {"uris": "http://127.0.0.1:1", "confluent.username": "u", "confluent.password": "hunter2"}
     catalog.create_schema_registry(SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, properties))
+    catalog.create_descriptor_source(DescriptorSource("p", "sysadmin", NOW, NOW, SHOP_DESCRIPTORS))
     catalog.create_database("shop", "sysadmin")
     catalog.create_database("lab", "sysadmin")
     catalog.create_schema("lab", "tests", "sysadmin")

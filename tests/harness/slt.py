@@ -16,6 +16,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     $ consume NAME [rowsort] [bykey] [keys]
                                         committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
     $ register SUBJECT [type=PROTOBUF]  the schema that follows (of Avro) is the subject's next version
+    $ descriptors NAME                  a descriptor source of the `.proto` file that follows
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
@@ -31,12 +32,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
 from headrace.client import LiveRow
+from headrace.formats.protobuf_text import parse_proto
 from tests.harness.apicurio import register
 from tests.harness.patience import PATIENCE_S
 
@@ -56,7 +60,7 @@ Rows = list[list[str | None]]
 class Door(Protocol):
     """A way into the product: in process, or over REST."""
 
-    def execute(self, sql: str) -> Rows: ...
+    def execute(self, sql: str, files: Mapping[str, bytes] | None = None) -> Rows: ...
 
     def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> list[LiveRow]: ...
 
@@ -178,6 +182,7 @@ class Runner:
             "produce": self._produce,
             "consume": self._consume,
             "register": self._register,
+            "descriptors": self._descriptors,
             "postgresql": self._sql_of_postgresql,
             "clickhouse": self._sql_of_clickhouse,
             "split": self._split,
@@ -208,6 +213,12 @@ class Runner:
             "\n".join(record.body),
             record.option("type") or "AVRO",
         )
+
+    def _descriptors(self, record: Record) -> None:
+        name = record.words[1]
+        compiled = FileDescriptorSet(file=[parse_proto("\n".join(record.body), f"{name}.proto")])
+        files = {"x.desc": compiled.SerializeToString()}
+        self._door.execute(f"CREATE DESCRIPTOR_SOURCE {name} WITH ('file' = '@/y/x.desc');", files)
 
     def _statement(self, record: Record) -> None:
         sql = "\n".join(record.body)

@@ -13,6 +13,7 @@ from enum import Enum
 from headrace.catalog.objects import (
     ComputePool,
     Database,
+    DescriptorSource,
     Principal,
     Query,
     Relation,
@@ -30,6 +31,7 @@ class Privilege(Enum):
     CREATE_DATABASE = "CREATE_DATABASE"
     CREATE_STORE = "CREATE_STORE"
     CREATE_SCHEMA_REGISTRY = "CREATE_SCHEMA_REGISTRY"
+    CREATE_DESCRIPTOR_SOURCE = "CREATE_DESCRIPTOR_SOURCE"
     CREATE_QUERY = "CREATE_QUERY"
     CREATE_COMPUTE_POOL = "CREATE_COMPUTE_POOL"
     MANAGE_MEMBERS = "MANAGE_MEMBERS"
@@ -56,6 +58,7 @@ _ON_ORGANIZATION: dict[str, frozenset[Privilege]] = {
             Privilege.CREATE_DATABASE,
             Privilege.CREATE_STORE,
             Privilege.CREATE_SCHEMA_REGISTRY,
+            Privilege.CREATE_DESCRIPTOR_SOURCE,
             Privilege.CREATE_QUERY,
             Privilege.CREATE_COMPUTE_POOL,
         }
@@ -112,7 +115,10 @@ def allows(role: str, privilege: Privilege, target: object | None) -> bool:
 
 
 def _owner(target: object) -> str:
-    if isinstance(target, Database | SchemaObject | Store | SchemaRegistry | Relation | Query | ComputePool):
+    if isinstance(
+        target,
+        Database | SchemaObject | Store | SchemaRegistry | DescriptorSource | Relation | Query | ComputePool,
+    ):
         return target.owner
     raise TypeError(f"nothing is known of who owns {target!r}")
 
@@ -136,6 +142,7 @@ def _described(target: object | None) -> str:
         Database: "database",
         Store: "store",
         SchemaRegistry: "schema registry",
+        DescriptorSource: "descriptor source",
         ComputePool: "compute pool",
     }
     kind = kinds.get(type(target), "object")

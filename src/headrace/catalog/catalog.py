@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from headrace.catalog import events, principals, queries, storage, tables, upgrade
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
@@ -23,6 +24,7 @@ from headrace.catalog.loading import ORGANIZATION, load
 from headrace.catalog.objects import (
     ComputePool,
     Database,
+    DescriptorSource,
     DesiredState,
     Organization,
     Principal,
@@ -60,6 +62,7 @@ class Catalog:
         self._schemas = Repository(kept, SCHEMA)
         self._stores = Repository(kept, STORE)
         self._registries = Repository(kept, SCHEMA_REGISTRY)
+        self._descriptor_sources = Repository(kept, DESCRIPTOR_SOURCE)
         self._relations = Repository(kept, RELATION)
         self._pools = Repository(kept, COMPUTE_POOL)
 
@@ -194,6 +197,24 @@ class Catalog:
     def drop_schema_registry(self, name: str) -> None:
         """Raises 3D009, or 2BP01 while a store has it or a relation's records are read by its schemas."""
         self._registries.drop(name)
+
+    # --- descriptor sources
+
+    def descriptor_sources(self) -> list[DescriptorSource]:
+        """By name."""
+        return self._descriptor_sources.all()
+
+    def descriptor_source(self, name: str) -> DescriptorSource | None:
+        """The descriptor source of that name, or None."""
+        return self._descriptor_sources.get(name)
+
+    def create_descriptor_source(self, source: DescriptorSource) -> None:
+        """Raises 42P08."""
+        self._descriptor_sources.create(source)
+
+    def drop_descriptor_source(self, name: str) -> None:
+        """Raises 3D011."""
+        self._descriptor_sources.drop(name)
 
     # --- relations
 

@@ -138,6 +138,19 @@ class SchemaRegistry(RegistryFacts):
 
 
 @dataclass(frozen=True)
+class DescriptorSource:
+    """Compiled message types of Protobuf; `descriptors` are the bytes of a FileDescriptorSet."""
+
+    name: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    descriptors: bytes = field(repr=False)
+    description: str | None = None
+    id: str = field(default_factory=new_id, kw_only=True)
+
+
+@dataclass(frozen=True)
 class EntityFormat:
     """How a relation's records are laid out in its entity.
 

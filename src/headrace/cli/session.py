@@ -47,7 +47,7 @@ _MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
 
 
 _TAKES_FILES = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(CREATE|UPDATE)\b", re.IGNORECASE | re.DOTALL)
-_FILE = re.compile(r"=\s*'@((?:[^'\n]|'')+)'")
+_FILE = re.compile(r"(?:=|\bFROM)\s*'@((?:[^'\n]|'')+)'", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
 
 
 def _attached(statement: str) -> dict[str, bytes]:
-    """The files of this machine that a CREATE or UPDATE names as the value of a property, `'@path'`; raises RequestRefusedError."""
+    """The files of this machine that a CREATE or UPDATE names, `'@path'` behind `=` or FROM; raises RequestRefusedError."""
     if not _TAKES_FILES.match(statement):
         return {}
     files: dict[str, bytes] = {}

@@ -47,6 +47,8 @@ class Scope(Flag):
     """INSERT INTO ENTITY."""
     REGISTRY = auto()
     """CREATE SCHEMA_REGISTRY."""
+    DESCRIPTORS = auto()
+    """CREATE DESCRIPTOR_SOURCE."""
 
 
 @dataclass(frozen=True)

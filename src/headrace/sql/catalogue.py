@@ -7,7 +7,6 @@ from __future__ import annotations
 
 _KINDS = (
     "API_TOKEN",
-    "DESCRIPTOR_SOURCE",
     "FUNCTION",
     "FUNCTION_SOURCE",
     "METRICS INTEGRATION",
@@ -16,7 +15,6 @@ _KINDS = (
 )
 _PLURALS = (
     "API_TOKENS",
-    "DESCRIPTORS",
     "INVITATIONS",
     "METRICS INTEGRATIONS",
     "SECURITY INTEGRATIONS",
@@ -28,7 +26,9 @@ NOT_SUPPORTED: dict[str, str] = {
     **{f"LIST {kind}": "" for kind in _PLURALS},
     **{f"{verb} COMPUTE_POOL": "" for verb in ("ALTER", "CREATE", "DROP", "START", "STOP", "UPDATE")},
     **{f"{verb} ORGANIZATION": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "UPDATE")},
+    "ALTER DESCRIPTOR_SOURCE": "",
     "ALTER SCHEMA_REGISTRY": "",
+    "UPDATE DESCRIPTOR_SOURCE": "",
     **{f"{verb} ROLE": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "GRANT", "REVOKE")},
     **{f"{verb} USER": "" for verb in ("DESCRIBE", "DROP", "INVITE")},
     **{f"{verb} INVITATION": "" for verb in ("ACCEPT", "REJECT", "REVOKE")},
@@ -55,6 +55,7 @@ NOT_SUPPORTED: dict[str, str] = {
     "UPDATE ENTITY": "",
 }
 HINTS = {
+    "UPDATE DESCRIPTOR_SOURCE": "DROP it and CREATE it with the new file: relations keep the descriptors that they were made with.",
     "CREATE OR REPLACE": "DROP it first, or write CREATE … IF NOT EXISTS.",
     "ALTER STORE": "UPDATE STORE name WITH (…) changes its properties.",
     "BEGIN APPLICATION": "Send its statements one by one.",

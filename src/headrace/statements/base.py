@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import Privilege, authorize
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Principal, Relation, SchemaRegistry, Store
+from headrace.catalog.objects import DescriptorSource, Principal, Relation, SchemaRegistry, Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.egress import Egress
 from headrace.connectors.registry import connector
@@ -183,6 +183,22 @@ class Execution:
             )
         return registry
 
+    def descriptor_source(self, name: Identifier) -> DescriptorSource:
+        """The descriptor source of that name; raises 3D011."""
+        source = self.catalog.descriptor_source(name.name)
+        if source is None:
+            raise UserError(
+                SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
+                f"the descriptor source {name.name!r} does not exist",
+                hint=suggestion(
+                    name.name,
+                    [item.name for item in self.catalog.descriptor_sources()],
+                    otherwise="LIST DESCRIPTOR_SOURCES shows those that do; CREATE DESCRIPTOR_SOURCE makes one.",
+                ),
+                span=name.span,
+            )
+        return source
+
     def registry_client(self, store: Store) -> RegistryClient | None:
         """The client of a store's schema registry; None when it has none. What it asks blocks: use a thread."""
         if store.schema_registry is None:
@@ -207,13 +223,22 @@ class Execution:
         )
 
     def _file_text(self, entry: Property) -> str | None:
-        name = PurePosixPath((entry.value or "").removeprefix("@")).name
+        name = _file_name(entry)
         if (
             entry.value is None
             or "\n" in entry.value
             or not (entry.value.startswith("@") or name in self.files)
         ):
             return entry.value
+        try:
+            return self.file(entry).decode()
+        except UnicodeDecodeError:
+            message = f"'{entry.key}': expected text in the file {name!r}, found bytes that are no UTF-8"
+            raise UserError(SqlState.INVALID_PARAMETER, message, span=entry.span) from None
+
+    def file(self, entry: Property) -> bytes:
+        """The uploaded file that a property names; raises UserError 3D008."""
+        name = _file_name(entry)
         if name not in self.files:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
@@ -221,11 +246,7 @@ class Execution:
                 hint="headrace sql sends files that are named with @; other clients attach them by that name.",
                 span=entry.span,
             )
-        try:
-            return self.files[name].decode()
-        except UnicodeDecodeError:
-            message = f"'{entry.key}': expected text in the file {name!r}, found bytes that are no UTF-8"
-            raise UserError(SqlState.INVALID_PARAMETER, message, span=entry.span) from None
+        return self.files[name]
 
     def compute_pool(self) -> str:
         """The session's compute pool, or the default one; raises 3D023."""
@@ -245,6 +266,10 @@ class Execution:
     def with_context(self, **changes: Any) -> SessionContext:
         """A changed copy of the context."""
         return replace(self.context, **changes)
+
+
+def _file_name(entry: Property) -> str:
+    return PurePosixPath((entry.value or "").removeprefix("@")).name
 
 
 F = TypeVar("F")

@@ -16,7 +16,6 @@ from headrace.sql.statements.listing import ListNothing
 from headrace.statements.base import HANDLERS, Execution, Outcome, handles
 
 _TITLES = {
-    "DESCRIPTOR_SOURCES": ("Name", "Type", "Url", "Tags"),
     "FUNCTIONS": ("Name", "Signature", "Type", "SourceName", "ClassName", "EgressAllowURIs", "Properties"),
     "FUNCTION_SOURCES": ("Name", "State", "Language", "Description", "Url"),
     "SECRETS": ("Name", "Type", "Description", "State"),

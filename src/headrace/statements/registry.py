@@ -13,6 +13,7 @@ MODULES = (
     "compute_pool",
     "continuous_query",
     "database",
+    "descriptor_source",
     "entity",
     "explain",
     "generate",

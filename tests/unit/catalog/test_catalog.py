@@ -15,6 +15,7 @@ from sqlalchemy import create_engine
 from headrace.catalog import tables
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
+    DescriptorSource,
     DesiredState,
     EntityFormat,
     Query,
@@ -136,6 +137,20 @@ def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(
     again.close()
 
 
+def test_a_descriptor_source_is_kept_with_its_bytes(catalog: Catalog, tmp_path: Path) -> None:
+    made = DescriptorSource("p", "sysadmin", NOW, NOW, b"\0\xff", "what is sold")
+    catalog.create_descriptor_source(made)
+    with pytest.raises(UserError) as failure:
+        catalog.create_descriptor_source(made)
+    assert failure.value.state is SqlState.DUPLICATE_DESCRIPTOR
+    catalog.close()
+    again = Catalog.open(tmp_path)
+    assert again.descriptor_sources() == [made] == [again.descriptor_source("p")]
+    again.drop_descriptor_source("p")
+    assert again.descriptor_source("p") is None
+    again.close()
+
+
 def test_secrets_are_neither_in_the_file_nor_in_a_repr(catalog: Catalog, tmp_path: Path) -> None:
     filled(catalog)
     catalog.close()
@@ -179,6 +194,7 @@ def test_what_is_missing_has_the_code_of_its_kind(catalog: Catalog) -> None:
         SqlState.SCHEMA_NOT_FOUND: lambda: catalog.drop_schema("x", "y"),
         SqlState.STORE_NOT_FOUND: lambda: catalog.drop_store("x"),
         SqlState.SCHEMA_REGISTRY_NOT_FOUND: lambda: catalog.drop_schema_registry("x"),
+        SqlState.DESCRIPTOR_SOURCE_NOT_FOUND: lambda: catalog.drop_descriptor_source("x"),
         SqlState.RELATION_NOT_FOUND: lambda: catalog.drop_relation(NAME),
         SqlState.QUERY_NOT_FOUND: lambda: catalog.request_restart("x"),
     }

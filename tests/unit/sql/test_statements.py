@@ -11,6 +11,13 @@ from headrace.sql.ast import Statement
 from headrace.sql.listing import FilteredList
 from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
+from headrace.sql.statements.descriptor_source import (
+    CreateDescriptorSource,
+    DescribeDescriptorSource,
+    DropDescriptorSource,
+    ListDescriptors,
+    ListDescriptorSources,
+)
 from headrace.sql.statements.entity import (
     CreateEntity,
     DescribeEntity,
@@ -63,6 +70,12 @@ STATEMENTS = [
     ("DROP SCHEMA_REGISTRY r", DropSchemaRegistry),
     ("DESCRIBE SCHEMA_REGISTRY r", DescribeSchemaRegistry),
     ("SHOW SCHEMA_REGISTRIES", ListSchemaRegistries),
+    ("CREATE DESCRIPTOR_SOURCE p WITH ('file' = '@/x/p.desc', 'description' = 'd')", CreateDescriptorSource),
+    ("create descriptor_source if not exists \"P\" from '@p.desc'", CreateDescriptorSource),
+    ("DROP DESCRIPTOR_SOURCE p", DropDescriptorSource),
+    ("DESCRIBE DESCRIPTOR_SOURCE p", DescribeDescriptorSource),
+    ("LIST DESCRIPTOR_SOURCES", ListDescriptorSources),
+    ("SHOW DESCRIPTORS", ListDescriptors),
     ("DESCRIBE STORE lake", DescribeStore),
     ("LIST STORES", ListStores),
     ("SHOW STORES", ListStores),

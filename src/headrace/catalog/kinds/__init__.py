@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
@@ -18,6 +19,7 @@ KINDS: tuple[KindSpec[Any], ...] = (
     COMPUTE_POOL,
     DATABASE,
     SCHEMA,
+    DESCRIPTOR_SOURCE,
     SCHEMA_REGISTRY,
     STORE,
     RELATION,

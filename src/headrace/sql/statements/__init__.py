@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.sql.statements import (
     compute_pool,
     database,
+    descriptor_source,
     entity,
     generate,
     listing,
@@ -21,6 +22,7 @@ from headrace.sql.statements import (
 __all__ = [
     "compute_pool",
     "database",
+    "descriptor_source",
     "entity",
     "generate",
     "listing",

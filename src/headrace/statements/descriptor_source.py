@@ -1,0 +1,117 @@
+"""DESCRIPTOR_SOURCE: create, drop, describe, list; and LIST DESCRIPTORS. Source: dialect section 7.2."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import DescriptorSource
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.names import Identifier
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, Scope
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.formats.protobuf_schema import of_set
+from headrace.sql.statements.descriptor_source import (
+    CreateDescriptorSource,
+    DescribeDescriptorSource,
+    DropDescriptorSource,
+    ListDescriptors,
+    ListDescriptorSources,
+)
+from headrace.statements.base import Execution, Outcome, ddl, handles, now
+
+_KIND = "descriptor_source"
+FILE = PropertySpec(
+    "file",
+    TEXT,
+    Scope.DESCRIPTORS,
+    "what `protoc --include_imports --descriptor_set_out=x.desc x.proto` makes, uploaded with the statement: `'@path/x.desc'`",
+    default="needed",
+    file=True,
+)
+DESCRIPTION = PropertySpec("description", TEXT, Scope.DESCRIPTORS, "a text for DESCRIBE", default="none")
+PROPERTIES = (FILE, DESCRIPTION)
+
+
+@handles(CreateDescriptorSource, requires=Privilege.CREATE_DESCRIPTOR_SOURCE)
+async def create_descriptor_source(statement: CreateDescriptorSource, run: Execution) -> Outcome:
+    """Nothing is created of a file that holds no descriptors, or not all that they need."""
+    name = statement.name.name
+    existing = run.catalog.descriptor_source(name)
+    if existing is not None and not statement.if_not_exists:
+        raise UserError(
+            SqlState.DUPLICATE_DESCRIPTOR,
+            f"the descriptor source {name!r} already exists",
+            hint="Choose another name, or drop it first: relations keep the descriptors that they were made with.",
+            span=statement.name.span,
+        )
+    if existing is None:
+        reader = PropertyReader(
+            statement.properties.entries, PROPERTIES, what="a descriptor source", lacking=statement.span
+        )
+        reader.require(FILE)
+        description = reader.take(DESCRIPTION)
+        entry = next(entry for entry in statement.properties.entries if FILE.is_called(entry.key))
+        data = run.file(entry)
+        try:
+            await asyncio.to_thread(of_set, data)
+        except HeadraceError as error:
+            error.span = entry.span
+            raise
+        moment = now()
+        run.catalog.create_descriptor_source(
+            DescriptorSource(name, run.role, moment, moment, data, description)
+        )
+    return Outcome(ddl(_KIND, name, "CREATE", f"descriptor source {name} was created", [name]))
+
+
+@handles(DropDescriptorSource, requires=None)
+async def drop_descriptor_source(statement: DropDescriptorSource, run: Execution) -> Outcome:
+    """Whatever was made with it keeps its descriptors."""
+    source = run.descriptor_source(statement.name)
+    run.authorize(Privilege.OWNERSHIP, source)
+    run.catalog.drop_descriptor_source(source.name)
+    name = source.name
+    return Outcome(ddl(_KIND, name, "DROP", f"descriptor source {name} was dropped", [name]))
+
+
+@handles(DescribeDescriptorSource, requires=None)
+async def describe_descriptor_source(statement: DescribeDescriptorSource, run: Execution) -> Outcome:
+    """Property and value."""
+    source = run.descriptor_source(statement.name)
+    run.authorize(Privilege.USAGE, source)
+    facts = {
+        "name": source.name,
+        "type": "Protobuf",
+        "messages": ", ".join(of_set(source.descriptors).messages),
+        "description": source.description,
+        "owner": source.owner,
+        "created_at": source.created_at.isoformat(sep=" ", timespec="milliseconds"),
+        "updated_at": source.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+    }
+    return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
+
+
+@handles(ListDescriptorSources, requires=None)
+async def list_descriptor_sources(_statement: ListDescriptorSources, run: Execution) -> Outcome:
+    titles = ("Name", "Type", "Url", "Tags", "Owner")
+    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
+    rows = [
+        (source.name, "Protobuf", None, None, source.owner, source.created_at, source.updated_at)
+        for source in run.catalog.descriptor_sources()
+    ]
+    return Outcome(result(columns, rows))
+
+
+@handles(ListDescriptors, requires=None)
+async def list_descriptors(_statement: ListDescriptors, run: Execution) -> Outcome:
+    """A row for each message, named as relations name it."""
+    columns = [*((title, VARCHAR) for title in ("Name", "Source", "Owner")), ("CreatedAt", TIMESTAMP)]
+    rows = [
+        (f"{Identifier(source.name)}.{message}", source.name, source.owner, source.created_at)
+        for source in run.catalog.descriptor_sources()
+        for message in of_set(source.descriptors).messages
+    ]
+    return Outcome(result(columns, rows))
