@@ -9,18 +9,10 @@ The built-in roles are a tree: orgadmin over sysadmin and securityadmin, securit
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
-from headrace.catalog.objects import (
-    ComputePool,
-    Database,
-    DescriptorSource,
-    Principal,
-    Query,
-    Relation,
-    SchemaObject,
-    SchemaRegistry,
-    Store,
-)
+from headrace.catalog.kinds import described
+from headrace.catalog.objects import Principal, Query, Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -114,13 +106,9 @@ def allows(role: str, privilege: Privilege, target: object | None) -> bool:
     return _owner(target) in held
 
 
-def _owner(target: object) -> str:
-    if isinstance(
-        target,
-        Database | SchemaObject | Store | SchemaRegistry | DescriptorSource | Relation | Query | ComputePool,
-    ):
-        return target.owner
-    raise TypeError(f"nothing is known of who owns {target!r}")
+def _owner(target: Any) -> str:
+    owner: str = target.owner
+    return owner
 
 
 def _holder(privilege: Privilege, target: object | None) -> str:
@@ -134,16 +122,4 @@ def _described(target: object | None) -> str:
         return "the organization"
     if isinstance(target, Relation):
         return f"the {target.kind.value.replace('_', ' ')} {target.name}"
-    if isinstance(target, SchemaObject):
-        return f"the schema {target.database}.{target.name}"
-    if isinstance(target, Query):
-        return f"the query {target.id}"
-    kinds = {
-        Database: "database",
-        Store: "store",
-        SchemaRegistry: "schema registry",
-        DescriptorSource: "descriptor source",
-        ComputePool: "compute pool",
-    }
-    kind = kinds.get(type(target), "object")
-    return f"the {kind} {getattr(target, 'name', target)}"
+    return f"the query {target.id}" if isinstance(target, Query) else described(target)

@@ -38,7 +38,8 @@ from headrace.catalog.objects import (
     StoreFacts,
     new_id,
 )
-from headrace.catalog.repository import Repository
+from headrace.catalog.removal import Removal, removal
+from headrace.catalog.repository import Repository, drop
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
@@ -99,6 +100,18 @@ class Catalog:
         """What exists at this moment."""
         return self._storage.state
 
+    def removal(self, target: object) -> Removal:
+        """What goes with an object, and which queries must have ended before."""
+        return removal(self._storage.state, target)
+
+    def drop(self, target: object, *, cascade: bool = False) -> Removal:
+        """Drop an object, with all that depends on it if `cascade`: what went is returned.
+
+        Raises the SQLSTATE of its kind when it does not exist, and 2BP01, with names, while something depends on it (without `cascade`) or
+        a query that is not terminated reads or writes what is to go.
+        """
+        return drop(self._storage, target, cascade=cascade)
+
     # --- organization, tokens
 
     def organization(self) -> Organization:
@@ -132,10 +145,6 @@ class Catalog:
             self._databases.create(Database(name, owner, moment(present())))
             self.create_schema(name, DEFAULT_SCHEMA, owner)
 
-    def drop_database(self, name: str) -> None:
-        """With its schemas. Raises 3D002, or 2BP01 while a relation is in one."""
-        self._databases.drop(name)
-
     def schemas(self, database: str | None = None) -> list[SchemaObject]:
         """Of one database, or all; by name."""
         return self._schemas.all(*([database] if database is not None else []))
@@ -147,10 +156,6 @@ class Catalog:
     def create_schema(self, database: str, name: str, owner: str) -> None:
         """Raises 42P06, or 3D002."""
         self._schemas.create(SchemaObject(database, name, owner, moment(present())))
-
-    def drop_schema(self, database: str, name: str) -> None:
-        """Raises 3D003, or 2BP01 while a relation is in it."""
-        self._schemas.drop(database, name)
 
     # --- stores
 
@@ -171,10 +176,6 @@ class Catalog:
         """Its properties, its schema registry and its time. Raises 3D006, or 3D009 when its schema registry is gone."""
         self._stores.update(_facts(StoreFacts, store), self._sealed(store))
 
-    def drop_store(self, name: str) -> None:
-        """Raises 3D006, or 2BP01 while a relation is over it."""
-        self._stores.drop(name)
-
     # --- schema registries
 
     def schema_registries(self) -> list[SchemaRegistry]:
@@ -194,10 +195,6 @@ class Catalog:
         """Its properties and its time. Raises 3D009."""
         self._registries.update(_facts(RegistryFacts, registry), self._sealed(registry))
 
-    def drop_schema_registry(self, name: str) -> None:
-        """Raises 3D009, or 2BP01 while a store has it or a relation's records are read by its schemas."""
-        self._registries.drop(name)
-
     # --- descriptor sources
 
     def descriptor_sources(self) -> list[DescriptorSource]:
@@ -212,10 +209,6 @@ class Catalog:
         """Raises 42P08."""
         self._descriptor_sources.create(source)
 
-    def drop_descriptor_source(self, name: str) -> None:
-        """Raises 3D011."""
-        self._descriptor_sources.drop(name)
-
     # --- relations
 
     def relations(self, database: str | None = None, schema: str | None = None) -> list[Relation]:
@@ -229,10 +222,6 @@ class Catalog:
     def create_relation(self, relation: Relation) -> None:
         """Raises 42P017, 3D003, or 3D006 and 3D009 when its store or its schema registry is gone."""
         self._relations.create(relation)
-
-    def drop_relation(self, name: RelationName) -> None:
-        """Raises 3D020, or 2BP01 while a query that is not terminated reads or writes it."""
-        self._relations.drop(*name.path)
 
     # --- compute pools
 

@@ -21,20 +21,21 @@ class Removal:
     objects: tuple[Any, ...]
     queries: tuple[Query, ...]
 
-    def refuse_dependents(self) -> None:
-        """RESTRICT: raises UserError 2BP01, which names what depends on the object; what is attached to it does not count."""
+    def refuse(self, *, cascade: bool) -> None:
+        """Raises UserError 2BP01, which names what keeps the object: without `cascade` all that depends on it but for what is attached
+        to it, with it the queries that have not ended."""
         *others, target = self.objects
-        blocking = [described(found) for found in others if not spec_of(found).attached]
+        blocking = [] if cascade else [described(found) for found in others if not spec_of(found).attached]
         blocking += [f"the running query {query.id}" for query in self.queries]
         if not blocking:
             return
         named = ", ".join(blocking[:NAMED_MAX])
         more = f" and {len(blocking) - NAMED_MAX} more" if len(blocking) > NAMED_MAX else ""
-        queries = f"TERMINATE QUERY {self.queries[0].id};" if self.queries else ""
+        first = f"TERMINATE QUERY {self.queries[0].id};" if self.queries else "Drop them"
         raise UserError(
             SqlState.DEPENDENT_OBJECTS_EXIST,
             f"{described(target)} is referenced by {named}{more}",
-            hint=f"{queries or 'Drop them'} first.",
+            hint=f"{first} first; DROP … CASCADE ends queries and drops what depends on it.",
         )
 
 

@@ -8,8 +8,9 @@ from typing import Generic, TypeVar
 from sqlalchemy import delete, insert, update
 
 from headrace.catalog import tables
+from headrace.catalog.kinds import spec_of
 from headrace.catalog.kinds.spec import KindSpec, Path
-from headrace.catalog.removal import removal
+from headrace.catalog.removal import Removal, removal
 from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros
@@ -48,23 +49,8 @@ class Repository(Generic[T]):
         """The object of that path becomes `value`, and keeps its id. Raises the kind's SQLSTATE when there is none."""
         with self._storage.transaction():
             state = self._storage.state
-            self._existing(state, self._spec.path(value))
+            existing(state, self._spec, self._spec.path(value))
             self._write(state, value, sealed, None)
-
-    def drop(self, *path: str) -> None:
-        """With what is attached to it. Raises the kind's SQLSTATE when it does not exist, and 2BP01 for what depends on it."""
-        with self._storage.transaction():
-            going = removal(self._storage.state, self._existing(self._storage.state, path))
-            going.refuse_dependents()
-            for gone in going.objects:
-                self._storage.execute(delete(tables.objects).where(tables.objects.c.id == gone.id))
-                self._storage.put(self._storage.state.without(gone))
-
-    def _existing(self, state: CatalogState, path: Path) -> T:
-        found = state.get(self._spec, path)
-        if found is None:
-            raise UserError(self._spec.missing, f"{self._spec.described(path)} does not exist")
-        return found
 
     def _write(
         self, state: CatalogState, value: T, sealed: bytes | None, made: dict[str, str] | None
@@ -93,3 +79,23 @@ class Repository(Generic[T]):
                 row = {"object": known["id"], "on": used}
                 self._storage.execute(insert(tables.dependencies).values(row))
         self._storage.put(state.having(value, uses, sealed))
+
+
+def existing(state: CatalogState, spec: KindSpec[T], path: Path) -> T:
+    """The object of that path; raises UserError with the kind's SQLSTATE when there is none."""
+    found = state.get(spec, path)
+    if found is None:
+        raise UserError(spec.missing, f"{spec.described(path)} does not exist")
+    return found
+
+
+def drop(storage: Storage, target: object, *, cascade: bool) -> Removal:
+    """What went: the object with what is attached to it, or with all that depends on it. Raises its kind's SQLSTATE, or 2BP01."""
+    spec = spec_of(target)
+    with storage.transaction():
+        going = removal(storage.state, existing(storage.state, spec, spec.path(target)))
+        going.refuse(cascade=cascade)
+        for gone in going.objects:
+            storage.execute(delete(tables.objects).where(tables.objects.c.id == gone.id))
+            storage.put(storage.state.without(gone))
+    return going

@@ -203,6 +203,10 @@ class Cursor:
 
     # -- values
 
+    def cascade(self) -> bool:
+        """Whether a DROP ends in CASCADE; RESTRICT is what it does without either."""
+        return self.accept_any("CASCADE", "RESTRICT") == "CASCADE"
+
     def string(self, what: str = "a string") -> str:
         """A string literal's value."""
         token = self.token

@@ -10,6 +10,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
 from headrace.statements.base import Execution, Outcome, ddl, handles
+from headrace.statements.dropping import drop
 
 
 @handles(CreateDatabase, requires=Privilege.CREATE_DATABASE)
@@ -42,21 +43,12 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
 
 @handles(DropDatabase, requires=None)
 async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a relation is in it."""
+    """Its schemas go with it. Refused with 2BP01 while a relation is in one, unless CASCADE drops that too."""
     name = run.database_of(statement.name)
-    run.authorize(Privilege.OWNERSHIP, run.catalog.database(name))
-    inside = run.catalog.relations(database=name)
-    if inside:
-        raise UserError(
-            SqlState.DEPENDENT_OBJECTS_EXIST,
-            f"the database {name!r} is referenced by {len(inside)} relations, {inside[0].name} among them",
-            hint="Drop them first.",
-            span=statement.name.span,
-        )
-    run.catalog.drop_database(name)
+    told = await drop(run.catalog.database(name), run, cascade=statement.cascade, span=statement.name.span)
     gone = run.context.database == name
     context = run.with_context(database=None, schema=None) if gone else None
-    return Outcome(ddl("database", name, "DROP", f"database {name} was dropped", [name]), context)
+    return Outcome(ddl("database", name, "DROP", f"database {name} was dropped{told}", [name]), context)
 
 
 @handles(ListDatabases, requires=None)

@@ -21,6 +21,7 @@ from headrace.sql.statements.descriptor_source import (
     ListDescriptorSources,
 )
 from headrace.statements.base import Execution, Outcome, ddl, handles, now
+from headrace.statements.dropping import drop
 
 _KIND = "descriptor_source"
 FILE = PropertySpec(
@@ -71,8 +72,7 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
 async def drop_descriptor_source(statement: DropDescriptorSource, run: Execution) -> Outcome:
     """Whatever was made with it keeps its descriptors."""
     source = run.descriptor_source(statement.name)
-    run.authorize(Privilege.OWNERSHIP, source)
-    run.catalog.drop_descriptor_source(source.name)
+    await drop(source, run, cascade=False, span=statement.name.span)
     name = source.name
     return Outcome(ddl(_KIND, name, "DROP", f"descriptor source {name} was dropped", [name]))
 

@@ -9,7 +9,7 @@ import uuid
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import QueryState, Relation, RelationKind, Store
+from headrace.catalog.objects import Relation, RelationKind, Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, QualifiedName, RelationName, path_text
@@ -22,6 +22,7 @@ from headrace.planner.sink_properties import checked_layout, guarantee
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
 from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
+from headrace.statements.dropping import drop
 from headrace.statements.inference import with_columns
 from headrace.statements.relation_properties import entity_format, row_format
 from headrace.statements.system import system_relation_of
@@ -112,7 +113,7 @@ def _folding_told(statement: CreateRelation) -> str:
 
 @handles(DropRelation, requires=None)
 async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a query that is not terminated reads or writes it; the entity stays."""
+    """Refused with 2BP01 while a query that is not terminated reads or writes it, unless CASCADE ends that; the entity stays."""
     relation = run.relation(statement.name)
     run.authorize(Privilege.OWNERSHIP, relation)
     wanted = _KINDS.get(statement.kind)
@@ -124,24 +125,8 @@ async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
             hint=f"Say DROP {word.upper()} {relation.name}.",
             span=statement.name.span,
         )
-    users = [
-        query
-        for query in run.catalog.queries_of(relation.name)
-        if query.actual_state is not QueryState.TERMINATED
-    ]
-    if users:
-        raise UserError(
-            SqlState.DEPENDENT_OBJECTS_EXIST,
-            f"the relation {relation.name} is referenced by the running query {users[0].id}",
-            hint=f"TERMINATE QUERY {users[0].id}; first.",
-            span=statement.name.span,
-        )
-    writers = [query.id for query in run.catalog.writers(relation)]
-    run.catalog.drop_relation(relation.name)
-    if relation.kind is RelationKind.MATERIALIZED_VIEW:
-        await asyncio.to_thread(run.services.engine.views.drop, relation.id)
-    await run.services.engine.forget(writers)
-    return Outcome(relation_ddl(relation, "DROP", "was dropped"))
+    told = await drop(relation, run, cascade=statement.cascade, span=statement.name.span)
+    return Outcome(relation_ddl(relation, "DROP", f"was dropped{told}"))
 
 
 @handles(ListRelations, requires=None)

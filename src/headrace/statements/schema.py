@@ -11,6 +11,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
 from headrace.statements.base import Execution, Outcome, ddl, handles
+from headrace.statements.dropping import drop
 
 _COLUMNS = [
     ("Name", VARCHAR),
@@ -45,20 +46,11 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
 
 @handles(DropSchema, requires=None)
 async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a relation is in it."""
+    """Refused with 2BP01 while a relation is in it, unless CASCADE drops that too."""
     schema = _existing(statement.name, run)
-    run.authorize(Privilege.OWNERSHIP, schema)
-    inside = run.catalog.relations(database=schema.database, schema=schema.name)
-    if inside:
-        raise UserError(
-            SqlState.DEPENDENT_OBJECTS_EXIST,
-            f"the schema {schema.name!r} is referenced by {len(inside)} relations, {inside[0].name} among them",
-            hint="Drop them first.",
-            span=statement.name.span,
-        )
-    run.catalog.drop_schema(schema.database, schema.name)
+    told = await drop(schema, run, cascade=statement.cascade, span=statement.name.span)
     path = [schema.database, schema.name]
-    return Outcome(ddl("schema", schema.name, "DROP", f"schema {schema.name} was dropped", path))
+    return Outcome(ddl("schema", schema.name, "DROP", f"schema {schema.name} was dropped{told}", path))
 
 
 @handles(ListSchemas, requires=None)

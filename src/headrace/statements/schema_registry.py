@@ -14,7 +14,6 @@ from headrace.core.properties import PropertyReader, masked, value_of
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import TIMESTAMP, VARCHAR
-from headrace.formats.avro import Avro
 from headrace.sql.ast import Properties
 from headrace.sql.statements.schema_registry import (
     CreateSchemaRegistry,
@@ -24,6 +23,7 @@ from headrace.sql.statements.schema_registry import (
     UpdateSchemaRegistry,
 )
 from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now
+from headrace.statements.dropping import drop
 
 _KIND = "schema_registry"
 
@@ -82,28 +82,11 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
 
 @handles(DropSchemaRegistry, requires=None)
 async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a store has it, or a relation whose records are read or written by its schemas."""
+    """Refused with 2BP01 while a store has it, or a relation whose records are read or written by its schemas; CASCADE drops those."""
     registry = run.schema_registry(statement.name)
-    run.authorize(Privilege.OWNERSHIP, registry)
-    users = [
-        f"the store {store.name}" for store in run.catalog.stores() if store.schema_registry == registry.name
-    ]
-    users += [
-        f"the relation {relation.name}"
-        for relation in run.catalog.relations()
-        for layout in (relation.format.value, relation.format.key)
-        if isinstance(layout, Avro) and layout.registry == registry.name
-    ]
-    if users:
-        raise UserError(
-            SqlState.DEPENDENT_OBJECTS_EXIST,
-            f"the schema registry {registry.name!r} is referenced by {', '.join(dict.fromkeys(users))}",
-            hint="DROP the relations, and UPDATE STORE … WITH ('schema_registry.name' = NULL), first.",
-            span=statement.name.span,
-        )
-    run.catalog.drop_schema_registry(registry.name)
+    told = await drop(registry, run, cascade=statement.cascade, span=statement.name.span)
     name = registry.name
-    return Outcome(ddl(_KIND, name, "DROP", f"schema registry {name} was dropped", [name]))
+    return Outcome(ddl(_KIND, name, "DROP", f"schema registry {name} was dropped{told}", [name]))
 
 
 @handles(ListSchemaRegistries, requires=None)

@@ -20,6 +20,7 @@ from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.ast import Properties
 from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores, UpdateStore
 from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now
+from headrace.statements.dropping import drop
 
 
 @handles(CreateStore, requires=Privilege.CREATE_STORE)
@@ -66,20 +67,12 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
 
 @handles(DropStore, requires=None)
 async def drop_store(statement: DropStore, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a relation is defined on it; entities stay."""
+    """Refused with 2BP01 while a relation is defined on it, unless CASCADE drops that too; entities stay."""
     store, _ = run.store(statement.name)
-    run.authorize(Privilege.OWNERSHIP, store)
-    users = [relation for relation in run.catalog.relations() if relation.store == store.name]
-    if users:
-        raise UserError(
-            SqlState.DEPENDENT_OBJECTS_EXIST,
-            f"the store {store.name!r} is referenced by {len(users)} relations, {users[0].name} among them",
-            hint="Drop them first.",
-            span=statement.name.span,
-        )
-    run.catalog.drop_store(store.name)
+    told = await drop(store, run, cascade=statement.cascade, span=statement.name.span)
     context = run.with_context(store=None) if run.context.store == store.name else None
-    return Outcome(ddl("store", store.name, "DROP", f"store {store.name} was dropped", [store.name]), context)
+    summary = f"store {store.name} was dropped{told}"
+    return Outcome(ddl("store", store.name, "DROP", summary, [store.name]), context)
 
 
 @handles(ListStores, requires=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import stat
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from sqlalchemy import create_engine
 from headrace.catalog import tables
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
+    Database,
     DescriptorSource,
     DesiredState,
     EntityFormat,
@@ -23,6 +25,7 @@ from headrace.catalog.objects import (
     QueryState,
     Relation,
     RelationKind,
+    SchemaObject,
     SchemaRegistry,
     Store,
 )
@@ -31,6 +34,7 @@ from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, Struct
+from headrace.formats.avro import Avro
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
 
@@ -48,6 +52,10 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 def store() -> Store:
     secret = {"uris": "b:1", "kafka.sasl.password": "hunter2"}
     return Store("k", "kafka", "sysadmin", NOW, NOW, secret, id="10000000-0000-4000-8000-00000000000a")
+
+
+def registry() -> SchemaRegistry:
+    return SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, {"confluent.password": "hunter2"})
 
 
 def relation() -> Relation:
@@ -115,14 +123,14 @@ def test_what_is_stored_is_read_again_after_a_restart(catalog: Catalog, tmp_path
 def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    made = SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, {"confluent.password": "hunter2"})
+    made = registry()
     catalog.create_schema_registry(made)
     catalog.create_store(dataclasses.replace(store(), schema_registry="r"))
     later = NOW + datetime.timedelta(hours=1)
     changed = dataclasses.replace(made, properties={"confluent.password": "hunter3"}, updated_at=later)
     catalog.update_schema_registry(changed)
     with pytest.raises(UserError) as failure:
-        catalog.drop_schema_registry("r")
+        catalog.drop(made)
     assert failure.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
     without = dataclasses.replace(store(), properties={"uris": "c:1"}, updated_at=later)
     assert catalog.store("k") == dataclasses.replace(store(), schema_registry="r")
@@ -132,7 +140,7 @@ def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(
     again = Catalog.open(tmp_path)
     assert again.schema_registries() == [changed] == [again.schema_registry("r")]
     assert again.store("k") == without
-    again.drop_schema_registry("r")
+    again.drop(changed)
     assert again.schema_registry("r") is None
     again.close()
 
@@ -146,7 +154,7 @@ def test_a_descriptor_source_is_kept_with_its_bytes(catalog: Catalog, tmp_path: 
     catalog.close()
     again = Catalog.open(tmp_path)
     assert again.descriptor_sources() == [made] == [again.descriptor_source("p")]
-    again.drop_descriptor_source("p")
+    again.drop(made)
     assert again.descriptor_source("p") is None
     again.close()
 
@@ -190,12 +198,14 @@ def test_a_duplicate_has_the_code_of_its_kind(catalog: Catalog) -> None:
 
 def test_what_is_missing_has_the_code_of_its_kind(catalog: Catalog) -> None:
     missing = {
-        SqlState.DATABASE_NOT_FOUND: lambda: catalog.drop_database("x"),
-        SqlState.SCHEMA_NOT_FOUND: lambda: catalog.drop_schema("x", "y"),
-        SqlState.STORE_NOT_FOUND: lambda: catalog.drop_store("x"),
-        SqlState.SCHEMA_REGISTRY_NOT_FOUND: lambda: catalog.drop_schema_registry("x"),
-        SqlState.DESCRIPTOR_SOURCE_NOT_FOUND: lambda: catalog.drop_descriptor_source("x"),
-        SqlState.RELATION_NOT_FOUND: lambda: catalog.drop_relation(NAME),
+        SqlState.DATABASE_NOT_FOUND: lambda: catalog.drop(Database("x", "sysadmin", NOW)),
+        SqlState.SCHEMA_NOT_FOUND: lambda: catalog.drop(SchemaObject("x", "y", "sysadmin", NOW)),
+        SqlState.STORE_NOT_FOUND: lambda: catalog.update_store(store()),
+        SqlState.SCHEMA_REGISTRY_NOT_FOUND: lambda: catalog.update_schema_registry(registry()),
+        SqlState.DESCRIPTOR_SOURCE_NOT_FOUND: lambda: catalog.drop(
+            DescriptorSource("x", "sysadmin", NOW, NOW, b"")
+        ),
+        SqlState.RELATION_NOT_FOUND: lambda: catalog.drop(relation()),
         SqlState.QUERY_NOT_FOUND: lambda: catalog.request_restart("x"),
     }
     for state, change in missing.items():
@@ -218,18 +228,91 @@ def test_what_belongs_to_nothing_is_refused_as_such(catalog: Catalog) -> None:
         assert failure.value.state is state
 
 
-def test_what_others_refer_to_is_not_dropped(catalog: Catalog) -> None:
-    filled(catalog)
+def test_what_others_refer_to_is_not_dropped_and_they_are_named(catalog: Catalog) -> None:
+    given = filled(catalog)
+    catalog.create_schema_registry(registry())
+    layout = dataclasses.replace(given.format, value=Avro(registry="r"))
+    for number in range(4):
+        name = RelationName("d", "public", f"r{number}")
+        catalog.create_relation(dataclasses.replace(given, name=name, id=str(uuid.uuid4()), format=layout))
+    last = "d.public.r1, the relation d.public.r2 and 1 more"
+    others = "d.public.r0, the relation d.public.r1 and 2 more"
     drops = [
-        lambda: catalog.drop_store("k"),
-        lambda: catalog.drop_schema("d", "public"),
-        lambda: catalog.drop_database("d"),
+        (catalog.store("k"), f'the relation d.public."Orders-東", the relation {others}'),
+        (catalog.schema("d", "public"), f'the relation d.public."Orders-東", the relation {others}'),
+        (catalog.database("d"), f'the relation d.public."Orders-東", the relation {others}'),
+        (catalog.schema_registry("r"), f"the relation d.public.r0, the relation {last}"),
     ]
-    for drop in drops:
+    for target, named in drops:
         with pytest.raises(UserError) as failure:
-            drop()
+            catalog.drop(target)
         assert failure.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
-    assert catalog.relation(NAME) is not None
+        assert failure.value.message.endswith(f"is referenced by {named}")
+    assert len(catalog.relations()) == 5
+
+
+def test_cascade_drops_what_depends_and_nothing_else(catalog: Catalog, tmp_path: Path) -> None:
+    given = filled(catalog)
+    catalog.create_store(dataclasses.replace(store(), name="other", id="s"))
+    kept = dataclasses.replace(given, name=RelationName("d", "public", "kept"), store="other", id="kept")
+    catalog.create_relation(kept)
+    target = catalog.store("k")
+    assert target is not None
+    went = catalog.drop(target, cascade=True)
+    assert [found.id for found in went.objects] == [given.id, target.id]
+    for seen in (catalog, Catalog.open(tmp_path)):
+        assert (seen.relations(), [found.name for found in seen.stores()]) == ([kept], ["other"])
+        seen.close()
+
+
+def test_a_query_that_runs_keeps_its_relations_also_from_cascade(catalog: Catalog) -> None:
+    filled(catalog)
+    running = query()
+    catalog.create_query(running)
+    for target in (catalog.relation(NAME), catalog.database("d")):
+        with pytest.raises(UserError, match=f"is referenced by .*the running query {running.id}"):
+            catalog.drop(target)
+        with pytest.raises(UserError, match=f"is referenced by the running query {running.id}"):
+            catalog.drop(target, cascade=True)
+    catalog.set_desired_state(running.id, DesiredState.TERMINATED)
+    catalog.record_query_state(running.id, QueryState.TERMINATED)
+    catalog.drop(catalog.database("d"), cascade=True)
+    after = catalog.query(running.id)
+    assert after is not None
+    assert not after.uses, "what it was made with is gone, whatever gets its name"
+
+
+def test_a_name_that_was_dropped_is_another_object_when_it_is_made_again(catalog: Catalog) -> None:
+    given, running = filled(catalog), query()
+    catalog.create_query(running)
+    catalog.set_desired_state(running.id, DesiredState.TERMINATED)
+    catalog.record_query_state(running.id, QueryState.TERMINATED)
+    assert [found.id for found in catalog.writers(given)] == [running.id]
+    catalog.drop(given)
+    again = dataclasses.replace(given, id=str(uuid.uuid4()))
+    catalog.create_relation(again)
+    after = catalog.query(running.id)
+    assert after is not None
+    assert not after.was_made_with(again)
+    assert catalog.writers(again) == []
+
+
+def test_a_transaction_is_seen_by_others_when_it_is_over(catalog: Catalog) -> None:
+    before = catalog.snapshot()
+    seen: list[list[str]] = []
+
+    def look() -> None:
+        seen.append([found.name for found in catalog.databases()])
+
+    with catalog.transaction():
+        catalog.create_database("d", "sysadmin")
+        assert catalog.database("d") is not None
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+    look()
+    assert seen == [[], ["d"]]
+    assert before.objects["database"] == {}
 
 
 def test_a_failed_transaction_leaves_nothing(catalog: Catalog) -> None:

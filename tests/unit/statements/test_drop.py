@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from headrace.catalog.objects import (
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import RelationName
+from headrace.core.resultset import ResultSet
 from headrace.core.schema import Column as SchemaColumn
 from headrace.core.schema import Schema
 from headrace.core.settings import Settings
@@ -87,8 +89,10 @@ class Shop:
     def checkpoint(self, name: RelationName) -> Path:
         return self.folder / "checkpoints" / self.writers[name]
 
-    async def execute(self, text: str) -> None:
-        await self.service.execute(text, principal=ADMINISTRATOR, context=CONTEXT)
+    async def execute(self, text: str) -> ResultSet:
+        executed = await self.service.execute(text, principal=ADMINISTRATOR, context=CONTEXT)
+        assert isinstance(executed.outcome, ResultSet)
+        return executed.outcome
 
 
 @pytest.fixture
@@ -115,3 +119,28 @@ async def test_a_refused_drop_leaves_everything(shop: Shop) -> None:
     assert refusal.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
     assert shop.checkpoint(TOTALS).exists()
     assert shop.engine.views.query(f'SELECT * FROM "{shop.views[TOTALS]}"')[1] == []
+
+
+async def test_cascade_drops_what_is_in_a_database_with_its_rows_and_checkpoints(shop: Shop) -> None:
+    with pytest.raises(UserError) as refusal:
+        await shop.execute("DROP DATABASE shop")
+    named = "the relation shop.public.others, the relation shop.public.totals"
+    assert refusal.value.text().startswith(f"the database shop is referenced by {named}")
+    assert refusal.value.span is not None
+    (row,) = (await shop.execute("DROP DATABASE shop CASCADE")).rows
+    assert row[3] == "database shop was dropped with 3 objects"
+    assert (shop.catalog.databases(), shop.catalog.relations()) == ([], [])
+    for name in (TOTALS, OTHERS):
+        assert not shop.checkpoint(name).exists()
+        with pytest.raises(HeadraceError):
+            shop.engine.views.query(f'SELECT * FROM "{shop.views[name]}"')
+
+
+async def test_cascade_needs_the_ownership_of_all_that_it_drops(shop: Shop) -> None:
+    shop.catalog.create_database("theirs", "public")
+    name, view = RelationName("theirs", "public", "v"), shop.catalog.relation(TOTALS)
+    assert view is not None
+    shop.catalog.create_relation(replace(view, id=str(uuid.uuid4()), name=name))
+    with pytest.raises(UserError, match=r"OWNERSHIP on the materialized view theirs\.public\.v"):
+        await shop.execute("USE ROLE public; DROP DATABASE theirs CASCADE")
+    assert shop.catalog.relation(name) is not None

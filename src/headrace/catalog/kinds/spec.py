@@ -61,8 +61,7 @@ class KindSpec(Generic[T]):
 
     def described(self, path: Path) -> str:
         """The object of that path, as a text names it."""
-        name = repr(path[0]) if len(path) == 1 else ".".join(map(printed, path))
-        return f"the {self.word} {name}"
+        return f"the {self.word} {'.'.join(map(printed, path))}"
 
     def definition(self, value: T) -> Definition:
         """What is stored of a value, with the version that this release writes."""

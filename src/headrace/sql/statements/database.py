@@ -29,17 +29,18 @@ def create_database(cursor: Cursor) -> CreateDatabase:
 
 @dataclass(frozen=True)
 class DropDatabase(Statement):
-    """`DROP DATABASE name`."""
+    """`DROP DATABASE name [CASCADE]`."""
 
     name: Identifier
+    cascade: bool = False
 
     def sql(self) -> str:
-        return f"DROP DATABASE {self.name}"
+        return f"DROP DATABASE {self.name}{' CASCADE' if self.cascade else ''}"
 
 
 @grammar("DROP DATABASE")
 def drop_database(cursor: Cursor) -> DropDatabase:
-    return DropDatabase(*cursor.origin, cursor.identifier("the name of the database"))
+    return DropDatabase(*cursor.origin, cursor.identifier("the name of the database"), cursor.cascade())
 
 
 @dataclass(frozen=True)

@@ -103,19 +103,22 @@ def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
 
 @dataclass(frozen=True)
 class DropRelation(Statement):
-    """`DROP kind name`; `kind` is one of `KINDS` or RELATION."""
+    """`DROP kind name [CASCADE]`; `kind` is one of `KINDS` or RELATION."""
 
     kind: str
     name: QualifiedName
+    cascade: bool = False
 
     def sql(self) -> str:
-        return f"DROP {self.kind} {self.name}"
+        return f"DROP {self.kind} {self.name}{' CASCADE' if self.cascade else ''}"
 
 
 @grammar(*(f"DROP {kind}" for kind in (*KINDS, "RELATION")))
 def drop_relation(cursor: Cursor) -> DropRelation:
     kind = _kind_before(cursor)
-    return DropRelation(*cursor.origin, kind, cursor.qualified_name("the name of the relation"))
+    return DropRelation(
+        *cursor.origin, kind, cursor.qualified_name("the name of the relation"), cursor.cascade()
+    )
 
 
 @dataclass(frozen=True)

@@ -36,17 +36,18 @@ def create_schema(cursor: Cursor) -> CreateSchema:
 
 @dataclass(frozen=True)
 class DropSchema(Statement):
-    """`DROP SCHEMA [database.]name`."""
+    """`DROP SCHEMA [database.]name [CASCADE]`."""
 
     name: QualifiedName
+    cascade: bool = False
 
     def sql(self) -> str:
-        return f"DROP SCHEMA {self.name}"
+        return f"DROP SCHEMA {self.name}{' CASCADE' if self.cascade else ''}"
 
 
 @grammar("DROP SCHEMA")
 def drop_schema(cursor: Cursor) -> DropSchema:
-    return DropSchema(*cursor.origin, _name(cursor))
+    return DropSchema(*cursor.origin, _name(cursor), cursor.cascade())
 
 
 @dataclass(frozen=True)

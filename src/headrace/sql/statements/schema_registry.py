@@ -53,17 +53,18 @@ def update_schema_registry(cursor: Cursor) -> UpdateSchemaRegistry:
 
 @dataclass(frozen=True)
 class DropSchemaRegistry(Statement):
-    """`DROP SCHEMA_REGISTRY name`."""
+    """`DROP SCHEMA_REGISTRY name [CASCADE]`."""
 
     name: Identifier
+    cascade: bool = False
 
     def sql(self) -> str:
-        return f"DROP SCHEMA_REGISTRY {self.name}"
+        return f"DROP SCHEMA_REGISTRY {self.name}{' CASCADE' if self.cascade else ''}"
 
 
 @grammar("DROP SCHEMA_REGISTRY")
 def drop_schema_registry(cursor: Cursor) -> DropSchemaRegistry:
-    return DropSchemaRegistry(*cursor.origin, cursor.identifier(_NAME))
+    return DropSchemaRegistry(*cursor.origin, cursor.identifier(_NAME), cursor.cascade())
 
 
 @dataclass(frozen=True)

@@ -51,17 +51,18 @@ def update_store(cursor: Cursor) -> UpdateStore:
 
 @dataclass(frozen=True)
 class DropStore(Statement):
-    """`DROP STORE name`."""
+    """`DROP STORE name [CASCADE]`."""
 
     name: Identifier
+    cascade: bool = False
 
     def sql(self) -> str:
-        return f"DROP STORE {self.name}"
+        return f"DROP STORE {self.name}{' CASCADE' if self.cascade else ''}"
 
 
 @grammar("DROP STORE")
 def drop_store(cursor: Cursor) -> DropStore:
-    return DropStore(*cursor.origin, cursor.identifier("the name of the store"))
+    return DropStore(*cursor.origin, cursor.identifier("the name of the store"), cursor.cascade())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,64 @@
+"""What every DROP of an object of the catalog does: RESTRICT and CASCADE."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import DesiredState, Query, QueryState, Relation, RelationKind
+from headrace.core.errors import ExternalError, Span, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.statements.base import Execution
+
+POLL_S = 0.05
+PATIENCE_MS = 30_000
+"""How long after a driver is killed a query that ran in it may go on being told of."""
+
+
+async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> str:
+    """Drop an object of which OWNERSHIP is needed, and with `cascade` all that depends on it, of which it is needed too.
+
+    Queries are terminated and have ended before anything goes; entities stay. What went beside the object is returned, for a
+    summary. Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
+    """
+    run.authorize(Privilege.OWNERSHIP, target)
+    going = run.catalog.removal(target)
+    try:
+        if cascade:
+            for found in (*going.objects, *going.queries):
+                run.authorize(Privilege.OWNERSHIP, found)
+            await _end(going.queries, run)
+        relations = [found for found in going.objects if isinstance(found, Relation)]
+        # A query that wrote what goes can never run again.
+        writers = [query.id for relation in relations for query in run.catalog.writers(relation)]
+        went = run.catalog.drop(target, cascade=cascade)
+    except UserError as error:
+        error.span = error.span or span
+        raise
+    for found in went.objects:
+        if isinstance(found, Relation) and found.kind is RelationKind.MATERIALIZED_VIEW:
+            await asyncio.to_thread(run.services.engine.views.drop, found.id)
+    await run.services.engine.forget(writers)
+    return _told(len(went.objects) - 1, len(going.queries)) if cascade else ""
+
+
+async def _end(queries: Sequence[Query], run: Execution) -> None:
+    for query in queries:
+        run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+    run.services.engine.wake()
+    until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
+    for query in queries:
+        while (now := run.catalog.query(query.id)) and now.actual_state is not QueryState.TERMINATED:
+            if time.monotonic() > until:
+                message = f"the query {query.id} was told to end and has not; nothing was dropped"
+                raise ExternalError(SqlState.TIMEOUT, message, hint="LIST QUERIES says what it does.")
+            await asyncio.sleep(POLL_S)
+
+
+def _told(objects: int, queries: int) -> str:
+    counts = [(objects, "object", "objects"), (queries, "query", "queries")]
+    parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+    return f" with {' and '.join(parts)}" if parts else ""
