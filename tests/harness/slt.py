@@ -21,8 +21,8 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
-    $ postgresql                        SQL for the PostgreSQL server of the files that have one
-    $ clickhouse [rowsort]              SQL for the ClickHouse server of the files that have one; with `----` the rows of its last
+    $ postgresql | $ clickhouse [rowsort]
+                                        SQL for that server of the files that have one; with `----` the rows of its last
                                         statement, in the end
     $ restart server | $ kill server | $ kill driver
 """
@@ -35,7 +35,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
@@ -171,8 +171,8 @@ class Runner:
         self._streams = streams
         self._front = front
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
-        self.postgresql: Callable[[str], object] | None = None
-        self.clickhouse: Callable[[str], list[tuple[object, ...]]] | None = None
+        self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
+        self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
             "statement": self._statement,
             "query": self._query,
@@ -183,8 +183,8 @@ class Runner:
             "consume": self._consume,
             "register": self._register,
             "descriptors": self._descriptors,
-            "postgresql": self._sql_of_postgresql,
-            "clickhouse": self._sql_of_clickhouse,
+            "postgresql": self._sql_of,
+            "clickhouse": self._sql_of,
             "split": self._split,
             "refuse": self._refuse,
             "wait": self._wait,
@@ -282,20 +282,15 @@ class Runner:
             timestamp=int(timestamp) if timestamp else None,
         )
 
-    def _sql_of_postgresql(self, record: Record) -> None:
-        assert self.postgresql is not None, "this run has no PostgreSQL server"
-        for statement in "\n".join(record.body).rstrip().rstrip(";").split(";\n"):
-            self.postgresql(statement)
-
-    def _sql_of_clickhouse(self, record: Record) -> None:
-        assert self.clickhouse is not None, "this run has no ClickHouse server"
+    def _sql_of(self, record: Record) -> None:
+        server = {"postgresql": self.postgresql, "clickhouse": self.clickhouse}[record.words[0]]
+        assert server is not None, f"this run has no server for {record.words[0]}"
         *before, last = "\n".join(record.body).rstrip().rstrip(";").split(";\n")
         for statement in before:
-            self.clickhouse(statement)
-        run = self.clickhouse
+            server(statement)
 
         def rows() -> list[str]:
-            return [_line([None if cell is None else str(cell) for cell in row]) for row in run(last)]
+            return [_line([None if cell is None else str(cell) for cell in row]) for row in server(last)]
 
         if record.expected is None:
             rows()
@@ -339,7 +334,7 @@ class Runner:
 
     def _query_of(self, relation: str) -> list[str | None]:
         """The row of LIST QUERIES of the newest query that creates the relation."""
-        creates = re.compile(rf'CREATE (STREAM|CHANGELOG|MATERIALIZED VIEW) "?{relation}"?\s')
+        creates = re.compile(rf'CREATE (STREAM|CHANGELOG|TABLE|MATERIALIZED VIEW) "?{relation}"?\s')
         rows = [row for row in self._door.execute("LIST QUERIES;") if creates.match(str(row[5]))]
         assert rows, f"no query creates {relation}"
         return max(rows, key=lambda row: str(row[7]))

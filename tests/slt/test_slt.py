@@ -19,8 +19,9 @@ from tests.harness.process import HeadraceProcess
 from tests.harness.slt import Runner
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
+POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
-FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, CLICKHOUSE})
+FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE})
 IN_PROCESS = [
     path for path in FILES if not any(word in path.read_text() for word in ("$ kill", "${kinesis}"))
 ]
@@ -90,6 +91,19 @@ def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.mark.parametrize("path", POSTGRESQL, ids=lambda path: path.stem)
 def test_postgresql(
     path: Path, in_process: InProcessDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
+) -> None:
+    _run_with(postgresql, path, in_process, kafka, seed)
+
+
+@pytest.mark.parametrize("postgresql", [18], indirect=True)
+def test_postgresql_tables(
+    in_process: InProcessDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
+) -> None:
+    _run_with(postgresql, POSTGRESQL_TABLES, in_process, kafka, seed)
+
+
+def _run_with(
+    postgresql: PostgresServer, path: Path, in_process: InProcessDoor, kafka: KafkaClient, seed: str
 ) -> None:
     postgresql.execute(f'CREATE SCHEMA "Shop {seed}"')
     user = {"user": USER, "password": PASSWORD.replace("'", "''")}

@@ -282,5 +282,8 @@ RESUME = PropertySpec(
     open=True,
 )
 
+OF_TABLES: Specs = (STORE, GUARANTEE, ALLOW_CYCLE, QUERY_NAME)
+"""Those that may be said of a TABLE, or where one is written: it has no records."""
+
 DIALECT: Specs = tuple(value for value in globals().values() if isinstance(value, PropertySpec))
 """All of them, in the order in which they are documented."""

@@ -1,8 +1,8 @@
 """What a store type is: a `StoreDescriptor` with the facets that it has. What it cannot do is a facet that it lacks.
 
 Data goes one of two ways. As *records*, bytes that a format reads and writes: `RecordSource`, `RecordSink`. As *rows*,
-columns that the store itself types (a database's tables): `RowSource`. The functions that do it on Spark are in the folder's `spark`
-module: see `connectors.streaming`. ADR 15 says why it is so.
+columns that the store itself types (a database's tables): `RowSource`, and as a TABLE `RowSink`. The functions that do it on Spark are
+in the folder's `spark` module: see `connectors.streaming`. ADRs 15 and 21 say why it is so.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ TakeOptions = Callable[[PropertyReader], dict[str, str]]
 
 
 CheckRows = Callable[[Mapping[str, str], EntityPath, Schema, Mapping[str, str], bool], None]
-"""Of a store's properties: an entity, the relation's schema, its options, and whether it is a changelog. Raises UserError."""
+"""Of a store's properties: an entity, the relation's schema, its options, and whether rows come as versions of keys. Raises UserError."""
+
+
+CreateRows = Callable[[Mapping[str, str], EntityPath, Schema, PropertyReader], None]
+"""Of a store's properties: makes an entity with these columns and key, and what the type's properties of scope ENTITY say of it."""
 
 
 def no_options(_reader: PropertyReader) -> dict[str, str]:
@@ -99,6 +103,21 @@ class RecordSink:
     exactly_once: bool = False
     real_time: bool = False
     side_topics: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class RowSink:
+    """Entities can be written as rows, by `spark.write_rows`; with `upserts` versions and ends of rows too, by their primary key.
+
+    `create` makes an entity with the columns and the key of a table, and raises UserError 42710 when it exists. `check` is asked where one
+    is there already: whether the columns fit, and raises UserError 42P16 or 42703 with those that do not.
+    """
+
+    create: CreateRows
+    check: CheckRows
+    options: TakeOptions = no_options
+    upserts: bool = False
+    exactly_once: bool = False
 
 
 # The facets below act, in the control plane. `store` are the checked properties of a store. Their methods block (callers use a
@@ -178,6 +197,7 @@ class StoreDescriptor:
     record_source: RecordSource | None = None
     row_source: RowSource | None = None
     record_sink: RecordSink | None = None
+    row_sink: RowSink | None = None
     entities: EntityAdmin | None = None
     inserter: Inserter | None = None
     printer: Printer | None = None

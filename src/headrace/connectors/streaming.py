@@ -11,6 +11,9 @@
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
+    write_rows(request: RowSinkRequest)                            a function (batch: DataFrame, epoch: int) -> None: the batch has the
+                                                                   columns of the request, and with `upsert` one more, `__deleted
+                                                                   BOOLEAN`, and each key once. It may be evaluated once only
     side_topic(session, request: SinkRequest) -> str               an id: what has it may send records that the query leaves out
                                                                    to the entity, with why, and has them there when a task ends
     probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
@@ -79,6 +82,26 @@ class SinkRequest:
 
     query_id: str
     entity: EntityPath
+    properties: Mapping[str, str] = field(repr=False)
+    guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
+    options: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: str = ""
+    resources: ExitStack = field(default_factory=ExitStack)
+
+
+@dataclass(frozen=True)
+class RowSinkRequest:
+    """Which rows to write, and where. With `upsert` a row is the new version of its `key`, or its end.
+
+    The same epoch of a query may come again after a crash, with the same rows: with the guarantee `exactly_once` it has no effect then.
+    `checkpoint` and `resources` are as of `SinkRequest`.
+    """
+
+    query_id: str
+    entity: EntityPath
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    upsert: bool
     properties: Mapping[str, str] = field(repr=False)
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     options: Mapping[str, str] = field(default_factory=dict)

@@ -34,7 +34,7 @@ from headrace.planner import physical
 from headrace.planner.display import SHOWN
 from headrace.planner.modes import Materialize, Normalize, Operator
 from headrace.planner.plan import placed
-from headrace.planner.sinks import EntitySink, ResultSink, Sink, ViewSink
+from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink
 from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.state import State, needs_event_time, states, warning
 from headrace.sql.ast import duration_text
@@ -87,13 +87,20 @@ def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) 
             made = "" if sink.creation is None else _creation(sink.creation)
             yield f"Sink: {sink.kind.value} {sink.relation}, entity {path_text(sink.entity)} of store {printed(sink.store)}{made}"
             yield f"  value {sink.format.value.label}, key {_key(sink)}"
+        case TableSink():
+            made = "" if sink.creation is None else ", which will be created"
+            entity = f"entity {path_text(sink.entity)} of store {printed(sink.store)}{made}"
+            yield f"Sink: table {sink.relation}, {entity}; {_kept(sink)}"
         case ViewSink():
-            rows = (
-                f"rows are upserted by {', '.join(sink.key_columns)}"
-                if sink.key_columns
-                else "rows are appended"
-            )
-            yield f"Sink: materialized view {sink.relation}; {rows}"
+            yield f"Sink: materialized view {sink.relation}; {_kept(sink)}"
+
+
+def _kept(sink: TableSink | ViewSink) -> str:
+    return (
+        f"rows are upserted by {', '.join(map(printed, sink.key_columns))}"
+        if sink.key_columns
+        else "rows are appended"
+    )
 
 
 def _creation(creation: object) -> str:
@@ -125,7 +132,7 @@ def _mode(plan: physical.SparkPlan) -> Iterator[str]:
 
 def _delivery(sink: Sink | None) -> Iterator[str]:
     match sink:
-        case EntitySink():
+        case EntitySink() | TableSink():
             yield f"Delivery: {sink.guarantee.replace('_', '-')}"
         case ViewSink():
             yield "Delivery: exactly-once, in the view's own transactions"
@@ -354,6 +361,14 @@ def _step(step: physical.Step) -> str:
         case physical.WriteEntity():
             entity = f"entity {path_text(step.entity)} of store {printed(step.store)}"
             return f"write {step.input} to {entity}, {step.guarantee.replace('_', '-')}"
+        case physical.WriteRows():
+            entity = f"{path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
+            how = (
+                f"upsert {step.input} by {', '.join(step.key_columns)}"
+                if step.key_columns
+                else f"append {step.input}"
+            )
+            return f"{how} in {entity}, {step.guarantee.replace('_', '-')}"
         case physical.WriteView():
             return f"write {step.input} to view {step.view}"
         case physical.WriteResults():

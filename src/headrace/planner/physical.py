@@ -321,6 +321,22 @@ class WriteEntity(_Data):
     options: dict[str, str] = Field(default_factory=dict)
 
 
+class WriteRows(_Data):
+    """Rows to an entity that its store types itself: appended, or upserted by `key_columns` (deleted where `deleted` is true)."""
+
+    step: Literal["write_rows"] = "write_rows"
+    id: str
+    input: str
+    store: str
+    connector: str
+    entity: EntityPath
+    columns: list[Column]
+    key_columns: list[str] = Field(default_factory=list)
+    deleted: str | None = None
+    guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
+    options: dict[str, str] = Field(default_factory=dict)
+
+
 class WriteView(_Data):
     """Rows to a materialized view: appended, or upserted by `key_columns` (deleted where `deleted` is true)."""
 
@@ -376,13 +392,14 @@ Step = Annotated[
     | TopN
     | EncodeRows
     | WriteEntity
+    | WriteRows
     | WriteView
     | WriteResults,
     Field(discriminator="step"),
 ]
 
 
-StoreStep = ReadEntity | ReadRows | WriteEntity
+StoreStep = ReadEntity | ReadRows | WriteEntity | WriteRows
 """The steps that name a store."""
 
 

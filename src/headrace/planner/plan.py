@@ -1,7 +1,7 @@
 """The logical plan as steps of a driver.
 
     ReadEntity → DecodeRows → [AssignWatermark] → SqlTransform and stateful operators → EncodeRows → WriteEntity
-                                                                                      | WriteView | WriteResults
+                                                                                      | WriteRows | WriteView | WriteResults
 
 `modes` says what the rows of each edge mean, `lowering` makes the steps; here are the ends: what the sink takes, how the plan runs,
 and how its rows are written.
@@ -39,7 +39,7 @@ from headrace.planner.lowering.fragments import Rows
 from headrace.planner.lowering.selects import UNSELECTED_KEY
 from headrace.planner.modes import Mode, Operator, operators, place
 from headrace.planner.rules import rewritten
-from headrace.planner.sinks import EntitySink, ResultSink, Sink, ViewSink, physical_columns
+from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink, physical_columns
 from headrace.planner.state import needs_event_time, states, warning
 
 
@@ -89,7 +89,9 @@ def _placed(root: LogicalNode, sink: Sink) -> Operator:
     match sink:
         case EntitySink(kind=RelationKind.STREAM):
             return place(root, Mode.INSERT)
-        case EntitySink() | ViewSink():
+        case TableSink(key_columns=()):
+            return place(root, Mode.INSERT)
+        case EntitySink() | TableSink() | ViewSink():
             return place(root, Mode.UPSERT)
         case ResultSink():
             if isinstance(root, Project):
@@ -121,6 +123,8 @@ def choose_mode(
     ]
     if isinstance(sink, ViewSink):
         reasons.append("a materialized view is written in transactions")
+    elif isinstance(sink, TableSink):
+        reasons.append("a table is written in batches")
     elif isinstance(sink, ResultSink):
         reasons.append("results of an interactive query are sent in batches")
     elif sink.guarantee == "exactly_once":
@@ -250,6 +254,21 @@ class _Planner:
                         store=sink.store,
                         connector=sink.connector,
                         entity=sink.entity,
+                        guarantee=sink.guarantee,
+                        options=dict(sink.options),
+                    )
+                )
+            case TableSink() as sink:
+                self._low.add(
+                    physical.WriteRows(
+                        id="sink",
+                        input=output,
+                        store=sink.store,
+                        connector=sink.connector,
+                        entity=sink.entity,
+                        columns=physical_columns(sink.schema),
+                        key_columns=list(sink.key_columns),
+                        deleted=deleted,
                         guarantee=sink.guarantee,
                         options=dict(sink.options),
                     )

@@ -7,11 +7,12 @@ from typing import Any
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
+from headrace.analyzer.plan import LogicalPlan
 from headrace.catalog.objects import Relation, RelationKind
-from headrace.connectors.base import EntityDescription, Guarantee, RecordSink, StoreDescriptor
+from headrace.connectors.base import EntityDescription, Guarantee, RecordSink, RowSink, StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.names import EntityPath, path_text, printed
-from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, of_scope
+from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, Specs, of_scope
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import Struct
@@ -34,14 +35,26 @@ def sink_reader(
     The `relation` that is written, if it is there, says how it is to be, where the statement does not: not how its key is made.
     """
     own = of_scope(connector.properties, scope) if connector is not None else ()
-    said = relation.properties if relation is not None else {}
-    defaults = {
+    specs = (*of_scope(dialect.DIALECT, scope), *own)
+    return PropertyReader(given, specs, what=what, defaults=_said(relation, own))
+
+
+def table_reader(
+    given: Iterable[Entry], scope: Scope, connector: StoreDescriptor, *, relation: Relation | None = None
+) -> PropertyReader:
+    """As `sink_reader`, of a TABLE: it has no records, of whose format and time something could be said."""
+    own = of_scope(connector.properties, scope)
+    specs = (*of_scope(dialect.OF_TABLES, scope), *own)
+    return PropertyReader(given, specs, what="a table", defaults=_said(relation, own))
+
+
+def _said(relation: Relation | None, own: Specs) -> dict[str, str]:
+    properties = relation.properties if relation is not None else {}
+    return {
         name: value
-        for name, value in said.items()
+        for name, value in properties.items()
         if any(spec.is_called(name) for spec in (dialect.GUARANTEE, *own))
     }
-    specs = (*of_scope(dialect.DIALECT, scope), *own)
-    return PropertyReader(given, specs, what=what, defaults=defaults)
 
 
 def record_sink(connector: StoreDescriptor, kind: RelationKind, span: Span | None) -> RecordSink:
@@ -51,6 +64,27 @@ def record_sink(connector: StoreDescriptor, kind: RelationKind, span: Span | Non
         what = "be written by queries" if sink is None else f"hold a {kind.name}"
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED, f"stores of type {connector.label} cannot {what}", span=span
+        )
+    return sink
+
+
+def row_sink(connector: StoreDescriptor, logical: LogicalPlan, span: Span | None) -> RowSink:
+    """How tables of a store type are written; raises UserError 0A000 when they cannot be, or not by such a query."""
+    sink = connector.row_sink
+    if sink is None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"stores of type {connector.label} hold no tables that a query could write",
+            hint="Use CREATE STREAM or CREATE CHANGELOG." if connector.record_sink is not None else None,
+            span=span,
+        )
+    if not sink.upserts and not logical.traits.insert_only:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"tables of {connector.label} take new rows only, and rows of the query are updated and deleted",
+            hint="Write rows that come once and stay, as those of a stream or of a time window's groups; or keep the query's result in a "
+            "MATERIALIZED VIEW.",
+            span=span,
         )
     return sink
 
@@ -195,7 +229,9 @@ def _named(name: str, registry: str | None, span: Span | None) -> AnyFormat:
     return Avro(registry=registry)
 
 
-def guarantee(reader: PropertyReader, connector: StoreDescriptor) -> Guarantee:
+def guarantee(
+    reader: PropertyReader, sink: RecordSink | RowSink | None, connector: StoreDescriptor
+) -> Guarantee:
     """The delivery guarantee, at least once if nothing is said. Raises UserError 0A000 or 3D008."""
     if reader.take(dialect.TIMESTAMP_STRATEGY) == "event.time":
         raise UserError(
@@ -206,7 +242,6 @@ def guarantee(reader: PropertyReader, connector: StoreDescriptor) -> Guarantee:
         )
     if reader.take(dialect.GUARANTEE) != "exactly_once":
         return "at_least_once"
-    sink = connector.record_sink
     if sink is None or not sink.exactly_once:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,

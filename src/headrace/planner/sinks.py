@@ -1,4 +1,4 @@
-"""Where a query writes: the three kinds of sink, and how CREATE … AS and INSERT INTO determine them.
+"""Where a query writes: the kinds of sink, and how CREATE … AS and INSERT INTO determine them.
 
 Pure: what must be asked of a store (does the entity exist, how many partitions has the source) comes in as
 `EntityDescription`s. Rules: dialect sections 9.1, 10 and 16.
@@ -17,7 +17,7 @@ from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
 from headrace.connectors.base import EntityDescription, Guarantee, StoreDescriptor
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, RelationName, printed
-from headrace.core.properties import PropertyReader, Scope, Specs, value_of
+from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import is_primitive
@@ -33,7 +33,9 @@ from headrace.planner.sink_properties import (
     key_format,
     record_format,
     record_sink,
+    row_sink,
     sink_reader,
+    table_reader,
     timestamp_column,
     value_format,
 )
@@ -65,6 +67,27 @@ class EntitySink:
 
 
 @dataclass(frozen=True)
+class TableSink:
+    """A table of a store: rows are appended, or upserted by `key_columns`.
+
+    `creation` are the properties of one that must be made first. `properties` are what the new relation keeps.
+    `left_out` are the columns that the query does not give, which are NULL.
+    """
+
+    relation: RelationName
+    store: str
+    connector: str
+    entity: EntityPath
+    schema: Schema
+    key_columns: tuple[str, ...] = ()
+    guarantee: Guarantee = "at_least_once"
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    creation: Mapping[str, str] | None = None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ViewSink:
     """A materialized view: rows are appended, or upserted by `key_columns`. `view` is the relation's id.
 
@@ -92,7 +115,7 @@ class ResultSink:
     """The result channel of an interactive SELECT."""
 
 
-Sink = EntitySink | ViewSink | ResultSink
+Sink = EntitySink | TableSink | ViewSink | ResultSink
 
 
 def physical_columns(schema: Schema) -> list[physical.Column]:
@@ -130,9 +153,13 @@ def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_sto
     return name
 
 
-def sink_path(name: RelationName, properties: Properties, connector: StoreDescriptor) -> EntityPath:
+def sink_path(
+    kind: RelationKind, name: RelationName, properties: Properties, connector: StoreDescriptor
+) -> EntityPath:
     """The entity that the properties name, else one of the relation's name."""
-    return connector.path(sink_reader(properties.entries, Scope.SINK, connector), name.name.lower())
+    table = kind is RelationKind.TABLE
+    reader = (table_reader if table else sink_reader)(properties.entries, Scope.SINK, connector)
+    return connector.path(reader, name.name.lower())
 
 
 # --- the sinks
@@ -162,20 +189,10 @@ def entity_sink(
     facet = record_sink(connector, kind, logical.span)
     source = logical.scans[0].relation
     entity = connector.path(reader, name.name.lower())
-    of_statement: Specs = (dialect.STORE, dialect.QUERY_NAME, dialect.ALLOW_CYCLE)
-    for spec in (*of_statement, dialect.UPSERT_MODE):
+    for spec in (*_OF_STATEMENT, dialect.UPSERT_MODE):
         reader.take(spec)
-    kept = {
-        item: value
-        for item, value in properties.items()
-        if value is not None and not any(spec.is_called(item) for spec in of_statement)
-    }
-    columns = logical.schema.columns
     primary = logical.schema.primary_key if kind is RelationKind.CHANGELOG else ()
-    schema = Schema(
-        tuple(replace(column, nullable=column.nullable and column.name not in primary) for column in columns),
-        primary,
-    )
+    schema = _keyed(logical.schema, primary)
     value = value_format(
         reader, schema, logical.span, registry=store.schema_registry, inherited=source.format.value
     )
@@ -195,9 +212,9 @@ def entity_sink(
             timestamp=timestamp_column(logical.schema, reader),
             upsert=kind is RelationKind.CHANGELOG,
         ),
-        guarantee=guarantee(reader, connector),
+        guarantee=guarantee(reader, facet, connector),
         options=facet.options(reader),
-        properties=kept,
+        properties=_kept(properties),
         creation=creation_options(reader, connector, entity, existing=existing, source=leftmost),
         carried_key=key.carried,
     )
@@ -249,10 +266,96 @@ def insert_sink(
             key_type=key.type,
             key_columns=key.columns,
         ),
-        guarantee=guarantee(reader, connector),
+        guarantee=guarantee(reader, facet, connector),
         options=facet.options(reader),
         properties=relation.properties,
         carried_key=key.carried,
+        left_out=left_out(logical, relation.schema),
+    )
+    reader.finish()
+    return aligned, sink
+
+
+def table_sink(
+    logical: LogicalPlan,
+    *,
+    name: RelationName,
+    properties: Properties,
+    store: Store,
+    connector: StoreDescriptor,
+    exists: bool,
+) -> TableSink:
+    """The sink of CREATE TABLE AS: with the query's key, if it has one, rows are upserted, and appended else.
+
+    `exists` says whether the table is there. Raises UserError 42P16 (key), 3D008 (property), 0A000 (store type).
+    """
+    _check_continuous(logical)
+    reader = table_reader(properties.entries, Scope.SINK, connector)
+    facet = row_sink(connector, logical, properties.span(dialect.STORE.name) or logical.span)
+    _check_key(logical, "CREATE_TABLE_AS")
+    entity = connector.path(reader, name.name.lower())
+    for spec in _OF_STATEMENT:
+        reader.take(spec)
+    made_with = of_scope(connector.properties, Scope.ENTITY)
+    kept = _kept(properties)
+    schema = _keyed(logical.schema, logical.schema.primary_key)
+    sink = TableSink(
+        relation=name,
+        store=store.name,
+        connector=store.type,
+        entity=entity,
+        schema=schema,
+        key_columns=schema.primary_key if facet.upserts else (),
+        guarantee=guarantee(reader, facet, connector),
+        options=facet.options(reader),
+        properties=kept,
+        creation=None
+        if exists
+        else {item: kept[item] for item in kept if any(spec.is_called(item) for spec in made_with)},
+    )
+    reader.leave(Scope.ENTITY)
+    reader.finish()
+    return sink
+
+
+def table_insert_sink(
+    logical: LogicalPlan,
+    *,
+    relation: Relation,
+    properties: Properties,
+    store: Store,
+    connector: StoreDescriptor,
+) -> tuple[LogicalPlan, TableSink]:
+    """The sink of INSERT INTO a table, and the query with its columns matched as `insert_sink` does.
+
+    Raises UserError 42804 (count, type), 42P16 (rows that are updated, into a table without their key), 3D008, 0A000.
+    """
+    _check_continuous(logical)
+    reader = table_reader(properties.entries, Scope.INSERT, connector, relation=relation)
+    facet = row_sink(connector, logical, logical.span)
+    key = relation.schema.primary_key
+    if not key and not logical.traits.insert_only:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the rows of the query are updated and deleted, and the table {relation.name} has no PRIMARY KEY to find them by",
+            hint="Declare the table with PRIMARY KEY (…), or let CREATE TABLE … AS SELECT make one.",
+            span=logical.span,
+        )
+    aligned = matched(logical, relation.schema)
+    if key and logical.kind is RelationKind.CHANGELOG:
+        _check_same_key(logical, aligned, relation)
+    reader.take(dialect.QUERY_NAME)
+    reader.take(dialect.ALLOW_CYCLE)
+    sink = TableSink(
+        relation=relation.name,
+        store=store.name,
+        connector=store.type,
+        entity=relation.entity or (),
+        schema=relation.schema,
+        key_columns=key if facet.upserts else (),
+        guarantee=guarantee(reader, facet, connector),
+        options=facet.options(reader),
+        properties=relation.properties,
         left_out=left_out(logical, relation.schema),
     )
     reader.finish()
@@ -311,6 +414,24 @@ def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> User
 
 
 # --- parts
+
+_OF_STATEMENT: Specs = (dialect.STORE, dialect.QUERY_NAME, dialect.ALLOW_CYCLE)
+"""Properties that say nothing of the relation that is made."""
+
+
+def _kept(properties: Properties) -> dict[str, str]:
+    return {
+        item: value
+        for item, value in properties.items()
+        if value is not None and not any(spec.is_called(item) for spec in _OF_STATEMENT)
+    }
+
+
+def _keyed(schema: Schema, key: tuple[str, ...]) -> Schema:
+    columns = (
+        replace(column, nullable=column.nullable and column.name not in key) for column in schema.columns
+    )
+    return Schema(tuple(columns), key)
 
 
 def _check_continuous(logical: LogicalPlan) -> None:
@@ -394,14 +515,8 @@ def _insert_key(
     wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS) or _tag(own.key)
     if relation.kind is RelationKind.CHANGELOG:
         _refuse_key_columns(reader)
-        key_columns = relation.schema.primary_key
-        if logical.kind is RelationKind.CHANGELOG and set(aligned.schema.primary_key) != set(key_columns):
-            found = ", ".join(aligned.schema.primary_key) or "none"
-            raise UserError(
-                SqlState.INVALID_RELATION_DEFINITION,
-                f"the query's primary key ({found}) is not that of {relation.name} ({', '.join(key_columns)})",
-                span=logical.span,
-            )
+        if logical.kind is RelationKind.CHANGELOG:
+            _check_same_key(logical, aligned, relation)
         return changelog_key(relation.schema, _tag(own.key), _tag(own.key), None)
     if logical.partition_by or reader.gives(dialect.KEY_COLUMNS):
         return stream_key(aligned, reader, wanted, own.value.format)
@@ -410,6 +525,17 @@ def _insert_key(
     if own.key is not None:
         return stream_key(aligned, reader, own.key.format, own.value.format)
     return Key()
+
+
+def _check_same_key(logical: LogicalPlan, aligned: LogicalPlan, relation: Relation) -> None:
+    key = relation.schema.primary_key
+    if set(aligned.schema.primary_key) != set(key):
+        found = ", ".join(aligned.schema.primary_key) or "none"
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the query's primary key ({found}) is not that of {relation.name} ({', '.join(key)})",
+            span=logical.span,
+        )
 
 
 def _checked_key(

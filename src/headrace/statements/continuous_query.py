@@ -1,4 +1,4 @@
-"""CREATE STREAM | CHANGELOG | MATERIALIZED VIEW … AS SELECT and INSERT INTO: the one road to a continuous query.
+"""CREATE STREAM | CHANGELOG | TABLE | MATERIALIZED VIEW … AS SELECT and INSERT INTO: the one road to a continuous query.
 
 `prepare` does bind, purify and plan, and changes nothing: EXPLAIN ends there. The handlers carry the result out.
 """
@@ -37,12 +37,15 @@ from headrace.planner.physical import SparkPlan, WriteEntity
 from headrace.planner.sink_properties import record_sink
 from headrace.planner.sinks import (
     EntitySink,
+    TableSink,
     ViewSink,
     entity_sink,
     insert_sink,
     leftmost,
     sink_path,
     sink_store_name,
+    table_insert_sink,
+    table_sink,
     view_sink,
 )
 from headrace.sql import parse
@@ -52,8 +55,13 @@ from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
 from headrace.statements.schemas import SinkSchema, pinned, registered, sink_schemas
 from headrace.statements.system import SystemLookup
+from headrace.statements.tables import check_table, create_table, new_table
 
-_KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANGELOG}
+_KINDS = {
+    "STREAM": RelationKind.STREAM,
+    "CHANGELOG": RelationKind.CHANGELOG,
+    "TABLE": RelationKind.TABLE,
+}
 _QUERY_KINDS = {
     RelationKind.STREAM: QueryKind.CREATE_STREAM_AS,
     RelationKind.CHANGELOG: QueryKind.CREATE_CHANGELOG_AS,
@@ -89,7 +97,7 @@ class Prepared:
     kind: QueryKind
     logical: LogicalPlan
     plan: SparkPlan
-    sink: EntitySink | ViewSink
+    sink: EntitySink | TableSink | ViewSink
     sink_name: RelationName
     store: Store | None
     connector: StoreDescriptor | None
@@ -167,13 +175,6 @@ def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepa
         )
     if statement.kind == "MATERIALIZED VIEW":
         return _prepare_view(statement, logical, name, run)
-    if statement.kind == "TABLE":
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "no store type that holds tables is supported yet",
-            hint="Use CREATE STREAM, CREATE CHANGELOG or CREATE MATERIALIZED VIEW.",
-            span=statement.name.span,
-        )
     return _prepare_entity(statement, logical, name, run)
 
 
@@ -205,8 +206,23 @@ def _prepare_entity(
     store_name = sink_store_name(logical, statement.properties, session_store=run.context.store)
     store, kind = run.store(Identifier(store_name, statement.properties.span("store")))
     run.authorize(Privilege.USAGE, store)
-    entity = sink_path(name, statement.properties, kind)
+    entity = sink_path(_KINDS[statement.kind], name, statement.properties, kind)
     source = leftmost(logical)
+    if statement.kind == "TABLE":
+        existing = _described(kind, store, entity)
+        table = table_sink(
+            logical,
+            name=name,
+            properties=statement.properties,
+            store=store,
+            connector=kind,
+            exists=existing is not None,
+        )
+        if existing is not None:
+            check_table(table, store, kind)
+        plan = plan_query(logical, table)
+        relation = new_table(table, run.role)
+        return Prepared(QueryKind.CREATE_TABLE_AS, logical, plan, table, name, store, kind, relation)
     source_store, source_kind = run.store(Identifier(source.store or ""))
     existing = _described(kind, store, entity)
     sink = entity_sink(
@@ -250,9 +266,12 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
         )
     store, kind = run.store(Identifier(relation.store))
     run.authorize(Privilege.USAGE, store)
-    logical, sink = insert_sink(
+    table = relation.kind is RelationKind.TABLE
+    logical, sink = (table_insert_sink if table else insert_sink)(
         logical, relation=relation, properties=statement.properties, store=store, connector=kind
     )
+    if isinstance(sink, TableSink):
+        check_table(sink, store, kind)
     plan = plan_query(logical, sink)
     return Prepared(QueryKind.INSERT_INTO, logical, plan, sink, relation.name, store, kind, None)
 
@@ -268,7 +287,7 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
             continue
         store, kind = run.store(Identifier(topic.store))
         run.authorize(Privilege.USAGE, store)
-        if isinstance(sink, EntitySink) and place == (sink.store, sink.entity):
+        if not isinstance(sink, ViewSink) and place == (sink.store, sink.entity):
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 f"the entity {path_text(topic.entity)!r} is what the query writes: "
@@ -312,6 +331,8 @@ async def _carry_out(
     for missing in prepared.side_topics:
         await asyncio.to_thread(missing.create)
     sink = prepared.sink
+    if isinstance(sink, TableSink) and sink.creation is not None and prepared.connector and prepared.store:
+        await asyncio.to_thread(create_table, sink, prepared.store, prepared.connector)
     if isinstance(sink, EntitySink) and sink.creation is not None and prepared.connector and prepared.store:
         await asyncio.to_thread(create_entity, prepared.connector, prepared.store, sink.entity, sink.creation)
     if isinstance(sink, ViewSink):
@@ -391,7 +412,7 @@ def _beside(plan: SparkPlan) -> Iterator[WriteEntity]:
 def _answer(prepared: Prepared, query: Query) -> ResultSet:
     """The created relation's row first, which Terraform reads (client-contract, 6.6), then the query's."""
     name = prepared.sink_name
-    left_out = prepared.sink.left_out if isinstance(prepared.sink, EntitySink) else ()
+    left_out = () if isinstance(prepared.sink, ViewSink) else prepared.sink.left_out
     told = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
     if (warned := state_warning(prepared.logical, prepared.sink)) is not None:
         told.append(f"warning: {warned}")

@@ -43,7 +43,7 @@ def with_columns(
     """
     found = inferred(statement.properties, run, store, kind, statement.name.last.name)
     changelog = statement.kind == "CHANGELOG"
-    if kind.row_source is not None and not changelog:
+    if kind.row_source is not None and statement.kind == "STREAM":
         found = Inferred(change_columns(found.columns, kind.row_source.metadata))
     if changelog and not found.primary_key:
         raise UserError(
@@ -63,7 +63,7 @@ def with_columns(
             ColumnDefinition(Identifier(column.name), column.type, column.nullable)
             for column in found.columns
         ),
-        primary_key=tuple(map(Identifier, found.primary_key)) if changelog else (),
+        primary_key=() if statement.kind == "STREAM" else tuple(map(Identifier, found.primary_key)),
         properties=properties,
     )
 

@@ -26,6 +26,7 @@ from headrace.statements.dropping import drop
 from headrace.statements.inference import with_columns
 from headrace.statements.relation_properties import entity_format, row_format
 from headrace.statements.system import system_relation_of
+from headrace.statements.tables import declared_table, refuse_without_tables
 
 _KINDS = {
     "STREAM": RelationKind.STREAM,
@@ -56,6 +57,13 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
         )
     store, kind = run.store(store_name(statement.properties))
     run.authorize(Privilege.USAGE, store)
+    if statement.kind == "TABLE":
+        refuse_without_tables(kind, statement.span)
+        if not statement.columns:
+            statement = with_columns(statement, run, store, kind)
+        relation = declared_table(statement, _schema(statement), run, store, kind)
+        run.catalog.create_relation(relation)
+        return relation_ddl(relation, "CREATE", "was created")
     if kind.source is None and kind.record_sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -63,7 +71,7 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
             hint="LIST ENTITIES, DESCRIBE ENTITY and PRINT ENTITY show what is in it.",
             span=statement.properties.span(dialect.STORE.name) or statement.name.span,
         )
-    if not statement.columns and statement.kind != "TABLE":
+    if not statement.columns:
         statement = with_columns(statement, run, store, kind)
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
@@ -76,7 +84,7 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     ]
     read = source_properties(relation, of_sources, kind, run.catalog.store)
     reader.leave(Scope.SOURCE)
-    guarantee(reader, kind)
+    guarantee(reader, kind.record_sink, kind)
     if kind.record_sink is not None:
         kind.record_sink.options(reader)
     _ensure_entity(reader, kind, store, relation, statement.name.span)
@@ -185,7 +193,7 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
         ("Entity", path_text(relation.entity) if relation.entity else None),
         ("PrimaryKey", ", ".join(relation.schema.primary_key) or None),
         ("Timestamp", relation.format.timestamp),
-        ("ValueFormat", relation.format.value.format if relation.store else None),
+        ("ValueFormat", relation.format.value.format if _has_records(relation) else None),
         ("KeyFormat", relation.format.key.format if relation.format.key else None),
         ("KeyType", str(relation.format.key_type) if relation.format.key_type else None),
         ("Properties", json.dumps(dict(relation.properties))),
@@ -204,6 +212,10 @@ def _described(name: QualifiedName, run: Execution) -> Relation:
     return run.relation(name)
 
 
+def _has_records(relation: Relation) -> bool:
+    return relation.kind in (RelationKind.STREAM, RelationKind.CHANGELOG)
+
+
 def store_name(properties: Properties) -> Identifier | None:
     """The store that a relation's properties name."""
     name = value_of(properties.entries, dialect.STORE)
@@ -217,13 +229,6 @@ def _defined(
     kind: StoreDescriptor,
     reader: PropertyReader,
 ) -> Relation:
-    if statement.kind == "TABLE":
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"a {kind.label} store holds streams and changelogs, not tables",
-            hint="Use CREATE STREAM or CREATE CHANGELOG.",
-            span=statement.span,
-        )
     name = run.relation_name(statement.name)
     schema = _schema(statement)
     relation_kind = _KINDS[statement.kind]

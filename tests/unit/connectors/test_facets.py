@@ -6,21 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.analyzer import BindingContext, bind
+from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.catalog.objects import RelationKind
-from headrace.connectors.base import EntityDescription, RowSource, StoreDescriptor
+from headrace.connectors.base import EntityDescription, RowSink, RowSource, StoreDescriptor
 from headrace.connectors.registry import connector
 from headrace.core.errors import UserError
+from headrace.core.names import RelationName
 from headrace.core.properties import Scope
 from headrace.core.types import BIGINT, Struct
 from headrace.planner.sink_properties import creation_options, guarantee, record_sink, sink_reader
+from headrace.planner.sinks import table_sink
 from headrace.sql import parse
 from headrace.sql.ast import Properties, Statement
 from headrace.sql.statements.query import SelectStatement
 from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import facet
-from tests.plans.world import BINDING
+from tests.plans.world import BINDING, STORE
 
+NAME = RelationName("d", "s", "t")
 KAFKA = connector("kafka")
 SOURCELESS = replace(KAFKA, record_source=None)
 SINKLESS = replace(KAFKA, record_sink=None)
@@ -31,6 +34,12 @@ STREAMS_OF_ROWS = replace(SOURCELESS, row_source=RowSource(metadata=Struct((("ls
 def statement(text: str) -> Statement:
     (found,) = parse(text)
     return found
+
+
+def query(text: str) -> LogicalPlan:
+    found = statement(text)
+    assert isinstance(found, SelectStatement)
+    return bind(found.select, BINDING)
 
 
 def properties(with_: str) -> Properties:
@@ -65,8 +74,26 @@ def test_a_type_is_written_as_it_can_be() -> None:
         properties("WITH ('delivery.guarantee' = exactly_once)").entries, Scope.SINK, APPENDING
     )
     with pytest.raises(UserError, match="cannot be written exactly once") as caught:
-        guarantee(reader, APPENDING)
+        guarantee(reader, APPENDING.record_sink, APPENDING)
     assert caught.value.span is not None
+
+
+def test_a_table_of_new_rows_only_takes_rows_that_stay() -> None:
+    kind = replace(KAFKA, row_sink=RowSink(create=lambda *_: None, check=lambda *_: None))
+    windows = "window_start, window_end, carrier"
+    appended = (
+        "SELECT carrier FROM flights",
+        f"SELECT {windows}, count(*) AS n FROM TUMBLE(flights, SIZE 1 MINUTE) GROUP BY {windows}",
+    )
+    for text in appended:
+        sink = table_sink(
+            query(text), name=NAME, properties=Properties(), store=STORE, connector=kind, exists=True
+        )
+        assert sink.key_columns == ()
+    updated = query("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier")
+    with pytest.raises(UserError, match="take new rows only") as caught:
+        table_sink(updated, name=NAME, properties=Properties(), store=STORE, connector=kind, exists=True)
+    assert "MATERIALIZED VIEW" in (caught.value.hint or "")
 
 
 def test_a_layout_that_the_source_has_not_must_be_given() -> None:

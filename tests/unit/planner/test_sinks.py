@@ -111,7 +111,9 @@ def test_the_store_is_the_property_or_the_sessions_or_the_sources() -> None:
     logical = bound("SELECT carrier FROM flights")
     assert sink_store_name(logical, Properties(), session_store="mine") == "mine"
     assert sink_store_name(logical, Properties(), session_store=None) == "broker"
-    assert sink_path(RelationName("d", "s", "Mixed"), Properties(), connector("kafka")) == ("mixed",)
+    assert sink_path(
+        RelationKind.STREAM, RelationName("d", "s", "Mixed"), Properties(), connector("kafka")
+    ) == ("mixed",)
 
 
 def test_a_relation_is_read_in_its_own_format_and_no_other() -> None:

@@ -14,10 +14,11 @@ from headrace.connectors.base import (
     EntityDescription,
     PrintedRecord,
     PrintStart,
+    RowSink,
     RowSource,
     StoreDescriptor,
 )
-from headrace.connectors.postgresql import tables
+from headrace.connectors.postgresql import tables, writing
 from headrace.connectors.postgresql.connection import Connection, connect, connect_async
 from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.options import (
@@ -160,6 +161,25 @@ def _check_relation(
     read_tables(store, path, schema, options, upsert=upsert)
 
 
+def _create_table(
+    store: Mapping[str, str],
+    path: EntityPath,
+    schema: Schema,
+    options: PropertyReader,  # noqa: ARG001 - nothing more is said of a table
+) -> None:
+    writing.create(store, path, schema)
+
+
+def _check_table(
+    store: Mapping[str, str],
+    path: EntityPath,
+    schema: Schema,
+    options: Mapping[str, str],  # noqa: ARG001 - there are none
+    upsert: bool,
+) -> None:
+    writing.check(store, path, schema, upsert=upsert)
+
+
 _entities = PostgresEntities()
 POSTGRESQL = StoreDescriptor(
     type="postgresql",
@@ -172,6 +192,7 @@ POSTGRESQL = StoreDescriptor(
     row_source=RowSource(
         metadata=METADATA, options=source_options, upserts=True, needs=(SLOT,), check=_check_relation
     ),
+    row_sink=RowSink(create=_create_table, check=_check_table, upserts=True, exactly_once=True),
     entities=_entities,
     inserter=_entities,
     printer=_entities,

@@ -176,6 +176,14 @@ _ANSWERS = (
         detail=True,
     ),
     _Kind(
+        "42",
+        UserError,
+        SqlState.INVALID_RELATION_DEFINITION,
+        "the table is not what it was declared to be",
+        "DESCRIBE ENTITY shows what it is now; create the relation again, or change the table in PostgreSQL.",
+        detail=True,
+    ),
+    _Kind(
         "22",
         UserError,
         SqlState.DATA_EXCEPTION,

@@ -51,6 +51,12 @@ _OURS = {
     "DATE": "date",
     "BYTES": "bytea",
 }
+_NARROWER = {
+    "SMALLINT": ("TINYINT",),
+    "INTEGER": ("TINYINT", "SMALLINT"),
+    "BIGINT": ("TINYINT", "SMALLINT", "INTEGER"),
+    "DOUBLE": ("FLOAT",),
+}
 
 
 def of_postgresql(text: str) -> DataType:
@@ -89,3 +95,24 @@ def to_postgresql(kind: DataType) -> str:
         case Map() | Struct():
             return "jsonb"
     raise TypeError(f"no PostgreSQL type for {kind}")
+
+
+def fits(given: DataType, column: DataType) -> bool:
+    """Whether values of one of our types can be written into a table's column, which is `column` to us.
+
+    VARCHAR is text, or one of PostgreSQL's own types, which are written as their text; one with a length may turn out too short.
+    What a value may lose are digits of a fraction of a second.
+    """
+    match given, column:
+        case _, Varchar():
+            return True
+        case Primitive(narrow), Primitive(wide):
+            return narrow == wide or narrow in _NARROWER.get(wide, ())
+        case Decimal(), Decimal():
+            whole = given.precision - given.scale <= column.precision - column.scale
+            return whole and given.scale <= column.scale
+        case Timestamp(), Timestamp():
+            return given.local == column.local
+        case Array(inner), Array(outer):
+            return fits(inner, outer)
+    return False

@@ -87,7 +87,7 @@ class Build:
         checkpoint = self.start.checkpoint
         return RowRequest(
             entity=step.entity,
-            columns=_columns(step.columns),
+            columns=schema_columns(step.columns),
             key=tuple(step.key_columns),
             upsert=step.upsert,
             properties=self.properties(step.store),
@@ -141,7 +141,7 @@ def _read_rows(work: Build, step: physical.ReadRows) -> DataFrame:
 
 def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
     spec = DecodeSpec(
-        columns=_columns(step.columns),
+        columns=schema_columns(step.columns),
         value=step.value,
         key=step.key,
         key_type=parse_type(step.key_type) if step.key_type else None,
@@ -331,7 +331,7 @@ def _listed(work: Build, values: Iterable[Any]) -> Any:
 
 def _encode_rows(work: Build, step: physical.EncodeRows) -> DataFrame:
     spec = EncodeSpec(
-        columns=_columns(step.columns),
+        columns=schema_columns(step.columns),
         value=step.value,
         key=step.key,
         key_columns=tuple(step.key_columns),
@@ -343,7 +343,8 @@ def _encode_rows(work: Build, step: physical.EncodeRows) -> DataFrame:
     return encode(work.frames[step.input], spec)
 
 
-def _columns(columns: list[physical.Column]) -> tuple[Column, ...]:
+def schema_columns(columns: list[physical.Column]) -> tuple[Column, ...]:
+    """Columns of a plan as what they are."""
     return tuple(Column(column.name, parse_type(column.type), column.nullable) for column in columns)
 
 

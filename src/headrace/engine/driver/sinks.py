@@ -1,4 +1,4 @@
-"""The ends of a plan: an entity of a store, a materialized view, or the reader of an interactive query."""
+"""The ends of a plan: an entity of a store, a table, a materialized view, or the reader of an interactive query."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow
 import pyarrow.compute
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, functions
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.connectors.streaming import SinkRequest
+from headrace.connectors.streaming import RowSinkRequest, SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.resultset import LiveRows, encoder
 from headrace.core.types import Timestamp, parse_type
-from headrace.engine.driver.builder import Build, connector_module
+from headrace.engine.driver.builder import Build, connector_module, schema_columns
 from headrace.engine.driver.changes import ChangeReader
 from headrace.engine.driver.channel import Channel
 from headrace.engine.protocol import Ack, ApplyView, Rows
@@ -88,6 +88,42 @@ def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext)
     records = work.frames[step.input]
     made: DataStreamWriter | Batch = connector_module(step.connector).sink(records, request)
     return made if isinstance(made, DataStreamWriter) else context.batches(records, made)
+
+
+def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> DataStreamWriter:
+    upsert = bool(step.key_columns)
+    request = RowSinkRequest(
+        query_id=context.query_id,
+        entity=step.entity,
+        columns=schema_columns(step.columns),
+        key=tuple(step.key_columns),
+        upsert=upsert,
+        properties=work.properties(step.store),
+        guarantee=step.guarantee,
+        options=step.options,
+        checkpoint=context.checkpoint,
+        resources=context.resources,
+    )
+    write: Batch = connector_module(step.connector).write_rows(request)
+    selected = [name_sql(column.name) for column in step.columns]
+    if upsert:
+        selected.append(
+            f"{name_sql(step.deleted)} IS TRUE AS __deleted" if step.deleted else "false AS __deleted"
+        )
+
+    def apply(batch: DataFrame, epoch: int) -> None:
+        write(_newest(batch, step.key_columns) if upsert else batch, epoch)
+        fail_point("after_sink_before_commit")
+
+    return context.batches(work.frames[step.input].selectExpr(*selected), apply)
+
+
+def _newest(batch: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The last row of each key. Rows of one key come from one task, whose rows have growing numbers: so it is the stream's last."""
+    row = functions.struct(*map(name_sql, batch.columns))
+    numbered = batch.withColumn("__row", functions.monotonically_increasing_id())
+    last = numbered.groupBy(*map(name_sql, keys)).agg(functions.max_by(row, "__row").alias("__last"))
+    return last.select("__last.*")
 
 
 def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> DataStreamWriter:
@@ -196,6 +232,7 @@ def _arrow_stream(table: pyarrow.Table) -> bytes:
 
 SINKS: dict[str, Callable[[Build, Any, SinkContext], DataStreamWriter]] = {
     "write_entity": _write_entity,
+    "write_rows": _write_rows,
     "write_view": _write_view,
     "write_results": _write_results,
 }

@@ -16,9 +16,9 @@ from headrace.formats.types import name_sql, spark_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowRequest
+    from headrace.connectors.streaming import RowRequest, RowSinkRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits"]
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits", "write_rows"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
@@ -38,6 +38,13 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
     session.dataSource.register(TableSource)
     stream = session.readStream.format(TableSource.name()).option("schema", ", ".join(schema))
     return stream.option(READING, reading(request).to_json()).load()
+
+
+def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """Raises UserError 3D007 for a schema that is missing; ExternalError 57015, also where the table of marks may not be made."""
+    from headrace.connectors.postgresql.spark.writing import writer
+
+    return writer(request)
 
 
 def splits(request: RowRequest) -> dict[str, list[int]]:

@@ -1,0 +1,103 @@
+"""Batches of a query into a table: Spark makes texts of values that Arrow's CSV writer does not know, and tasks write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+import pyarrow as pa
+from pyarrow import csv
+from pyspark.sql import DataFrame
+
+from headrace.connectors.carried_errors import carrying_errors
+from headrace.connectors.postgresql import writing
+from headrace.connectors.postgresql.writing import DELETED, Target
+from headrace.connectors.streaming import RowSinkRequest
+from headrace.core.types import Array, DataType, Map, Primitive, Struct, Varchar
+from headrace.formats.types import name_sql, text_sql
+
+# Texts stand in quotes, so that an empty one is not NULL.
+_CSV = csv.WriteOptions(include_header=False, quoting_style="needed")
+
+
+def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """See `write_rows` of `connectors.streaming`."""
+    target = Target(
+        dict(request.properties),
+        request.entity,
+        tuple(column.name for column in request.columns),
+        request.key if request.upsert else (),
+        request.query_id if request.guarantee == "exactly_once" else None,
+    )
+    writing.prepare(target)
+    selected = [
+        f"{value_sql(name_sql(column.name), column.type)} AS {name_sql(column.name)}"
+        for column in request.columns
+    ]
+    if request.upsert:
+        selected.append(DELETED)
+
+    def write(batch: DataFrame, epoch: int) -> None:
+        rows = batch.selectExpr(*selected)
+        if target.query is not None:
+            # One transaction is one connection.
+            rows = rows.repartition(1)
+        rows.mapInArrow(_task(target, epoch), "written BIGINT").collect()
+
+    return write
+
+
+def _task(target: Target, epoch: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """What a task does: its rows are one transaction, for which there must be rows."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lines = (_lines(batch) for batch in batches if batch.num_rows)
+        first = next(lines, None)
+        if first is not None:
+            with carrying_errors():
+                writing.write(target, epoch, chain([first], lines))
+        # What an epoch that was written before leaves unread.
+        for _ in lines:
+            pass
+        yield pa.RecordBatch.from_pydict({"written": pa.array([], pa.int64())})
+
+    return write
+
+
+def _lines(batch: pa.RecordBatch) -> bytes:
+    buffer = pa.BufferOutputStream()
+    csv.write_csv(batch, buffer, _CSV)
+    return bytes(buffer.getvalue())
+
+
+def value_sql(value: str, kind: DataType) -> str:
+    """Spark SQL for what stands in a column of CSV: the value itself where Arrow writes it as PostgreSQL reads it, else its text."""
+    nested = isinstance(kind, Array | Map | Struct) or kind == Primitive("BYTES")
+    return _text_sql(value, kind) if nested else value
+
+
+def _text_sql(value: str, kind: DataType) -> str:
+    match kind:
+        case Varchar():
+            return value
+        case Primitive("BYTES"):
+            return f"concat({text_sql(chr(92) + 'x')}, hex({value}))"
+        case Map() | Struct():
+            return f"to_json({value}, map('ignoreNullFields', 'false'))"
+        case Array(element):
+            item = _element_sql("item", element)
+            return (
+                f"concat('{{', array_join(transform({value}, item -> coalesce({item}, 'NULL')), ','), '}}')"
+            )
+    return f"CAST({value} AS STRING)"
+
+
+def _element_sql(item: str, kind: DataType) -> str:
+    """An element as PostgreSQL's text of an array has it: in quotes, unless it is an array itself."""
+    text = _text_sql(item, kind)
+    if isinstance(kind, Array):
+        return text
+    slash, quote = chr(92), '"'
+    for mark in (slash, quote):
+        text = f"replace({text}, {text_sql(mark)}, {text_sql(slash + mark)})"
+    return f"concat({text_sql(quote)}, {text}, {text_sql(quote)})"

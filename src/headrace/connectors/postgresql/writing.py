@@ -1,0 +1,188 @@
+"""Rows into a table: each batch of them is one transaction, written by COPY.
+
+With a primary key the batch goes into a temporary table first, from which the rows that have ended are deleted and the others are
+inserted, or updated where they are. Exactly once: the transaction holds the batch's epoch too, in a table of marks in the same schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from psycopg import errors
+from psycopg.sql import SQL, Composed, Identifier
+
+from headrace.connectors.postgresql import tables
+from headrace.connectors.postgresql.connection import Connection, connect
+from headrace.connectors.postgresql.failures import classified
+from headrace.connectors.postgresql.types import fits
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, printed
+from headrace.core.schema import Schema
+from headrace.core.sqlstate import SqlState
+from headrace.runtime.fail_points import fail_point
+
+MARKS = "headrace_epochs"
+"""The table of marks, in the schema of the table that is written: of each query the last epoch that it has written."""
+DELETED = "__deleted"
+_BATCH = ("pg_temp", "headrace_batch")
+_WRITABLE = ("table", "partitioned table", "foreign table")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is written: `columns` of a table; with a `key` as versions of rows. With a `query` each of its epochs once."""
+
+    store: Mapping[str, str] = field(repr=False)
+    path: EntityPath
+    columns: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    query: str | None = None
+
+
+def create(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
+    """Makes a table; raises UserError 42710 when it exists, 3D007 without its schema, ExternalError 57015."""
+    with classified(store), connect(store, *path[:-2]) as connection:
+        tables.create(connection, path, schema.columns, schema.primary_key)
+
+
+def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert: bool) -> None:
+    """Raises UserError 42P16, 42703, 0A000 or 3D007 when a table cannot hold such rows, with the columns that do not fit."""
+    with classified(store), connect(store, *path[:-2]) as connection:
+        found = tables.describe(connection, path)
+    where, kind = ".".join(path), found.configs["kind"]
+    if kind not in _WRITABLE:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{where} is a {kind}, into which no rows can be written",
+            hint="Name a table.",
+        )
+    there = {column.name: column.type for column in found.columns}
+    for column in schema.columns:
+        if column.name not in there:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"the table {where} exists, and has no column {printed(column.name)}",
+                hint=f"It has {', '.join(map(printed, there))}. Names fold to lower case unless they stand in double quotes.",
+            )
+    misfits = [
+        f"{printed(column.name)} is {there[column.name]}, not {column.type}"
+        for column in schema.columns
+        if not fits(column.type, there[column.name])
+    ]
+    if misfits:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the table {where} exists with other columns: {'; '.join(misfits)}",
+            hint="CAST the columns of the query, or name another table.",
+        )
+    if upsert and set(schema.primary_key) != set(found.key):
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the primary key of the table {where} is ({', '.join(map(printed, found.key))}), "
+            f"and rows are to be updated by ({', '.join(map(printed, schema.primary_key))})",
+            hint="Write a query with that key, or name another table.",
+        )
+
+
+def prepare(target: Target) -> None:
+    """Before the first epoch of a start: makes the table of marks, if it is needed, and the query's mark."""
+    if target.query is None:
+        return
+    marks = _marks(target)
+    with classified(target.store), connect(target.store, *target.path[:-2]) as connection:
+        found = connection.execute("SELECT to_regclass(%s)", (marks.as_string(connection),)).fetchone()
+        if found == (None,):
+            # Another query may make it at the same time.
+            with suppress(errors.DuplicateTable, errors.UniqueViolation):
+                connection.execute(
+                    SQL("CREATE TABLE {} (query_id text PRIMARY KEY, epoch bigint NOT NULL)").format(marks)
+                )
+        connection.execute(
+            SQL("INSERT INTO {} VALUES (%s, -1) ON CONFLICT DO NOTHING").format(marks), (target.query,)
+        )
+
+
+def write(target: Target, epoch: int, rows: Iterable[bytes]) -> None:
+    """Writes the rows of an epoch, as lines of CSV with the columns of the target (and with a key `DELETED`), in one transaction.
+
+    An epoch that the query's mark says is written already is left out. Raises UserError 22000 for a row that the table refuses, 3D007
+    when it is gone; ExternalError 57015.
+    """
+    with (
+        classified(target.store),
+        connect(target.store, *target.path[:-2]) as connection,
+        connection.transaction(),
+    ):
+        if target.query is not None and not _is_next(connection, target, epoch):
+            return
+        if target.key:
+            _upsert(connection, target, rows)
+        else:
+            _copy(connection, tables.named(target.path), target.columns, rows)
+        if target.query is not None:
+            moved = SQL("UPDATE {} SET epoch = %s WHERE query_id = %s").format(_marks(target))
+            connection.execute(moved, (epoch, target.query))
+        fail_point("inside_transaction")
+
+
+def _is_next(connection: Connection, target: Target, epoch: int) -> bool:
+    """Holds the query's mark until the transaction ends: an earlier run of the query, if one still writes, is waited for."""
+    query = SQL("SELECT epoch FROM {} WHERE query_id = %s FOR UPDATE").format(_marks(target))
+    found = connection.execute(query, (target.query,)).fetchone()
+    if found is None or found[0] > epoch:
+        told = (
+            "it is gone" if found is None else f"it says {found[0]}: the checkpoint is older than the table"
+        )
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"cannot tell whether batch {epoch} was written: of the query's mark in {MARKS}, {told}",
+            hint="RESTART does not help. Create the query again, from the position where its output ends.",
+        )
+    return bool(found[0] < epoch)
+
+
+def _upsert(connection: Connection, target: Target, rows: Iterable[bytes]) -> None:
+    batch, table = Identifier(*_BATCH), tables.named(target.path)
+    names = _listed(target.columns)
+    connection.execute(
+        SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {}, false AS {} FROM {} WITH NO DATA").format(
+            batch, names, Identifier(DELETED), table
+        )
+    )
+    _copy(connection, batch, (*target.columns, DELETED), rows)
+    same = SQL(" AND ").join(SQL("kept.{0} = given.{0}").format(Identifier(name)) for name in target.key)
+    connection.execute(
+        SQL("DELETE FROM {} AS kept USING {} AS given WHERE given.{} AND {}").format(
+            table, batch, Identifier(DELETED), same
+        )
+    )
+    rest = [name for name in target.columns if name not in target.key]
+    changed = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(name)) for name in rest)
+    connection.execute(
+        SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE NOT {} ON CONFLICT ({}) DO {}").format(
+            table,
+            names,
+            names,
+            batch,
+            Identifier(DELETED),
+            _listed(target.key),
+            SQL("UPDATE SET {}").format(changed) if rest else SQL("NOTHING"),
+        )
+    )
+
+
+def _copy(connection: Connection, table: Identifier, columns: Iterable[str], rows: Iterable[bytes]) -> None:
+    statement = SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(table, _listed(columns))
+    with connection.cursor().copy(statement) as copy:
+        for lines in rows:
+            copy.write(lines)
+
+
+def _listed(names: Iterable[str]) -> Composed:
+    return SQL(", ").join(map(Identifier, names))
+
+
+def _marks(target: Target) -> Identifier:
+    return Identifier(target.path[-2], MARKS)
