@@ -185,6 +185,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "kafka": partial(store_type, "kafka"),
         "postgresql": partial(store_type, "postgresql"),
         "kinesis": partial(store_type, "kinesis"),
+        "s3": partial(store_type, "s3"),
         "clickhouse": partial(store_type, "clickhouse"),
     },
     "reference/system-relations.md": {

@@ -12,9 +12,10 @@ from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.apicurio import Apicurio
 from tests.harness.clickhouse import ClickHouseServer
 from tests.harness.kafka import KafkaClient
-from tests.harness.kinesis import KinesisClient, KinesisServer
+from tests.harness.kinesis import KinesisClient, KinesisServer, MotoServer
 from tests.harness.postgresql import PostgresServer
 from tests.harness.process import HeadraceProcess
+from tests.harness.s3 import S3Client
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +53,13 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseS
     """ClickHouse's engine on loopback."""
     with ClickHouseServer(tmp_path_factory.mktemp("clickhouse")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Client]:
+    """A stand-in for AWS S3 on loopback, and a client for a bucket of it."""
+    with MotoServer() as server:
+        yield S3Client(server, "lake")
 
 
 @pytest.fixture(scope="session")

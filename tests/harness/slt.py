@@ -19,6 +19,8 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     $ descriptors NAME                  a descriptor source of the `.proto` file that follows
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
+    $ file KEY                          put a file of the lines that follow into the bucket of the S3 stand-in; of a name in .parquet
+                                        one of the rows that they are as JSON
     $ wait NAME STATE                   the query that writes the relation NAME is in that state
     $ message NAME /regex/              and its message matches
     $ postgresql | $ clickhouse [rowsort]
@@ -102,6 +104,12 @@ class Front(Protocol):
     def pass_on(self) -> None: ...
 
 
+class Bucket(Protocol):
+    """What the files need of the S3 stand-in."""
+
+    def put_lines(self, key: str, lines: list[str]) -> None: ...
+
+
 @dataclass
 class Record:
     """One record of a file."""
@@ -164,12 +172,14 @@ class Runner:
         seed: str,
         streams: Streams | None = None,
         front: Front | None = None,
+        bucket: Bucket | None = None,
         **variables: str,
     ) -> None:
         self._door = door
         self._broker = broker
         self._streams = streams
         self._front = front
+        self._bucket = bucket
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
@@ -187,6 +197,7 @@ class Runner:
             "clickhouse": self._sql_of,
             "split": self._split,
             "refuse": self._refuse,
+            "file": self._file,
             "wait": self._wait,
             "message": self._message,
             "restart": lambda record: self._door.fault(record.words),
@@ -321,6 +332,10 @@ class Runner:
             self._front.pass_on()
         else:
             self._front.refuse(*record.words[1:])
+
+    def _file(self, record: Record) -> None:
+        assert self._bucket is not None, "expected a file that names ${s3}"
+        self._bucket.put_lines(record.words[1], record.body)
 
     def _wait(self, record: Record) -> None:
         relation, state = record.words[1:3]

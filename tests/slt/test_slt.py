@@ -23,7 +23,7 @@ POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
 FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE})
 IN_PROCESS = [
-    path for path in FILES if not any(word in path.read_text() for word in ("$ kill", "${kinesis}"))
+    path for path in FILES if not any(word in path.read_text() for word in ("$ kill", "${kinesis}", "${s3}"))
 ]
 
 
@@ -85,6 +85,9 @@ def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     if "${kinesis}" in text:
         streams, front = request.getfixturevalue("kinesis"), request.getfixturevalue("kinesis_front")
         servers |= {"kinesis": front.uri(), "streams": streams, "front": front}
+    if "${s3}" in text:
+        bucket = request.getfixturevalue("s3")
+        servers |= {"s3": bucket.uri, "bucket": bucket, "s3_server": bucket.server.uri}
     return servers
 
 

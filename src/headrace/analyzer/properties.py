@@ -40,7 +40,7 @@ def _delimiter(text: str) -> str:
 _DEFINED = Scope.RELATION | Scope.SINK
 _READ = Scope.RELATION | Scope.SOURCE
 _WRITTEN = Scope.RELATION | Scope.SINK | Scope.INSERT
-_FORMATS = choice("json", "primitive", "csv", "raw", "avro", "protobuf")
+_FORMATS = choice("json", "primitive", "csv", "raw", "avro", "protobuf", "parquet")
 RETENTION_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 
 # --- stores and entities

@@ -9,7 +9,7 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.logical import EventTime, QueryProperties, SideTopic, SourceProperties
 from headrace.catalog.objects import Relation, StoreFacts
-from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.base import RowSource, StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.names import path_text, printed
 from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, Specs, of_scope
@@ -76,7 +76,7 @@ def source_properties(
     )
     rows = connector.row_source if connector is not None else None
     if rows is not None:
-        _check_of_rows(reader)
+        _check_of_rows(reader, rows)
     position, timestamp = starting_position(reader, default="latest" if rows is None else "earliest")
     on_error = _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"]
     found = SourceProperties(
@@ -109,9 +109,16 @@ def starting_position(reader: PropertyReader, *, default: str = "latest") -> tup
     return position, timestamp
 
 
-def _check_of_rows(reader: PropertyReader) -> None:
-    """A store that types its rows itself has no records that cannot be read or kept, and no times to start at."""
+def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
+    """A store that types its rows itself has no records that cannot be read or kept, and no times to start at.
+
+    Where its rows are lines of files some may be skipped, but there is no record of them to be kept.
+    """
+    if source.skips and _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"] == "dead_letter":
+        raise reader.bad(dialect.ON_ERROR, "TERMINATE or IGNORE for a source of rows")
     for spec, fits in ((dialect.POSITION, "timestamp"), (dialect.ON_ERROR, None), (dialect.ON_LATE, None)):
+        if source.skips and spec is dialect.ON_ERROR:
+            continue
         if reader.gives(spec) and (fits is None or reader.take(spec) == fits):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,

@@ -79,7 +79,8 @@ class RowSource:
     """Entities can be read as rows, by `spark.rows`; with `upserts` as a changelog too, by its primary key. `metadata` as of records.
 
     `needs` are the source properties without which they are not read. `check` asks the store whether a relation can be what it is declared
-    to be.
+    to be. `formats` are what 'value.format' may be said to be. `changes`: a stream has what happens to rows, in an envelope, and not
+    the rows themselves. `skips`: rows that cannot be read may be skipped.
     """
 
     metadata: Struct
@@ -88,6 +89,9 @@ class RowSource:
     real_time: bool = False
     needs: Specs = ()
     check: CheckRows | None = None
+    formats: tuple[str, ...] = ("json",)
+    changes: bool = True
+    skips: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ STORE_TYPES: dict[str, str] = {
     "postgresql": "headrace.connectors.postgresql.admin:POSTGRESQL",
     "kinesis": "headrace.connectors.kinesis.admin:KINESIS",
     "clickhouse": "headrace.connectors.clickhouse.admin:CLICKHOUSE",
+    "s3": "headrace.connectors.s3.admin:S3",
 }
 """By the word of CREATE STORE: where its descriptor is, in the folder of the type."""
 _loaded: dict[str, StoreDescriptor] = {}

@@ -58,7 +58,7 @@ class RowRequest:
     """Which rows to read, and how. The starting position counts for a query without a checkpoint only.
 
     With `upsert` a row is the new version of its `key`, or its end. `folder` is for what must outlive the driver, so that a batch can be
-    given again; None: it need not.
+    given again; None: it need not. With `on_error` = `ignore` rows that cannot be read are skipped.
     """
 
     entity: EntityPath
@@ -71,6 +71,7 @@ class RowRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     records_per_batch: int | None = None
     folder: str | None = None
+    on_error: Literal["terminate", "ignore"] = "terminate"
 
 
 @dataclass(frozen=True)

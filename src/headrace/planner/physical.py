@@ -61,7 +61,7 @@ class ReadRows(_Data):
     """Rows of an entity that its store types itself: declared and hidden columns, as of `DecodeRows`.
 
     `upsert`: a row is the new version of its key, or its end. `timestamp` names the column of the event time (None: the store says it);
-    `arrival`: it is the time of the batch.
+    `arrival`: it is the time of the batch. `on_error`: a row that cannot be read stops the query, or is skipped.
     """
 
     step: Literal["read_rows"] = "read_rows"
@@ -77,6 +77,7 @@ class ReadRows(_Data):
     starting_position: Literal["earliest", "latest", "timestamp"] = "earliest"
     starting_timestamp_ms: int | None = None
     options: dict[str, str] = Field(default_factory=dict)
+    on_error: Literal["terminate", "ignore"] = "terminate"
 
 
 class DecodeRows(_Data):

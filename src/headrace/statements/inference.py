@@ -12,7 +12,7 @@ from headrace.catalog.objects import Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.schema_registry.client import RegisteredSchema, RegistryClient
 from headrace.core.errors import HeadraceError, Span, UserError
-from headrace.core.names import EntityPath, Identifier
+from headrace.core.names import EntityPath, Identifier, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
@@ -43,7 +43,7 @@ def with_columns(
     """
     found = inferred(statement.properties, run, store, kind, statement.name.last.name)
     changelog = statement.kind == "CHANGELOG"
-    if kind.row_source is not None and statement.kind == "STREAM":
+    if kind.row_source is not None and kind.row_source.changes and statement.kind == "STREAM":
         found = Inferred(change_columns(found.columns, kind.row_source.metadata))
     if changelog and not found.primary_key:
         raise UserError(
@@ -85,6 +85,12 @@ def inferred(
     if kind.record_source is None and kind.record_sink is None:
         admin = facet(kind.entities, kind, "to find out columns", None)
         described = admin.describe_entity(store.properties, entity)
+        if not described.columns:
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"nothing in {path_text(entity)} says what columns it has",
+                hint=_LIST_THEM,
+            )
         return Inferred(described.columns, described.key)
     span = reader.span(dialect.VALUE_FORMAT)
     if reader.take(dialect.VALUE_FORMAT) != "avro":

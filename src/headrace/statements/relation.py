@@ -245,7 +245,7 @@ def _defined(
         entity=kind.path(reader, name.name.lower()),
         format=entity_format(reader, schema, store.schema_registry)
         if kind.row_source is None
-        else row_format(reader, schema, relation_kind),
+        else row_format(reader, schema, relation_kind, kind.row_source.formats),
         properties={
             key: value or ""
             for key, value in statement.properties.items()

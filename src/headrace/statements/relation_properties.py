@@ -49,12 +49,14 @@ def entity_format(reader: PropertyReader, schema: Schema, registry: str | None =
     return replace(layout, key_columns=key_columns, key_type=key_type)
 
 
-def row_format(reader: PropertyReader, schema: Schema, kind: RelationKind) -> EntityFormat:
-    """Takes what may be said of rows that their store types itself: the event time, and JSON as the format of records made of them.
+def row_format(
+    reader: PropertyReader, schema: Schema, kind: RelationKind, formats: tuple[str, ...]
+) -> EntityFormat:
+    """Takes what may be said of rows that their store types itself: the event time, and one of the formats that it knows.
 
     Raises UserError 3D008, 42703, 42804 or 0A000.
     """
-    record_format(reader, dialect.VALUE_FORMAT, ("json",))
+    record_format(reader, dialect.VALUE_FORMAT, formats)
     return EntityFormat(timestamp=_timestamp(reader, schema), upsert=kind is RelationKind.CHANGELOG)
 
 

@@ -96,6 +96,7 @@ class Build:
             options=step.options,
             records_per_batch=self.records_per_batch,
             folder=str(Path(checkpoint, "rows", step.id)) if checkpoint else None,
+            on_error=step.on_error,
         )
 
 

@@ -103,6 +103,7 @@ def _rows(low: Lowering, node: Scan, *, arrival: bool) -> physical.ReadRows:
         starting_position=properties.starting_position,
         starting_timestamp_ms=properties.starting_timestamp_ms,
         options=dict(properties.options),
+        on_error="ignore" if properties.on_error == "ignore" else "terminate",
     )
 
 

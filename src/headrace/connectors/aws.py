@@ -1,0 +1,151 @@
+"""What stores on AWS share: who asks, and boto3's clients, made of checked properties and of nothing that the environment says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
+
+from headrace.core.properties import PropertySpec, PropertyType, Scope, Specs
+
+CONNECT_TIMEOUT_S = 5
+READ_TIMEOUT_S = 30
+OWN_REGION = "us-east-1"
+"""For addresses that are not AWS's: what stands in for it takes any region, but the same one each time."""
+_SESSION_NAME = "headrace"
+_AWS = re.compile(r"(?:^|\.)(?:amazonaws\.com(?:\.cn)?|api\.aws)\Z")
+
+
+def _matching(pattern: str, expected: str) -> PropertyType[str]:
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text.strip()):
+            raise ValueError(text)
+        return text.strip()
+
+    return PropertyType(expected, read)
+
+
+ACCESS_KEY_ID = PropertySpec(
+    "aws.access_key_id",
+    _matching(r"\w{1,128}", "an access key's id"),
+    Scope.STORE,
+    "the id of an access key",
+    default="needed without a role",
+)
+SECRET_ACCESS_KEY = PropertySpec(
+    "aws.secret_access_key",
+    _matching(r"[!-~]{1,256}", "a secret access key"),
+    Scope.STORE,
+    "its secret",
+    default="needed with an id",
+    secret=True,
+)
+ROLE = PropertySpec(
+    "aws.iam_role_arn",
+    _matching(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", "arn:aws:iam::<12 digits>:role/<name>"),
+    Scope.STORE,
+    "a role to assume: with the access key, or, at AWS's own addresses, as the identity that the server runs under",
+    default="none",
+)
+EXTERNAL_ID = PropertySpec(
+    "aws.iam_external_id",
+    _matching(r"[\w+=,.@:/-]{2,1224}", "2 to 1224 letters, digits and +=,.@:/-"),
+    Scope.STORE,
+    "the external id that the role's trust policy asks for",
+    default="needed with a role",
+)
+REGION = PropertySpec(
+    "aws.region",
+    _matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
+    Scope.STORE,
+    "the region, where `uris` does not name it",
+    default=f"that of `uris`; {OWN_REGION} where the address is not AWS's",
+)
+IDENTITY: Specs = (ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID, REGION)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where requests go, the region that they are signed for, and the authority (PEM) that vouches for it; None: public ones."""
+
+    endpoint: str
+    region: str
+    authority: str | None = None
+
+
+def is_aws(host: str) -> bool:
+    """Whether a host is AWS's own."""
+    return _AWS.search(host) is not None
+
+
+def client(service: str, address: Address, store: Mapping[str, str], *, aws: bool, config: Config) -> Any:
+    """A client as the one whom the store's properties name; `aws`: at AWS's own address.
+
+    Its methods raise botocore's errors, and so does this where a role cannot be assumed.
+    """
+    session = botocore.session.Session()
+    keys = _keys(store)
+    if ROLE.name in store:
+        # Asked for when it is first needed, and again before it expires.
+        asked = {"RoleArn": store[ROLE.name], "RoleSessionName": _SESSION_NAME}
+        if EXTERNAL_ID.name in store:
+            asked["ExternalId"] = store[EXTERNAL_ID.name]
+        refresh = create_assume_role_refresher(_sts(address, keys, aws=aws), asked)
+        session._credentials = RefreshableCredentials.create_from_metadata(
+            refresh(), refresh, "sts-assume-role"
+        )
+        keys = {}
+    return boto3.Session(botocore_session=session, region_name=address.region).client(
+        service, endpoint_url=address.endpoint, config=config, verify=_authorities(address), **keys
+    )
+
+
+def client_config(*, connections: int = 10, **more: Any) -> Config:
+    """How all of them connect: soon given up, and asked three times at most."""
+    return Config(
+        connect_timeout=CONNECT_TIMEOUT_S,
+        read_timeout=READ_TIMEOUT_S,
+        max_pool_connections=connections,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        tcp_keepalive=True,
+        ignore_configured_endpoint_urls=True,
+        proxies={},
+        **more,
+    )
+
+
+def _sts(address: Address, keys: dict[str, str], *, aws: bool) -> Any:
+    # What stands in for AWS stands in for all of it.
+    endpoint = {} if aws else {"endpoint_url": address.endpoint, "verify": _authorities(address)}
+    session = boto3.Session(region_name=address.region)
+    return session.client("sts", config=client_config(connections=1), **endpoint, **keys)
+
+
+def _keys(store: Mapping[str, str]) -> dict[str, str]:
+    if ACCESS_KEY_ID.name not in store:
+        return {}
+    return {
+        "aws_access_key_id": store[ACCESS_KEY_ID.name],
+        "aws_secret_access_key": store[SECRET_ACCESS_KEY.name],
+    }
+
+
+def _authorities(address: Address) -> str | bool:
+    return True if address.authority is None else str(_file(address.authority).name)
+
+
+@cache
+def _file(text: str) -> Any:
+    """A file that is there until this process ends: botocore reads it for every connection that it opens."""
+    file = NamedTemporaryFile("w", prefix="headrace-authority-", suffix=".pem")  # noqa: SIM115 - see above
+    file.write(text)
+    file.flush()
+    return file

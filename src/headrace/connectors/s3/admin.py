@@ -1,0 +1,234 @@
+"""The control-plane half of the S3 store type. An entity is a folder (a prefix of keys) or a file: `bucket.folder.…`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from headrace.connectors.base import (
+    EntityDescription,
+    PrintedRecord,
+    PrintStart,
+    RowSource,
+    StoreDescriptor,
+)
+from headrace.connectors.s3 import options, reading
+from headrace.connectors.s3.client import File, files, s3
+from headrace.connectors.s3.failures import classified
+from headrace.connectors.s3.reading import Part
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import PropertyReader
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+
+SAMPLE_ROWS = 100
+_LISTED = 10_000
+_DELETED_AT_ONCE = 1000
+
+
+def asks(store: Mapping[str, str]) -> Callable[[], None]:
+    """What asks for the bucket of a store, or for the list of all. The error names the step that failed: DNS, TLS, network, keys,
+    bucket, permission."""
+    bucket = options.bucket_of(store)
+    with classified(store, bucket):
+        client = s3(store)
+
+    def ask() -> None:
+        with classified(store, bucket):
+            if bucket is None:
+                client.list_buckets()
+            else:
+                client.list_objects_v2(Bucket=bucket, MaxKeys=1)
+
+    return ask
+
+
+def test(store: Mapping[str, str]) -> None:
+    """Asks once; see `asks`."""
+    asks(store)()
+
+
+class S3Folders:
+    """Folders and files. See `connectors.base` for what each method promises."""
+
+    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
+        """Buckets; in one of them, or in a folder, folders and files: the first `_LISTED`."""
+        own = options.bucket_of(store)
+        if not within:
+            if own is not None:
+                return [(own, False)]
+            with classified(store):
+                return [(item["Name"], False) for item in s3(store).list_buckets()["Buckets"]]
+        bucket, prefix = options.folder_of(store, within)
+        with classified(store, bucket):
+            pages = (
+                s3(store)
+                .get_paginator("list_objects_v2")
+                .paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
+            )
+            names = (
+                key.removeprefix(prefix).rstrip("/")
+                for page in pages
+                for key in (
+                    *(item["Prefix"] for item in page.get("CommonPrefixes", ())),
+                    *(item["Key"] for item in page.get("Contents", ())),
+                )
+            )
+            return [(name, True) for name in islice((name for name in names if name), _LISTED)]
+
+    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        """How many files, how large, and the format and columns of the newest."""
+        bucket, prefix = options.folder_of(store, path)
+        with classified(store, bucket):
+            client = s3(store)
+            count, size, newest = 0, 0, None
+            for file in _files(client, bucket, prefix):
+                count, size = count + 1, size + file.size
+                if newest is None or (file.modified_ms, file.key) > (newest.modified_ms, newest.key):
+                    newest = file
+            if newest is None:
+                raise _missing(path)
+            kind, columns = reading.columns_of(client, bucket, newest)
+        configs = {"format": kind, "files": str(count), "bytes": str(size), "newest": newest.key}
+        return EntityDescription(path, configs=configs, columns=columns)
+
+    def create_entity(
+        self,
+        store: Mapping[str, str],  # noqa: ARG002
+        path: EntityPath,  # noqa: ARG002
+        options: PropertyReader,  # noqa: ARG002
+    ) -> EntityDescription:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a folder of S3 is not made: it begins with its first file",
+            hint="CREATE TABLE … AS SELECT writes files.",
+        )
+
+    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
+        """Deletes the files of a folder, or one file."""
+        bucket, prefix = options.folder_of(store, path)
+        if not prefix:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "a bucket is not dropped here",
+                hint="Name a folder of it, or drop it in AWS.",
+            )
+        with classified(store, bucket):
+            client = s3(store)
+            keys = [key for folder in (prefix, prefix.rstrip("/")) for key in _keys(client, bucket, folder)]
+            if not keys:
+                raise _missing(path)
+            for first in range(0, len(keys), _DELETED_AT_ONCE):
+                wanted = [{"Key": key} for key in keys[first : first + _DELETED_AT_ONCE]]
+                answer = client.delete_objects(Bucket=bucket, Delete={"Objects": wanted, "Quiet": True})
+                for error in answer.get("Errors", ()):
+                    raise ClientError({"Error": error}, "DeleteObjects")
+
+    async def print_entity(
+        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
+    ) -> AsyncGenerator[PrintedRecord]:
+        """The rows that there are: all of them from the beginning, and else a sample of the first `SAMPLE_ROWS`."""
+        if isinstance(start.at, int):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "the rows of files have no time to be printed from",
+                hint="Use 'starting.position' = 'earliest' for all of them.",
+            )
+        await asyncio.to_thread(self.describe_entity, store, path)
+        return _printed(store, path, None if start.at == "earliest" else SAMPLE_ROWS)
+
+
+async def _printed(
+    store: Mapping[str, str], path: EntityPath, limit: int | None
+) -> AsyncGenerator[PrintedRecord]:
+    rows = islice(_rows(store, path), limit)
+    while (row := await asyncio.to_thread(next, rows, None)) is not None:
+        yield row
+
+
+def _rows(store: Mapping[str, str], path: EntityPath) -> Iterator[PrintedRecord]:
+    bucket, prefix = options.folder_of(store, path)
+    with classified(store, bucket):
+        client = s3(store)
+        for file in _files(client, bucket, prefix):
+            whole = Part(file, 0, file.size)
+            kind, columns = reading.columns_of(client, bucket, file)
+            found = (
+                _of_parquet(client, bucket, whole, columns)
+                if kind == "parquet"
+                else _of_lines(client, bucket, whole)
+            )
+            for text, position in found:
+                yield PrintedRecord(None, text, f"file {file.key}, position {position}")
+
+
+def _of_parquet(
+    client: Any, bucket: str, whole: Part, columns: tuple[Column, ...]
+) -> Iterator[tuple[str, int]]:
+    for batch, first in reading.rows(client, bucket, whole, columns):
+        for number, row in enumerate(batch.to_pylist(), first):
+            yield json.dumps(row, ensure_ascii=False, default=_shown), number
+
+
+def _of_lines(client: Any, bucket: str, whole: Part) -> Iterator[tuple[str, int]]:
+    for lines, places in reading.lines(client, bucket, whole):
+        for line, place in zip(lines, places, strict=True):
+            yield line.decode(errors="replace"), place
+
+
+def _shown(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _files(client: Any, bucket: str, prefix: str) -> Iterator[File]:
+    """Those of a folder; of what is no folder the one file of that name."""
+    found = False
+    for file in files(client, bucket, prefix):
+        found = True
+        yield file
+    if not found and prefix:
+        key = prefix.rstrip("/")
+        yield from (file for file in files(client, bucket, key) if file.key == key)
+
+
+def _keys(client: Any, bucket: str, prefix: str) -> Iterator[str]:
+    """What is below a folder; of a name that has no slash at its end just what has that name."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    for page in pages:
+        for item in page.get("Contents", ()):
+            if prefix.endswith("/") or item["Key"] == prefix:
+                yield item["Key"]
+
+
+def _missing(path: EntityPath) -> UserError:
+    return UserError(
+        SqlState.ENTITY_NOT_FOUND,
+        f"there is no file in {'/'.join(path)}",
+        hint="LIST ENTITIES IN shows the folders of a bucket; a folder begins with its first file.",
+    )
+
+
+_folders = S3Folders()
+S3 = StoreDescriptor(
+    type="s3",
+    label="S3",
+    properties=options.PROPERTIES,
+    read=options.read_store,
+    test=test,
+    path=options.read_path,
+    row_source=RowSource(
+        metadata=reading.METADATA,
+        options=options.source_options,
+        formats=("json", "csv", "parquet"),
+        changes=False,
+        skips=True,
+    ),
+    entities=_folders,
+    printer=_folders,
+)

@@ -1,0 +1,246 @@
+"""The properties of an S3 store and of what is over it.
+
+Source: dialect sections 6.1 and 9.1. All of it is user input and hostile: of 'uris' only scheme, host, port and a bucket are taken, and
+a client is given nothing that is not declared here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from headrace.connectors import aws
+from headrace.connectors.aws import ACCESS_KEY_ID, EXTERNAL_ID, REGION, ROLE, SECRET_ACCESS_KEY
+from headrace.connectors.tls import TLS_CA, TLS_DISABLED
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import (
+    BOOLEAN,
+    PropertyReader,
+    PropertySpec,
+    PropertyType,
+    Scope,
+    Specs,
+    choice,
+    number,
+)
+from headrace.core.sqlstate import SqlState
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
+_OF_AWS = re.compile(
+    r"(?:(?P<bucket>.+)\.)?(?P<service>s3(?:-fips)?(?:\.dualstack)?(?:[.-](?P<region>[a-z]{2,}(?:-[a-z]+)+-\d+))?"
+    r"\.amazonaws\.com(?:\.cn)?)\Z"
+)
+_FORM = "https://bucket.s3.us-east-1.amazonaws.com"
+_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a store's 'uris' say: the endpoint without a bucket, the bucket if there is one, and the region if AWS's host names it."""
+
+    endpoint: str
+    bucket: str | None
+    region: str | None
+    aws: bool
+
+
+def place(uris: str) -> Place:
+    """Raises ValueError for anything but an http(s) address of a host, and one bucket before the host or behind it."""
+    parts = urlsplit(uris.strip())
+    try:
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        raise ValueError(f"expected a port from 1 to 65535, found {uris!r}") from None
+    if "@" in parts.netloc:
+        # Nothing of a user's name or password is repeated.
+        raise ValueError(f"expected no user in it: use '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}'")
+    bucket: str | None = parts.path.strip("/") or None
+    region, own = None, aws.is_aws(host)
+    if own:
+        found = _OF_AWS.match(host)
+        if found is None or (found["bucket"] and bucket):
+            raise ValueError(f"expected {_FORM}, found {uris!r}")
+        bucket, region, host = bucket or found["bucket"], found["region"], found["service"]
+    strange = parts.query or parts.fragment or not (bucket is None or _BUCKET.match(bucket))
+    if parts.scheme not in ("https", "http") or strange or not _is_host(host):
+        raise ValueError(f"expected {_FORM}, or http(s)://host:port/bucket, found {uris!r}")
+    shown = f"[{host}]" if ":" in host else host
+    return Place(f"{parts.scheme}://{shown}" + (f":{port}" if port else ""), bucket, region, own)
+
+
+def _is_host(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _HOST.match(host) is not None
+    return True
+
+
+def _uris(text: str) -> str:
+    place(text)
+    return text.strip()
+
+
+def _location(text: str) -> EntityPath:
+    scheme, _, rest = text.strip().partition("://")
+    bucket, _, folder = rest.partition("/")
+    parts = tuple(part for part in folder.split("/") if part)
+    whole = folder.rstrip("/") == "/".join(parts)
+    if scheme not in ("s3", "s3a") or not whole or not is_path((bucket, *parts)):
+        raise ValueError(f"expected s3://bucket/folder/, found {text!r}")
+    return (bucket, *parts)
+
+
+def is_path(path: EntityPath) -> bool:
+    """Whether S3 can hold an entity of that path: a bucket, and names of folders, each of which is one and leads nowhere else."""
+    names = path[1:]
+    legal = all(name not in (".", "..") and "/" not in name and name.isprintable() for name in names)
+    return (
+        bool(path)
+        and _BUCKET.match(path[0]) is not None
+        and legal
+        and len("/".join(names).encode()) < _KEY_BYTES
+    )
+
+
+def _delimiter(text: str) -> str:
+    if len(text) != 1 or not text.isascii() or text.isalnum() or text in '"\\\r\n\0':
+        raise ValueError(text)
+    return text
+
+
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _uris),
+    Scope.STORE,
+    f"a bucket, as `{_FORM}`, or as `http(s)://host:port/bucket` of what speaks the same protocol. Without a bucket it is a store of all "
+    "buckets. With `http` it needs `tls.disabled`",
+    default="needed",
+)
+LOCATION = PropertySpec(
+    "s3.uri",
+    PropertyType("", _location),
+    Scope.RELATION | Scope.SINK,
+    "the folder, as `s3://bucket/folder/`: all files below it; within the store's bucket, if it has one",
+    default="needed",
+)
+DISCOVERY = PropertySpec(
+    "s3.discovery.interval.seconds",
+    number(1, 86_400, "seconds, 1 to 86400"),
+    Scope.RELATION | Scope.SOURCE,
+    "how often a query looks for new files",
+    default="10",
+)
+FORMAT = PropertySpec(
+    "value.format",
+    choice("json", "csv", "parquet"),
+    Scope.RELATION | Scope.SOURCE | Scope.SINK,
+    "of the files: `PARQUET`; `JSON`, an object on each line; `CSV`, a row on each line",
+    default="needed to read; PARQUET for a table",
+)
+DELIMITER = PropertySpec(
+    "csv.delimiter",
+    PropertyType("one character that is no quote, letter, digit, backslash or line break", _delimiter),
+    Scope.RELATION | Scope.SOURCE | Scope.SINK,
+    "CSV: what stands between two fields",
+    default="`,`",
+)
+HEADER = PropertySpec(
+    "csv.header",
+    BOOLEAN,
+    Scope.RELATION | Scope.SOURCE | Scope.SINK,
+    "CSV: whether the first line of a file has the names of the columns, which must be those of the relation, in order",
+    default="FALSE",
+)
+STORE: Specs = (URIS, TLS_DISABLED, TLS_CA, *aws.IDENTITY)
+PROPERTIES: Specs = (
+    *STORE,
+    *(LOCATION, FORMAT, DELIMITER, HEADER, DISCOVERY),
+)
+
+
+def read_store(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    uris, plain = reader.require(URIS), reader.take(TLS_DISABLED) is True
+    if uris.startswith("http:") is not plain:
+        raise reader.bad(
+            URIS, f"{'http' if plain else 'https'}://…, as '{TLS_DISABLED.name}' is {str(plain).upper()}"
+        )
+    texts = {URIS.name: uris, TLS_DISABLED.name: str(plain).upper()}
+    more: tuple[PropertySpec[str], ...] = (TLS_CA, *aws.IDENTITY)
+    texts |= {spec.name: value for spec in more if (value := reader.take(spec)) is not None}
+    found = place(uris)
+    said = texts.get(REGION.name)
+    if found.region is not None and said not in (None, found.region):
+        raise reader.bad(REGION, f"{found.region}, as in '{URIS.name}'")
+    if found.aws and found.region is None and said is None:
+        reader.require(REGION, hint=f"Or name it in '{URIS.name}', as {_FORM} does.")
+    pairs = ((ROLE, EXTERNAL_ID), (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
+    for one, other in (*pairs, *(pair[::-1] for pair in pairs)):
+        if one.name in texts:
+            reader.require(other, hint=f"'{one.name}' and '{other.name}' need each other.")
+    if ROLE.name not in texts:
+        reader.require(
+            ACCESS_KEY_ID,
+            hint=f"Give '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}' and '{EXTERNAL_ID.name}'.",
+        )
+    elif ACCESS_KEY_ID.name not in texts and not found.aws:
+        # What the server's own identity signs goes to AWS alone.
+        raise reader.bad(ROLE, f"with '{ACCESS_KEY_ID.name}' at an address that is not AWS's own")
+    return texts
+
+
+def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of a store's properties that are to be shown to nobody."""
+    return tuple(store[spec.name] for spec in STORE if spec.secret and spec.name in store)
+
+
+def bucket_of(store: Mapping[str, str]) -> str | None:
+    """The one bucket of a store, if it is a store of one."""
+    return place(store[URIS.name]).bucket
+
+
+def read_path(reader: PropertyReader, _relation: str) -> EntityPath:
+    """The folder that a relation is over: ("bucket", "folder", …); raises UserError 3D021."""
+    return reader.require(LOCATION, hint="For example 's3://bucket/folder/'.")
+
+
+def source_options(reader: PropertyReader) -> dict[str, str]:
+    """How a query reads files; raises UserError 3D021 without a format."""
+    found = _format_options(reader)
+    found[FORMAT.name] = reader.require(FORMAT, hint="It is PARQUET, JSON (an object on each line) or CSV.")
+    interval = reader.take(DISCOVERY)
+    found[DISCOVERY.name] = str(10 if interval is None else interval)
+    return found
+
+
+def _format_options(reader: PropertyReader) -> dict[str, str]:
+    header, delimiter = reader.take(HEADER), reader.take(DELIMITER)
+    found = {HEADER.name: str(header is True).upper()}
+    return found if delimiter is None else found | {DELIMITER.name: delimiter}
+
+
+def folder_of(store: Mapping[str, str], path: EntityPath) -> tuple[str, str]:
+    """The bucket and the prefix of keys ("" or with a slash at its end) that a path names.
+
+    Raises UserError 3D008 for a path that S3 cannot hold, and for one outside the store's bucket.
+    """
+    own = bucket_of(store)
+    if not path or not is_path(path):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"expected a bucket, and names of folders, found {'.'.join(path) or 'nothing'}",
+            hint='Names with dots and slashes stand in double quotes, a name for each folder: bucket.folder."2026-01-31".',
+        )
+    if own is not None and path[0] != own:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the store is of the bucket {own}, and not of {path[0]}",
+            hint="Use a folder of it, or a store of the other bucket.",
+        )
+    return path[0], "".join(f"{name}/" for name in path[1:])

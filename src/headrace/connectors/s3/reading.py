@@ -1,0 +1,284 @@
+"""What is in a file: rows of Parquet, lines of text; from S3 by ranges, so that no file has to fit into memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import compute, json, parquet
+
+from headrace.connectors.s3.client import File
+from headrace.connectors.s3.partitions import values_of
+from headrace.connectors.s3.types import arrow_type, of_arrow
+from headrace.core.errors import UserError
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, VARCHAR, Struct
+
+METADATA = Struct((("bucket", VARCHAR), ("file", VARCHAR), ("position", BIGINT)))
+"""Where a row stands: the byte at which its line begins, or its number in a Parquet file."""
+_WHOLE = 16 << 20
+"""A file up to this size comes in one answer."""
+_CHUNK = 4 << 20
+_ROWS = 10_000
+_LINE_MAX = 64 << 20
+_SAMPLE = 1 << 20
+_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_MAGIC = b"PAR1"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The bytes of a file from `start` to `end`, of which whoever reads it takes the rows that begin there."""
+
+    file: File
+    start: int
+    end: int
+
+
+class ObjectFile(io.RawIOBase):
+    """An object's bytes, as a file: each read is a request. It must still be the object that was found."""
+
+    def __init__(self, client: Any, bucket: str, file: File) -> None:
+        self._client, self._bucket, self._file = client, bucket, file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._file.size if size < 0 else min(self._position + size, self._file.size)
+        if end <= self._position:
+            return b""
+        with closing(body(self._client, self._bucket, self._file, self._position, end)) as answer:
+            data: bytes = answer.read()
+        self._position = end
+        return data
+
+
+def body(client: Any, bucket: str, file: File, start: int = 0, end: int | None = None) -> Any:
+    """The bytes of an object as they come; raises botocore's errors."""
+    last = (file.size if end is None else end) - 1
+    return client.get_object(Bucket=bucket, Key=file.key, Range=f"bytes={start}-{last}", IfMatch=file.etag)[
+        "Body"
+    ]
+
+
+def is_compressed(key: str) -> bool:
+    """Whether the name of a text file says that it is: such a file is read from its beginning."""
+    return _codec(key) is not None
+
+
+# --- lines
+
+
+def lines(client: Any, bucket: str, part: Part) -> Iterator[tuple[list[bytes], list[int]]]:
+    """The lines that begin in a part, without those that are empty, some at a time, and where each begins.
+
+    Where a compressed file's line begins is counted in what it holds. Raises UserError 22P02, and botocore's errors.
+    """
+    codec = _codec(part.file.key)
+    begin = max(0, part.start - 1)
+    with closing(body(client, bucket, part.file, begin)) as raw:
+        source = raw if codec is None else pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec)
+        # Of a part that is not the first one, what stands before the first line break is the last line of the part before.
+        yield from _lines(source, begin, part, skip=part.start > 0)
+
+
+def _lines(source: Any, at: int, part: Part, *, skip: bool) -> Iterator[tuple[list[bytes], list[int]]]:
+    left = b""
+    end = None if is_compressed(part.file.key) else part.end
+    while True:
+        chunk = _read(source, part.file)
+        text = left + chunk
+        cut = text.rfind(b"\n") + 1 if chunk else len(text)
+        if cut == 0 and len(text) > _LINE_MAX:
+            raise _unreadable(part.file, f"a line is longer than {_LINE_MAX >> 20} MiB")
+        whole, left = text[:cut], text[cut:]
+        found = whole.split(b"\n")
+        if not found[-1]:
+            found.pop()
+        places = list(accumulate((len(line) + 1 for line in found), initial=at))
+        at += cut
+        if skip and found:
+            found, places, skip = found[1:], places[1:], False
+        if end is not None and found and places[len(found) - 1] >= end:
+            count = next(number for number, place in enumerate(places) if place >= end)
+            yield from _some(found[:count], places)
+            return
+        yield from _some(found, places)
+        if not chunk:
+            return
+
+
+def _some(found: Sequence[bytes], places: Sequence[int]) -> Iterator[tuple[list[bytes], list[int]]]:
+    for first in range(0, len(found), _ROWS):
+        kept = [
+            (line.rstrip(b"\r"), place)
+            for line, place in zip(found[first : first + _ROWS], places[first : first + _ROWS], strict=False)
+            if line.strip()
+        ]
+        if kept:
+            yield [line for line, _ in kept], [place for _, place in kept]
+
+
+def _read(source: Any, file: File) -> bytes:
+    try:
+        data: bytes = source.read(_CHUNK)
+    except OSError as error:
+        if not is_compressed(file.key):
+            raise
+        raise _unreadable(file, f"it is not compressed as its name says ({error})") from None
+    return data
+
+
+def _codec(key: str) -> str | None:
+    return next((codec for ending, codec in _CODECS.items() if key.endswith(ending)), None)
+
+
+# --- Parquet
+
+
+def rows(
+    client: Any, bucket: str, part: Part, columns: Sequence[Column]
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The declared columns of the row groups that begin in a part, some rows at a time, and the place of the first of them.
+
+    A column that the file lacks has the value that the file's folders say, else NULL. Raises UserError 22P02 for a file that is no
+    Parquet, 42804 for a column of another type, 22003 for a value that is too large for its column.
+    """
+    reader = _opened(client, bucket, part.file)
+    schema = reader.schema_arrow
+    given = values_of(part.file.key)
+    known = [column for column in columns if column.name in schema.names]
+    # A field of a STRUCT has a path of its own, which begins with the column's name.
+    position = 0
+    for number in range(reader.num_row_groups):
+        group = reader.metadata.row_group(number)
+        if part.start <= _begin(group) < part.end:
+            batches = reader.iter_batches(
+                _ROWS, row_groups=[number], columns=[column.name for column in known]
+            )
+            at = position
+            for batch in batches:
+                yield _declared(batch, columns, given, part.file), at
+                at += batch.num_rows
+        position += group.num_rows
+
+
+def _begin(group: Any) -> int:
+    """Where a row group begins; one without columns or rows is in the first part."""
+    if not group.num_columns:
+        return 0
+    chunk = group.column(0)
+    return int(chunk.dictionary_page_offset or chunk.data_page_offset)
+
+
+def _declared(
+    batch: pa.RecordBatch, columns: Sequence[Column], given: dict[str, str | None], file: File
+) -> pa.RecordBatch:
+    found: dict[str, pa.Array] = {}
+    for column in columns:
+        kind = arrow_type(column.type)
+        if column.name in batch.schema.names:
+            found[column.name] = _cast(batch.column(column.name), kind, column, file)
+        elif column.name in given:
+            text = pa.array([given[column.name]], pa.string())
+            found[column.name] = pa.repeat(_cast(text, kind, column, file)[0], batch.num_rows)
+        else:
+            found[column.name] = pa.nulls(batch.num_rows, kind)
+    return pa.RecordBatch.from_pydict(found)
+
+
+def _cast(values: pa.Array, kind: pa.DataType, column: Column, file: File) -> pa.Array:
+    if values.type == kind:
+        return values
+    try:
+        if pa.types.is_timestamp(kind) and pa.types.is_string(values.type):
+            values = compute.cast(values, pa.timestamp("us"))
+        # Digits behind a microsecond are the one thing that may be lost.
+        options = compute.CastOptions(target_type=kind, allow_time_truncate=True)
+        return compute.cast(values, options=options)
+    except pa.ArrowNotImplementedError:
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the column {column.name} is {column.type}, and in the file {file.key} it is {of_arrow(values.type)}",
+            hint="DESCRIBE ENTITY shows the columns of the newest file. Declare the column so, or as VARCHAR.",
+        ) from None
+    except pa.ArrowInvalid as error:
+        raise UserError(
+            SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
+            f"a value of the column {column.name} in the file {file.key} is no {column.type}: {error}",
+            hint="Declare a wider type.",
+        ) from None
+
+
+def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
+    source: Any = ObjectFile(client, bucket, file)
+    if file.size <= _WHOLE:
+        source = pa.BufferReader(source.read())
+    try:
+        return parquet.ParquetFile(source, pre_buffer=True)
+    except pa.ArrowInvalid as error:
+        raise _unreadable(file, f"it is no Parquet ({error})") from None
+
+
+# --- what files say of columns
+
+
+def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column, ...]]:
+    """The format of a file, and its columns: of Parquet those that it has, of JSON those of its first lines, of others none.
+
+    Raises UserError 22P02.
+    """
+    with closing(body(client, bucket, file, 0, min(file.size, _SAMPLE))) as answer:
+        codec = _codec(file.key)
+        try:
+            source = answer if codec is None else pa.CompressedInputStream(pa.PythonFile(answer, "r"), codec)
+            head = source.read(_SAMPLE)
+        except OSError as error:
+            raise _unreadable(file, f"it is not compressed as its name says ({error})") from None
+    if head.startswith(_MAGIC):
+        return "parquet", _columns(_opened(client, bucket, file).schema_arrow, file)
+    if not head.lstrip().startswith(b"{"):
+        return "csv" if ".csv" in file.key else "text", ()
+    if len(head) >= _SAMPLE:
+        head = head[: head.rfind(b"\n") + 1]
+    try:
+        return "json", _columns(json.read_json(io.BytesIO(head)).schema, file)
+    except pa.ArrowInvalid as error:
+        raise _unreadable(
+            file, f"its first lines are no JSON objects of the same columns ({error})"
+        ) from None
+
+
+def _columns(schema: pa.Schema, file: File) -> tuple[Column, ...]:
+    own = [Column(field.name, of_arrow(field.type)) for field in schema]
+    folders = [
+        Column(name, of_arrow(pa.string())) for name in values_of(file.key) if name not in schema.names
+    ]
+    return (*own, *folders)
+
+
+def _unreadable(file: File, why: str) -> UserError:
+    return UserError(
+        SqlState.INVALID_RECORD,
+        f"cannot read the file {file.key}: {why}",
+        hint="Check 'value.format'; files whose names begin with '_' or '.' are not read.",
+    )

@@ -1,0 +1,77 @@
+"""The driver half of the S3 store type. See `connectors.streaming` for what each function promises.
+
+boto3 and pyarrow are imported where they are used: every driver loads this module, and few read S3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from headrace.connectors.carried_errors import carried
+from headrace.core.errors import HeadraceError
+from headrace.core.names import path_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.connectors.streaming import RowRequest
+
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits"]
+
+CLASSES: tuple[str, ...] = ()
+NOISY_LOGGERS: tuple[str, ...] = ()
+
+
+def rows(session: SparkSession, request: RowRequest) -> DataFrame:
+    """The rows of the files that there are, and of those that come. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
+    from headrace.connectors.s3.client import s3
+    from headrace.connectors.s3.failures import classified
+    from headrace.connectors.s3.options import DISCOVERY, folder_of
+    from headrace.connectors.s3.spark.reading import Folder, rows_of
+    from headrace.connectors.s3.spark.source import READING, FolderSource, Watching
+
+    store = dict(request.properties)
+    bucket, prefix = folder_of(store, request.entity)
+    with classified(store, bucket):
+        s3(store).list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+    watching = Watching(
+        store=store,
+        bucket=bucket,
+        prefix=prefix,
+        interval_s=int(request.options[DISCOVERY.name]),
+        with_present=request.starting_position == "earliest",
+        folder=request.folder,
+    )
+    session.dataSource.register(FolderSource)
+    found = (
+        session.readStream.format(FolderSource.name()).option(READING, json.dumps(asdict(watching))).load()
+    )
+    folder = Folder.of(store, bucket, path_text(request.entity), request.columns, request.options)
+    return rows_of(found, folder, on_error=request.on_error)
+
+
+def splits(request: RowRequest) -> dict[str, list[int]]:
+    """One: the folder."""
+    return {path_text(request.entity): [0]}
+
+
+def probe(properties: Mapping[str, str]) -> Callable[[], None]:
+    """Asks for the bucket, or for the list of them."""
+    from headrace.connectors.s3.admin import asks
+
+    return asks(properties)
+
+
+def classify(text: str) -> HeadraceError | None:
+    """Our own errors come through Spark as texts; botocore's are never left as they are."""
+    return carried(text)
+
+
+def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Values to mask in logs and errors."""
+    from headrace.connectors.s3.options import secret_values
+
+    return secret_values(properties)

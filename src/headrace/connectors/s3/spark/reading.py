@@ -1,0 +1,186 @@
+"""Files to rows on Spark: tasks read the parts of files that they are given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headrace.connectors.carried_errors import carrying_errors
+from headrace.connectors.s3 import reading
+from headrace.connectors.s3.client import File, s3
+from headrace.connectors.s3.failures import classified
+from headrace.connectors.s3.options import DELIMITER, FORMAT, HEADER
+from headrace.connectors.s3.reading import METADATA, Part
+from headrace.core.errors import UserError
+from headrace.core.names import printed
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+from headrace.formats.base import HIDDEN_COLUMNS, DecodeSpec
+from headrace.formats.csv import Csv
+from headrace.formats.json import Json
+from headrace.formats.spark import decode
+from headrace.formats.types import name_sql, spark_type
+
+FOUND = "file STRING, number BIGINT, start BIGINT, end BIGINT"
+_PART_BYTES = 64 << 20
+_POSITION_BITS = 38
+"""Rows of a key are in the order of their files, and in it of their places."""
+
+Read = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What tasks must know of the files that they read."""
+
+    store: Mapping[str, str]
+    bucket: str
+    entity: str
+    format: str
+    columns: tuple[Column, ...]
+    delimiter: str
+    header: bool
+
+    @classmethod
+    def of(
+        cls,
+        store: Mapping[str, str],
+        bucket: str,
+        entity: str,
+        columns: tuple[Column, ...],
+        options: Mapping[str, str],
+    ) -> Folder:
+        """By the options of a relation."""
+        return cls(
+            dict(store),
+            bucket,
+            entity,
+            options[FORMAT.name],
+            columns,
+            options.get(DELIMITER.name, ","),
+            options.get(HEADER.name) == "TRUE",
+        )
+
+
+def found_parts(found: Sequence[tuple[int, File]]) -> pa.RecordBatch:
+    """Files with their numbers as rows of `FOUND`, large ones in parts."""
+    parts = [
+        (
+            json.dumps([file.key, file.size, file.etag, file.modified_ms]),
+            number,
+            start,
+            min(start + _PART_BYTES, file.size),
+        )
+        for number, file in found
+        for start in range(0, 1 if reading.is_compressed(file.key) else file.size, _PART_BYTES)
+    ]
+    names, numbers, starts, ends = zip(*parts, strict=True) if parts else ((), (), (), ())
+    return pa.RecordBatch.from_pydict(
+        {
+            "file": pa.array(names, pa.string()),
+            "number": pa.array(numbers, pa.int64()),
+            "start": pa.array(starts, pa.int64()),
+            "end": pa.array(ends, pa.int64()),
+        }
+    )
+
+
+def rows_of(found: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
+    """The declared and hidden columns of the rows of some parts of files."""
+    spread = found.repartition(found.sparkSession.sparkContext.defaultParallelism)
+    metadata = spark_type(METADATA)
+    if folder.format == "parquet":
+        columns = "".join(f"{name_sql(column.name)} {spark_type(column.type)}, " for column in folder.columns)
+        hidden = "__rowtime TIMESTAMP, __rowkey STRING, __deleted BOOLEAN, __entity STRING, __split INT, __sequence BIGINT"
+        return spread.mapInArrow(_reads(folder, _rows), f"{columns}{hidden}, __metadata {metadata}")
+    records = "value BINARY, timestamp TIMESTAMP, entity STRING, split INT, sequence BIGINT, key BINARY"
+    value = Json() if folder.format == "json" else Csv(delimiter=folder.delimiter)
+    lines = spread.mapInArrow(_reads(folder, _lines), f"{records}, metadata {metadata}")
+    return decode(lines, DecodeSpec(columns=folder.columns, value=value, on_error=on_error))
+
+
+def _reads(folder: Folder, read: Callable[[Any, Folder, Part, int], Iterator[pa.RecordBatch]]) -> Read:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying_errors():
+            for batch in batches:
+                for item in batch.to_pylist():
+                    part = Part(File(*json.loads(item["file"])), item["start"], item["end"])
+                    with classified(folder.store, folder.bucket):
+                        yield from read(client_of(folder.store), folder, part, item["number"])
+
+    return task
+
+
+def client_of(store: Mapping[str, str]) -> Any:
+    """A client that is kept: a worker process serves many tasks."""
+    return _client(json.dumps(dict(store)))
+
+
+@cache
+def _client(store: str) -> Any:
+    return s3(json.loads(store))
+
+
+def _rows(client: Any, folder: Folder, part: Part, number: int) -> Iterator[pa.RecordBatch]:
+    for batch, first in reading.rows(client, folder.bucket, part, folder.columns):
+        count = batch.num_rows
+        own = dict(zip(batch.schema.names, batch.columns, strict=True))
+        place = _places(folder, part, number, pa.array(range(first, first + count), pa.int64()))
+        hidden = {
+            "__rowtime": place["timestamp"],
+            "__rowkey": pa.nulls(count, pa.string()),
+            "__deleted": pa.repeat(False, count),
+            "__entity": place["entity"],
+            "__split": place["split"],
+            "__sequence": place["sequence"],
+            "__metadata": place["metadata"],
+        }
+        yield pa.RecordBatch.from_pydict({**own, **{name: hidden[name] for name in HIDDEN_COLUMNS}})
+
+
+def _lines(client: Any, folder: Folder, part: Part, number: int) -> Iterator[pa.RecordBatch]:
+    for lines, places in reading.lines(client, folder.bucket, part):
+        if folder.format == "csv" and folder.header and places[0] == 0:
+            _check_header(folder, part.file, lines.pop(0).decode(errors="replace"))
+            del places[0]
+        count = len(lines)
+        place = _places(folder, part, number, pa.array(places, pa.int64()))
+        value = pa.array(lines, pa.binary())
+        yield pa.RecordBatch.from_pydict(
+            {
+                "value": value,
+                **{name: place[name] for name in ("timestamp", "entity", "split", "sequence")},
+                "key": pa.nulls(count, pa.binary()),
+                "metadata": place["metadata"],
+            }
+        )
+
+
+def _places(folder: Folder, part: Part, number: int, positions: pa.Array) -> dict[str, pa.Array]:
+    count = len(positions)
+    metadata = [pa.repeat(folder.bucket, count), pa.repeat(part.file.key, count), positions]
+    base = number << _POSITION_BITS
+    return {
+        "timestamp": pa.repeat(pa.scalar(part.file.modified_ms * 1000, pa.timestamp("us", "UTC")), count),
+        "entity": pa.repeat(folder.entity, count),
+        "split": pa.repeat(pa.scalar(0, pa.int32()), count),
+        "sequence": pa.compute.add(positions, base),
+        "metadata": pa.StructArray.from_arrays(metadata, [name for name, _ in METADATA.fields]),
+    }
+
+
+def _check_header(folder: Folder, file: File, line: str) -> None:
+    found = [name.strip().strip('"') for name in line.removeprefix("\ufeff").split(folder.delimiter)]
+    names = [column.name for column in folder.columns]
+    if [name.lower() for name in found] != [name.lower() for name in names]:
+        raise UserError(
+            SqlState.INVALID_RECORD,
+            f"the first line of the file {file.key} names other columns: {', '.join(map(printed, found))}",
+            hint=f"Expected {', '.join(map(printed, names))}. Files without such a line need 'csv.header' = FALSE.",
+        )

@@ -1,0 +1,93 @@
+"""Our types as Arrow's, and Arrow's (so Parquet's) as ours; pure. The guide of S3 has them as a table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    SMALLINT,
+    TINYINT,
+    VARCHAR,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    Timestamp,
+)
+
+_PRIMITIVES: dict[str, pa.DataType] = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "BOOLEAN": pa.bool_(),
+    "BYTES": pa.binary(),
+}
+_OURS: dict[pa.DataType, DataType] = {
+    pa.int8(): TINYINT,
+    pa.int16(): SMALLINT,
+    pa.int32(): INTEGER,
+    pa.int64(): BIGINT,
+    pa.uint8(): SMALLINT,
+    pa.uint16(): INTEGER,
+    pa.uint32(): BIGINT,
+    pa.uint64(): Decimal(20, 0),
+    pa.float16(): FLOAT,
+    pa.float32(): FLOAT,
+    pa.float64(): DOUBLE,
+    pa.bool_(): BOOLEAN,
+    pa.date32(): DATE,
+    pa.date64(): DATE,
+    pa.binary(): BYTES,
+    pa.large_binary(): BYTES,
+}
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def arrow_type(kind: DataType, *, stored: bool = False) -> pa.DataType:
+    """As Spark has it for `formats.types.spark_type`; `stored`: as a file has it, where a TIMESTAMP is no moment but a time of day."""
+    match kind:
+        case Primitive(name):
+            return _PRIMITIVES[name]
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Timestamp(_, local):
+            return pa.timestamp("us", "UTC" if local or not stored else None)
+        case Array(element):
+            return pa.list_(arrow_type(element, stored=stored))
+        case Map(key, value):
+            return pa.map_(arrow_type(key, stored=stored), arrow_type(value, stored=stored))
+        case Struct(fields):
+            return pa.struct([(name, arrow_type(field, stored=stored)) for name, field in fields])
+    return pa.string()
+
+
+def of_arrow(kind: pa.DataType) -> DataType:
+    """What a file's column is to us; what has no counterpart is VARCHAR, its text."""
+    if pa.types.is_dictionary(kind):
+        return of_arrow(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return Timestamp(_DIGITS[kind.unit], local=kind.tz is not None)
+    if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
+        return Decimal(kind.precision, kind.scale)
+    if pa.types.is_fixed_size_binary(kind) and not pa.types.is_decimal(kind):
+        return BYTES
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return Array(of_arrow(kind.value_type))
+    if pa.types.is_map(kind):
+        return Map(of_arrow(kind.key_type), of_arrow(kind.item_type))
+    if pa.types.is_struct(kind):
+        return Struct(tuple((field.name, of_arrow(field.type)) for field in kind)) if len(kind) else VARCHAR
+    return _OURS.get(kind, VARCHAR)

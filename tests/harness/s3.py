@@ -1,0 +1,66 @@
+"""S3 on loopback: moto's server (which keeps objects in memory and takes every key), and a client that puts and reads files."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json, parquet
+
+from tests.harness.kinesis import ACCESS_KEY, SECRET_KEY, MotoServer
+
+
+class S3Client:
+    """One bucket of one server."""
+
+    def __init__(self, server: MotoServer, bucket: str) -> None:
+        self.server = server
+        self.bucket = bucket
+        self.boto: Any = server.client("s3")
+        self.boto.create_bucket(Bucket=bucket)
+
+    @property
+    def uri(self) -> str:
+        """For 'uris' of a store of the bucket."""
+        return f"{self.server.uri}/{self.bucket}"
+
+    def store(self, name: str) -> str:
+        """CREATE STORE."""
+        return (
+            f"CREATE STORE {name} WITH ('type' = S3, 'uris' = '{self.uri}', 'tls.disabled' = TRUE, "
+            f"'aws.access_key_id' = '{ACCESS_KEY}', 'aws.secret_access_key' = '{SECRET_KEY}');"
+        )
+
+    def put(self, key: str, data: bytes | str) -> None:
+        """One file."""
+        self.boto.put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def put_lines(self, key: str, lines: list[str]) -> None:
+        """One file of lines; of a name that ends in .parquet, one of the rows that they are as JSON."""
+        text = "".join(f"{line}\n" for line in lines).encode()
+        if key.endswith(".parquet"):
+            self.put_parquet(key, json.read_json(io.BytesIO(text)))
+        else:
+            self.put(key, text)
+
+    def put_parquet(self, key: str, table: pa.Table, **how: Any) -> None:
+        """One file of Parquet."""
+        buffer = io.BytesIO()
+        parquet.write_table(table, buffer, **how)
+        self.put(key, buffer.getvalue())
+
+    def get(self, key: str) -> bytes:
+        """What is in a file."""
+        data: bytes = self.boto.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return data
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """The names of all files."""
+        pages = self.boto.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        return [item["Key"] for page in pages for item in page.get("Contents", ())]
+
+    def read_parquet(self, prefix: str) -> list[dict[str, Any]]:
+        """The rows of all files of Parquet in a folder."""
+        tables = [parquet.read_table(io.BytesIO(self.get(key))) for key in self.keys(prefix)]
+        return [row for table in tables for row in table.to_pylist()]

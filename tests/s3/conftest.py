@@ -1,0 +1,26 @@
+"""Checked properties of a store."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.connectors.s3.options import PROPERTIES, read_store
+from headrace.core.properties import PropertyReader, Scope, of_scope, stored
+from tests.harness.kinesis import ACCESS_KEY, SECRET_KEY
+from tests.harness.s3 import S3Client
+
+Store = dict[str, str]
+
+
+def checked(properties: Store) -> Store:
+    """As CREATE STORE takes them."""
+    reader = PropertyReader(stored(properties), of_scope(PROPERTIES, Scope.STORE), what="a store")
+    texts = read_store(reader)
+    reader.finish()
+    return texts
+
+
+@pytest.fixture
+def store(s3: S3Client) -> Store:
+    keys = {"aws.access_key_id": ACCESS_KEY, "aws.secret_access_key": SECRET_KEY}
+    return checked({"uris": s3.uri, "tls.disabled": "TRUE", **keys})
