@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import psycopg
 
@@ -53,6 +54,10 @@ class PostgresServer:
     def uri(self) -> str:
         """For 'uris' of a store: its database `postgres`."""
         return f"postgresql://127.0.0.1:{self.port}/postgres"
+
+    def catalog_url(self) -> str:
+        """For HEADRACE_CATALOG_URL: its database `postgres`, with user and password."""
+        return f"postgresql://{quote(USER)}:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/postgres"
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
         """A connection that commits every statement."""

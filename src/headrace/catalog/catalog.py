@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import insert, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from headrace.catalog import events, principals, queries, storage, tables, upgrade
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
@@ -43,6 +42,7 @@ from headrace.catalog.repository import Repository, drop
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
+from headrace.core.errors import ExternalError
 from headrace.core.names import RelationName
 
 DEFAULT_COMPUTE_POOL = "default_pool"
@@ -68,14 +68,22 @@ class Catalog:
         self._pools = Repository(kept, COMPUTE_POOL)
 
     @staticmethod
-    def open(directory: Path) -> Catalog:
-        """The catalog of a data directory, made or upgraded if needed."""
-        kept = storage.sqlite(directory)
-        box = SecretBox(directory)
-        with kept.transaction():
-            kept.run(lambda connection: upgrade.to_head(connection, box))
-            _seed(kept)
-            kept.put(load(kept))
+    def open(directory: Path, url: str | None = None) -> Catalog:
+        """The catalog of a data directory, or of the PostgreSQL database `url` with the key of that directory; made or upgraded if needed.
+
+        Raises UserError 53000 while another server has that database, ExternalError 57015 when it does not answer.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        kept = storage.sqlite(directory, load) if url is None else storage.postgresql(url, load)
+        try:
+            box = SecretBox(directory)
+            with kept.transaction():
+                upgrade.to_head(kept.connection, box)
+                _seed(kept)
+                kept.read()
+        except BaseException:
+            kept.close()
+            raise
         return Catalog(kept, box)
 
     def close(self) -> None:
@@ -86,7 +94,7 @@ class Catalog:
         """Whether the database answers now."""
         try:
             self._storage.rows(select(tables.users))
-        except SQLAlchemyError:
+        except ExternalError:
             return False
         return True
 
@@ -349,6 +357,6 @@ def _seed(kept: storage.Storage) -> None:
     }
     kept.execute(insert(tables.objects).values(organization))
     principals.seed(kept)
-    kept.put(load(kept))
+    kept.read()
     pool = ComputePool(DEFAULT_COMPUTE_POOL, "small", "sysadmin", moment(now), moment(now))
     Repository(kept, COMPUTE_POOL).create(pool)

@@ -9,24 +9,48 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import CursorResult, Engine, Executable, RowMapping, Select, create_engine, event
+import structlog
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Engine,
+    Executable,
+    NullPool,
+    RowMapping,
+    Select,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from headrace.catalog.state import CatalogState
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.sqlstate import SqlState
+
+log = structlog.get_logger()
 
 FILE = "catalog.db"
+CONNECT_TIMEOUT_S = 5
+ANSWER_TIMEOUT_MS = 10_000
 
 
 class Storage:
-    """Reads of the state never wait; transactions do, for each other and for the database: they are for threads."""
+    """Reads of the state never wait; transactions do, for each other and for the database: they are for threads.
 
-    def __init__(self, engine: Engine) -> None:
+    `load` reads the state whole: when a connection was lost nobody knows what became of its last transaction.
+    """
+
+    def __init__(self, engine: Engine, load: Callable[[Storage], CatalogState]) -> None:
         self._engine = engine
+        self._load = load
         self._lock = threading.RLock()
-        self._connection = engine.connect()
+        self._connection: Connection | None = None
         self._depth = 0
         self._writer: int | None = None
         self._state: CatalogState | None = None
@@ -34,8 +58,9 @@ class Storage:
 
     def close(self) -> None:
         """Give the database back."""
-        self._connection.close()
-        self._engine.dispose()
+        with self._lock:
+            self._disconnect()
+            self._engine.dispose()
 
     @property
     def state(self) -> CatalogState:
@@ -51,48 +76,103 @@ class Storage:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Several writes as one; an exception undoes them all. May be nested: the outermost commits."""
-        with self._lock:
-            if self._depth == 0:
-                self._draft, self._writer = self._state, threading.get_ident()
+        """Several writes as one; an exception undoes them all. May be nested: the outermost commits.
+
+        Raises ExternalError 57015 when the database does not answer.
+        """
+        with self._lock, nullcontext() if self._depth else self._committed():
             self._depth += 1
             try:
                 yield
-                if self._depth == 1:
-                    self._connection.commit()
-                    self._state = self._draft
-            except BaseException:
-                if self._depth == 1:
-                    self._connection.rollback()
-                raise
             finally:
                 self._depth -= 1
-                if self._depth == 0:
-                    self._draft = self._writer = None
 
     def execute(self, statement: Executable) -> CursorResult[Any]:
         """Within a transaction."""
-        result: CursorResult[Any] = self._connection.execute(statement)
+        result: CursorResult[Any] = self.connection.execute(statement)
         return result
 
     def rows(self, query: Select[Any]) -> list[RowMapping]:
         """What a query finds, in a transaction of its own unless there is one."""
-        with self.transaction():
-            return list(self._connection.execute(query).mappings())
+        with nullcontext() if self._writer == threading.get_ident() else self.transaction():
+            return list(self.connection.execute(query).mappings())
 
-    def run(self, use: Callable[[Any], None]) -> None:
-        """Hand the connection to what brings the tables up to date."""
-        use(self._connection)
+    @property
+    def connection(self) -> Connection:
+        """That of this thread's transaction."""
+        if self._connection is None:
+            raise RuntimeError("there is no transaction")
+        return self._connection
+
+    def read(self) -> None:
+        """Put what the database holds in the place of this transaction's state."""
+        self._draft = self._load(self)
+
+    @contextmanager
+    def _committed(self) -> Iterator[None]:
+        self._writer = threading.get_ident()
+        try:
+            self._connect()
+            yield
+            self.connection.commit()
+            self._state = self._draft
+        except (OperationalError, InterfaceError) as error:
+            self._disconnect()
+            log.warning("catalog_unavailable", reason=str(error.orig).partition("\n")[0])
+            raise ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                "the catalog's database does not answer",
+                hint="Queries that run go on. Try again; the server's log has the reason.",
+            ) from error
+        except BaseException:
+            if self._connection is not None:
+                with suppress(DBAPIError):
+                    self._connection.rollback()
+            raise
+        finally:
+            self._draft = self._writer = None
+
+    def _connect(self) -> None:
+        """A connection that works, and the state that goes with it."""
+        self._draft = self._state
+        if self._connection is not None and self._engine.dialect.name != "sqlite":
+            try:
+                self._connection.execute(text("SELECT 1"))
+            except DBAPIError:
+                # It was lost while nobody used it.
+                self._disconnect()
+        if self._connection is None:
+            self._connection = self._engine.connect()
+            if self._state is not None:
+                self.read()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(DBAPIError):
+                connection.close()
 
 
-def sqlite(directory: Path) -> Storage:
-    """The database in a file of a data directory, which is made if it is not there."""
-    directory.mkdir(parents=True, exist_ok=True)
+def sqlite(directory: Path, load: Callable[[Storage], CatalogState]) -> Storage:
+    """The database in a file of a data directory."""
     engine = create_engine(f"sqlite:///{directory / FILE}", connect_args={"check_same_thread": False})
     event.listen(engine, "connect", _configure)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     (directory / FILE).touch(mode=0o600)
-    return Storage(engine)
+    return Storage(engine, load)
+
+
+def postgresql(url: str, load: Callable[[Storage], CatalogState]) -> Storage:
+    """A database of a PostgreSQL server, in the first schema of the search path. Raises UserError 53000 while another server has it."""
+    timeouts = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "keepalives_idle": CONNECT_TIMEOUT_S,
+        "tcp_user_timeout": ANSWER_TIMEOUT_MS,
+    }
+    chosen = make_url(url).set(drivername="postgresql+psycopg")
+    engine = create_engine(chosen, poolclass=NullPool, connect_args=timeouts, hide_parameters=True)
+    event.listen(engine, "connect", _claim)
+    return Storage(engine, load)
 
 
 def _configure(connection: sqlite3.Connection, _record: object) -> None:
@@ -100,3 +180,19 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=FULL", "busy_timeout=5000"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _claim(connection: Any, _record: object) -> None:
+    """Two servers over one catalog would run every query twice. The lock is the connection's: who has lost that writes nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET statement_timeout = {ANSWER_TIMEOUT_MS}")
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext('headrace ' || current_schema()))")
+        (ours,) = cursor.fetchone()
+    connection.commit()
+    if not ours:
+        connection.close()
+        raise UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            "another server is running over this catalog",
+            hint="Stop it first, or name another database in HEADRACE_CATALOG_URL.",
+        )

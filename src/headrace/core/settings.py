@@ -46,6 +46,12 @@ def _egress(value: object) -> object:
     return entries
 
 
+def _catalog_url(value: object) -> object:
+    if isinstance(value, str) and value and urlsplit(value).scheme not in ("postgresql", "postgres"):
+        raise ValueError("expected an address such as postgresql://user:password@host/database")
+    return value or None
+
+
 def _public_url(value: object) -> object:
     if not isinstance(value, str) or not value:
         return None
@@ -63,6 +69,11 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         default_factory=lambda: user_data_path("headrace"),
         description="Where catalog, checkpoints, views and logs are kept.",
+    )
+    catalog_url: Annotated[SecretStr | None, BeforeValidator(_catalog_url)] = Field(
+        None,
+        description="A PostgreSQL database that holds the catalog, such as `postgresql://headrace:secret@db.example.com/headrace`, "
+        "instead of a file of the data directory.",
     )
     host: str = Field("127.0.0.1", description="Address to bind.")
     port: int = Field(8080, description="Port to bind; 0 takes a free one.")

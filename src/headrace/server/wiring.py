@@ -28,7 +28,8 @@ class Wired:
 
 def build(settings: Settings) -> Wired:
     """The real parts over `settings.data_dir`, not started. Raises HeadraceError when the catalog cannot be opened."""
-    catalog = Catalog.open(settings.data_dir)
+    url = settings.catalog_url
+    catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None)
     engine = Engine(catalog, settings)
     statements = StatementService(Services(catalog, engine, settings))
     parts = ServerParts(

@@ -7,11 +7,9 @@ import datetime
 import stat
 import threading
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import NullPool, create_engine
 
 from headrace.catalog import tables
 from headrace.catalog.catalog import Catalog
@@ -37,16 +35,10 @@ from headrace.core.types import BIGINT, VARCHAR, Struct
 from headrace.formats.avro import Avro
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
+from tests.unit.catalog.conftest import Place
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, 0, 123456, tzinfo=datetime.UTC)
 NAME = RelationName("d", "public", "Orders-東")
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    opened = Catalog.open(tmp_path)
-    yield opened
-    opened.close()
 
 
 def store() -> Store:
@@ -107,11 +99,11 @@ def filled(catalog: Catalog) -> Relation:
     return given
 
 
-def test_what_is_stored_is_read_again_after_a_restart(catalog: Catalog, tmp_path: Path) -> None:
+def test_what_is_stored_is_read_again_after_a_restart(catalog: Catalog, place: Place) -> None:
     given, running = filled(catalog), query()
     catalog.create_query(running)
     catalog.close()
-    again = Catalog.open(tmp_path)
+    again = place.open()
     assert again.relation(NAME) == given
     assert again.store("k") == store()
     assert again.query(running.id) == again.query_by_name("copy")
@@ -120,9 +112,7 @@ def test_what_is_stored_is_read_again_after_a_restart(catalog: Catalog, tmp_path
     again.close()
 
 
-def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(
-    catalog: Catalog, tmp_path: Path
-) -> None:
+def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(catalog: Catalog, place: Place) -> None:
     made = registry()
     catalog.create_schema_registry(made)
     catalog.create_store(dataclasses.replace(store(), schema_registry="r"))
@@ -136,8 +126,8 @@ def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(
     assert catalog.store("k") == dataclasses.replace(store(), schema_registry="r")
     catalog.update_store(without)
     catalog.close()
-    assert all(b"hunter" not in path.read_bytes() for path in tmp_path.iterdir())
-    again = Catalog.open(tmp_path)
+    assert all(b"hunter" not in path.read_bytes() for path in place.folder.iterdir())
+    again = place.open()
     assert again.schema_registries() == [changed] == [again.schema_registry("r")]
     assert again.store("k") == without
     again.drop(changed)
@@ -145,41 +135,43 @@ def test_a_registry_and_the_store_that_has_it_change_and_stay_sealed(
     again.close()
 
 
-def test_a_descriptor_source_is_kept_with_its_bytes(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_descriptor_source_is_kept_with_its_bytes(catalog: Catalog, place: Place) -> None:
     made = DescriptorSource("p", "sysadmin", NOW, NOW, b"\0\xff", "what is sold")
     catalog.create_descriptor_source(made)
     with pytest.raises(UserError) as failure:
         catalog.create_descriptor_source(made)
     assert failure.value.state is SqlState.DUPLICATE_DESCRIPTOR
     catalog.close()
-    again = Catalog.open(tmp_path)
+    again = place.open()
     assert again.descriptor_sources() == [made] == [again.descriptor_source("p")]
     again.drop(made)
     assert again.descriptor_source("p") is None
     again.close()
 
 
-def test_secrets_are_neither_in_the_file_nor_in_a_repr(catalog: Catalog, tmp_path: Path) -> None:
+def test_secrets_are_neither_in_the_file_nor_in_a_repr(catalog: Catalog, place: Place) -> None:
     filled(catalog)
     catalog.close()
-    assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.iterdir())
+    assert all(b"hunter2" not in path.read_bytes() for path in place.folder.iterdir())
     assert "hunter2" not in repr(store())
-    assert stat.S_IMODE((tmp_path / "catalog.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((place.folder / "catalog.key").stat().st_mode) == 0o600
 
 
-def test_another_key_opens_nothing(catalog: Catalog, tmp_path: Path) -> None:
+def test_another_key_opens_nothing(catalog: Catalog, place: Place) -> None:
     filled(catalog)
     catalog.close()
-    (tmp_path / "catalog.key").write_bytes(bytes(32))
+    (place.folder / "catalog.key").write_bytes(bytes(32))
+    again = place.open()
     with pytest.raises(InternalError):
-        Catalog.open(tmp_path).stores()
+        again.stores()
+    again.close()
 
 
-def test_a_cut_off_key_is_said_so(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_cut_off_key_is_said_so(catalog: Catalog, place: Place) -> None:
     catalog.close()
-    (tmp_path / "catalog.key").write_bytes(b"")
+    (place.folder / "catalog.key").write_bytes(b"")
     with pytest.raises(InternalError, match="32 bytes"):
-        Catalog.open(tmp_path)
+        place.open()
 
 
 def test_a_duplicate_has_the_code_of_its_kind(catalog: Catalog) -> None:
@@ -251,7 +243,7 @@ def test_what_others_refer_to_is_not_dropped_and_they_are_named(catalog: Catalog
     assert len(catalog.relations()) == 5
 
 
-def test_cascade_drops_what_depends_and_nothing_else(catalog: Catalog, tmp_path: Path) -> None:
+def test_cascade_drops_what_depends_and_nothing_else(catalog: Catalog, place: Place) -> None:
     given = filled(catalog)
     catalog.create_store(dataclasses.replace(store(), name="other", id="s"))
     kept = dataclasses.replace(given, name=RelationName("d", "public", "kept"), store="other", id="kept")
@@ -260,9 +252,11 @@ def test_cascade_drops_what_depends_and_nothing_else(catalog: Catalog, tmp_path:
     assert target is not None
     went = catalog.drop(target, cascade=True)
     assert [found.id for found in went.objects] == [given.id, target.id]
-    for seen in (catalog, Catalog.open(tmp_path)):
-        assert (seen.relations(), [found.name for found in seen.stores()]) == ([kept], ["other"])
-        seen.close()
+    assert (catalog.relations(), [found.name for found in catalog.stores()]) == ([kept], ["other"])
+    catalog.close()
+    again = place.open()
+    assert (again.relations(), [found.name for found in again.stores()]) == ([kept], ["other"])
+    again.close()
 
 
 def test_a_query_that_runs_keeps_its_relations_also_from_cascade(catalog: Catalog) -> None:
@@ -329,7 +323,7 @@ def test_a_failed_transaction_leaves_nothing(catalog: Catalog) -> None:
     assert catalog.relations() == []
 
 
-def test_queries_that_are_terminated_as_wanted_are_not_read_again(catalog: Catalog, tmp_path: Path) -> None:
+def test_queries_that_are_terminated_as_wanted_are_not_read_again(catalog: Catalog, place: Place) -> None:
     def made(desired: DesiredState, actual: QueryState) -> str:
         created = dataclasses.replace(query(), id=str(uuid.uuid4()))
         catalog.create_query(created)
@@ -345,7 +339,7 @@ def test_queries_that_are_terminated_as_wanted_are_not_read_again(catalog: Catal
     }
     assert {found.id for found in catalog.unfinished_queries()} == unfinished
     catalog.close()
-    again = Catalog.open(tmp_path)
+    again = place.open()
     assert {found.id for found in again.unfinished_queries()} == unfinished
     assert len(again.queries()) == 4
     again.close()
@@ -370,7 +364,7 @@ def test_a_query_remembers_its_states_and_a_restart_is_a_new_generation(catalog:
     assert states == [QueryState.STARTING, QueryState.ERRORED, QueryState.STARTING, QueryState.TERMINATED]
 
 
-def test_tokens_are_known_by_their_digest_only(catalog: Catalog, tmp_path: Path) -> None:
+def test_tokens_are_known_by_their_digest_only(catalog: Catalog, place: Place) -> None:
     made = catalog.ensure_administrator(None)
     assert made is not None
     assert catalog.ensure_administrator(None) is None
@@ -382,25 +376,18 @@ def test_tokens_are_known_by_their_digest_only(catalog: Catalog, tmp_path: Path)
     assert catalog.authenticate("given") == principal
     assert catalog.authenticate(made) is None, "a token that leaked is replaced by giving another"
     catalog.close()
-    assert all(made.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+    assert all(made.encode() not in path.read_bytes() for path in place.folder.iterdir())
 
 
 @pytest.mark.usefixtures("catalog")
-def test_the_migrations_make_exactly_the_tables_that_the_code_uses(tmp_path: Path) -> None:
+def test_the_migrations_make_exactly_the_tables_that_the_code_uses(place: Place) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    with create_engine(f"sqlite:///{tmp_path / 'catalog.db'}").connect() as connection:
+    with create_engine(place.engine_url, poolclass=NullPool).connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), tables.metadata)
     assert [
         difference
         for difference in differences
         if difference[0] in ("add_table", "add_column", "remove_column")
     ] == []
-
-
-def test_a_catalog_says_whether_it_can_be_read(tmp_path: Path) -> None:
-    catalog = Catalog.open(tmp_path)
-    assert catalog.is_readable()
-    catalog.close()
-    assert not catalog.is_readable()
