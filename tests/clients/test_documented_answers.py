@@ -21,6 +21,7 @@ WITH_A_BROKER = {
     "GenerateDdl": "GENERATE STREAM DDL s WITH ('topic' = 'a_{seed}', 'value.format' = AVRO)",
     "GenerateColumns": "GENERATE COLUMNS WITH ('topic' = 'a_{seed}', 'value.format' = AVRO)",
     "CreateEntity": "CREATE ENTITY e_{seed} WITH ('topic.partitions' = 1)",
+    "UpdateEntity": "UPDATE ENTITY e_{seed} WITH ('topic.partitions' = 1)",
     "DescribeEntity": "DESCRIBE ENTITY e_{seed}",
     "InsertIntoEntity": "INSERT INTO ENTITY e_{seed} VALUE('{{}}')",
     "PrintEntity": "PRINT ENTITY e_{seed}",

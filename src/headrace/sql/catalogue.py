@@ -39,7 +39,6 @@ NOT_SUPPORTED: dict[str, str] = {
         for kind in ("CHANGELOG", "DATABASE", "QUERY", "RELATION", "SCHEMA", "STORE", "STREAM", "TABLE")
     },
     "BEGIN APPLICATION": "APPLICATION",
-    "CAN I": "",
     "COPY": "",
     "CREATE INDEX": "",
     "CREATE VIRTUAL": "",
@@ -52,7 +51,6 @@ NOT_SUPPORTED: dict[str, str] = {
     "SET DEFAULT": "",
     "TEST STORE": "",
     "TRUNCATE": "",
-    "UPDATE ENTITY": "",
 }
 HINTS = {
     "UPDATE DESCRIPTOR_SOURCE": "DROP it and CREATE it with the new file: relations keep the descriptors that they were made with.",

@@ -12,7 +12,17 @@ from typing import Any, TypeVar
 from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import Privilege, authorize
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import DescriptorSource, Principal, Relation, SchemaRegistry, Store
+from headrace.catalog.objects import (
+    ComputePool,
+    Database,
+    DescriptorSource,
+    Principal,
+    Query,
+    Relation,
+    SchemaObject,
+    SchemaRegistry,
+    Store,
+)
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.egress import Egress
 from headrace.connectors.registry import connector
@@ -28,6 +38,8 @@ from headrace.core.types import VARCHAR
 from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
 from headrace.sql.ast import Properties, Property, Statement
+
+CatalogObject = Database | SchemaObject | Store | SchemaRegistry | Relation | ComputePool | Query
 
 
 @dataclass(frozen=True)
@@ -148,6 +160,50 @@ class Execution:
             )
         return relation
 
+    def schema(self, name: QualifiedName) -> SchemaObject:
+        """The existing schema of that name of one or two parts; raises 3D002, 3D003."""
+        database = self.database_of(name.parts[0] if len(name.parts) == 2 else None)
+        schema = self.catalog.schema(database, name.last.name)
+        if schema is None:
+            raise UserError(
+                SqlState.SCHEMA_NOT_FOUND,
+                f"the schema {name.last.name!r} does not exist in the database {database!r}",
+                hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+                span=name.span,
+            )
+        return schema
+
+    def query(self, reference: Identifier) -> Query:
+        """The query of that id or name; raises 3D019."""
+        query = self.catalog.query(reference.name) or self.catalog.query_by_name(reference.name)
+        if query is None:
+            names = [query.name for query in self.catalog.queries() if query.name is not None]
+            raise UserError(
+                SqlState.QUERY_NOT_FOUND,
+                f"the query {reference.name!r} does not exist",
+                hint=suggestion(reference.name, names, otherwise="LIST QUERIES shows those that do."),
+                span=reference.span,
+            )
+        return query
+
+    def object(self, kind: str, name: QualifiedName) -> CatalogObject:
+        """The existing object of a kind (DATABASE, SCHEMA, STORE, SCHEMA_REGISTRY, COMPUTE_POOL, QUERY, or a kind of relation)."""
+        match kind:
+            case "DATABASE":
+                wanted = self.database_of(name.last)
+                return next(found for found in self.catalog.databases() if found.name == wanted)
+            case "SCHEMA":
+                return self.schema(name)
+            case "STORE":
+                return self.store(name.last)[0]
+            case "SCHEMA_REGISTRY":
+                return self.schema_registry(name.last)
+            case "COMPUTE_POOL":
+                return self.named_compute_pool(name.last)
+            case "QUERY":
+                return self.query(name.last)
+        return self.relation(name)
+
     def store(self, name: Identifier | None) -> tuple[Store, StoreDescriptor]:
         """The named store or the session's, with its type; raises 3D006."""
         chosen = name.name if name else self.context.store
@@ -253,15 +309,21 @@ class Execution:
         name = self.context.compute_pool
         if name is None:
             return self.catalog.default_compute_pool
-        pool = self.catalog.compute_pool(name)
+        pool = self.named_compute_pool(Identifier(name))
+        self.authorize(Privilege.USAGE, pool)
+        return pool.name
+
+    def named_compute_pool(self, name: Identifier) -> ComputePool:
+        """The compute pool of that name; raises 3D023."""
+        pool = self.catalog.compute_pool(name.name)
         if pool is None:
             raise UserError(
                 SqlState.COMPUTE_POOL_NOT_FOUND,
-                f"the compute pool {name!r} does not exist",
-                hint="Say USE COMPUTE_POOL name; LIST COMPUTE_POOLS shows those that there are.",
+                f"the compute pool {name.name!r} does not exist",
+                hint="LIST COMPUTE_POOLS shows those that do, USE COMPUTE_POOL chooses one.",
+                span=name.span,
             )
-        self.authorize(Privilege.USAGE, pool)
-        return pool.name
+        return pool
 
     def with_context(self, **changes: Any) -> SessionContext:
         """A changed copy of the context."""

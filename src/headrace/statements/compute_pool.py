@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import ComputePool
-from headrace.core.errors import UserError
 from headrace.core.resultset import result
-from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
 from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
 from headrace.statements.base import Execution, Outcome, handles
@@ -27,14 +25,7 @@ async def list_compute_pools(_statement: ListComputePools, run: Execution) -> Ou
 
 @handles(DescribeComputePool, requires=None)
 async def describe_compute_pool(statement: DescribeComputePool, run: Execution) -> Outcome:
-    pool = run.catalog.compute_pool(statement.name.name)
-    if pool is None:
-        raise UserError(
-            SqlState.COMPUTE_POOL_NOT_FOUND,
-            f"the compute pool {statement.name.name!r} does not exist",
-            hint="LIST COMPUTE_POOLS shows those that do.",
-            span=statement.name.span,
-        )
+    pool = run.named_compute_pool(statement.name)
     run.authorize(Privilege.USAGE, pool)
     return Outcome(result(_COLUMNS, [_row(pool, run)]))
 

@@ -21,7 +21,8 @@ PATIENCE_MS = 30_000
 async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> str:
     """Drop an object of which OWNERSHIP is needed, and with `cascade` all that depends on it, of which it is needed too.
 
-    Queries are terminated and have ended before anything goes; entities stay. What went beside the object is returned, for a
+    Queries are terminated and have ended before anything goes, and those that are being terminated already are waited for; entities
+    stay. What went beside the object is returned, for a
     summary. Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
     """
     run.authorize(Privilege.OWNERSHIP, target)
@@ -30,7 +31,11 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
         if cascade:
             for found in (*going.objects, *going.queries):
                 run.authorize(Privilege.OWNERSHIP, found)
-            await _end(going.queries, run)
+            for query in going.queries:
+                run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+            run.services.engine.wake()
+        if cascade or all(query.desired_state is DesiredState.TERMINATED for query in going.queries):
+            await _ended(going.queries, run)
         relations = [found for found in going.objects if isinstance(found, Relation)]
         # A query that wrote what goes can never run again.
         writers = [query.id for relation in relations for query in run.catalog.writers(relation)]
@@ -45,10 +50,7 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
     return _told(len(went.objects) - 1, len(going.queries)) if cascade else ""
 
 
-async def _end(queries: Sequence[Query], run: Execution) -> None:
-    for query in queries:
-        run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
-    run.services.engine.wake()
+async def _ended(queries: Sequence[Query], run: Execution) -> None:
     until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
     for query in queries:
         while (now := run.catalog.query(query.id)) and now.actual_state is not QueryState.TERMINATED:

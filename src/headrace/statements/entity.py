@@ -1,4 +1,4 @@
-"""ENTITY: create, list, describe, drop, insert into, print."""
+"""ENTITY: create, update, list, describe, drop, insert into, print."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from headrace.sql.statements.entity import (
     InsertIntoEntity,
     ListEntities,
     PrintEntity,
+    UpdateEntity,
 )
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles
 
@@ -50,6 +51,34 @@ async def create_entity(statement: CreateEntity, run: Execution) -> Outcome:
         await asyncio.to_thread(admin.create_entity, store.properties, path, reader)
     reader.finish()
     return Outcome(_ddl(path, "CREATE", f"was created in store {store.name}"))
+
+
+@handles(UpdateEntity, requires=None)
+async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
+    """That the entity is as given, which clients ask of one that they have made before; nothing of it can be changed yet."""
+    store, kind = _store(statement, run)
+    admin = facet(kind.entities, kind, "UPDATE ENTITY", statement.span)
+    path = statement.name.path
+    reader = _reader(statement, Scope.ENTITY, kind.properties)
+    async with _about(statement.name, store, admin):
+        found = await asyncio.to_thread(admin.describe_entity, store.properties, path)
+    wanted: list[tuple[str, int | str | None, int | str | None]] = []
+    for name, spec in kind.layout.items():
+        wanted.append((spec.name, reader.take(spec), found.layout.get(name)))
+    for settings in of_scope(kind.properties, Scope.ENTITY):
+        if settings.open:
+            given = reader.take_all(settings)
+            wanted += [(settings.name + name, text, found.configs.get(name)) for name, text in given.items()]
+    reader.finish()
+    for name, value, present in wanted:
+        if value not in (None, present):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"'{name}' of the entity {statement.name} is {present}, and cannot be changed to {value} yet",
+                hint="Change it with the store's own tools, or make another entity.",
+                span=statement.properties.span(name) or statement.name.span,
+            )
+    return Outcome(_ddl(path, "UPDATE", f"in store {store.name} is as it was"))
 
 
 @handles(DropEntity, requires=None)
@@ -223,7 +252,7 @@ def _description(found: EntityDescription, store: str, layout: tuple[str, ...]) 
 
 
 def _store(
-    statement: CreateEntity | InsertIntoEntity | PrintEntity, run: Execution
+    statement: CreateEntity | UpdateEntity | InsertIntoEntity | PrintEntity, run: Execution
 ) -> tuple[Store, StoreDescriptor]:
     """The store that IN STORE names, or WITH, or the session's, which the role may use."""
     named = value_of(statement.properties.entries, dialect.STORE)
@@ -234,7 +263,7 @@ def _store(
 
 
 def _reader(
-    statement: CreateEntity | InsertIntoEntity | PrintEntity, scope: Scope, own: Specs = ()
+    statement: CreateEntity | UpdateEntity | InsertIntoEntity | PrintEntity, scope: Scope, own: Specs = ()
 ) -> PropertyReader:
     specs = of_scope((*dialect.DIALECT, *own), scope)
     reader = PropertyReader(statement.properties.entries, specs, what="an entity")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryState
 from headrace.core.errors import UserError
-from headrace.core.names import Identifier
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
@@ -54,7 +52,7 @@ async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
 @handles(DescribeQuery, requires=None)
 async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
     """Property and value rows; `HISTORY`, `EVENTS`, `METRICS` and `STATE` are its other sides."""
-    query = _existing(statement.reference, run)
+    query = run.query(statement.reference)
     run.authorize(Privilege.USAGE, query)
     sides = {"HISTORY": _history, "EVENTS": _events, "METRICS": _metrics, "STATE": _state}
     return Outcome(sides.get(statement.aspect or "", _facts)(query, run))
@@ -63,7 +61,7 @@ async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
 @handles(TerminateQuery, requires=None)
 async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
     """The query stops soon after; terminating a terminated query changes nothing."""
-    query = _existing(statement.reference, run)
+    query = run.query(statement.reference)
     run.authorize(Privilege.OWNERSHIP, query)
     if query.desired_state is not DesiredState.TERMINATED:
         run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
@@ -74,7 +72,7 @@ async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
 @handles(RestartQuery, requires=None)
 async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
     """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped."""
-    query = _existing(statement.reference, run)
+    query = run.query(statement.reference)
     run.authorize(Privilege.OWNERSHIP, query)
     used = (query.sink, *query.sources)
     missing = [name for name in used if not query.was_made_with(run.catalog.relation(name))]
@@ -89,19 +87,6 @@ async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
     run.catalog.request_restart(query.id)
     run.services.engine.wake()
     return Outcome(ddl("query", query.id, "RESTART", f"query {query.id} is being restarted", [query.id]))
-
-
-def _existing(reference: Identifier, run: Execution) -> Query:
-    query = run.catalog.query(reference.name) or run.catalog.query_by_name(reference.name)
-    if query is None:
-        names = [query.name for query in run.catalog.queries() if query.name is not None]
-        raise UserError(
-            SqlState.QUERY_NOT_FOUND,
-            f"the query {reference.name!r} does not exist",
-            hint=suggestion(reference.name, names, otherwise="LIST QUERIES shows those that do."),
-            span=reference.span,
-        )
-    return query
 
 
 def _facts(query: Query, run: Execution) -> ResultSet:

@@ -19,6 +19,7 @@ MODULES = (
     "generate",
     "listing",
     "organization",
+    "privilege",
     "query",
     "relation",
     "role",

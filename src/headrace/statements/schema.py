@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import SchemaObject
 from headrace.core.errors import UserError
-from headrace.core.names import INFORMATION_SCHEMA, QualifiedName
+from headrace.core.names import INFORMATION_SCHEMA
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -47,7 +47,7 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
 @handles(DropSchema, requires=None)
 async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
     """Refused with 2BP01 while a relation is in it, unless CASCADE drops that too."""
-    schema = _existing(statement.name, run)
+    schema = run.schema(statement.name)
     told = await drop(schema, run, cascade=statement.cascade, span=statement.name.span)
     path = [schema.database, schema.name]
     return Outcome(ddl("schema", schema.name, "DROP", f"schema {schema.name} was dropped{told}", path))
@@ -61,7 +61,7 @@ async def list_schemas(statement: ListSchemas, run: Execution) -> Outcome:
 
 @handles(DescribeSchema, requires=None)
 async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
-    schema = _existing(statement.name, run)
+    schema = run.schema(statement.name)
     run.authorize(Privilege.USAGE, schema)
     return Outcome(result(_COLUMNS, [_row(schema, run)]))
 
@@ -69,16 +69,3 @@ async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
 def _row(schema: SchemaObject, run: Execution) -> tuple[object, ...]:
     default = (schema.database, schema.name) == (run.context.database, run.context.schema)
     return (schema.name, default, schema.owner, schema.created_at, schema.database)
-
-
-def _existing(name: QualifiedName, run: Execution) -> SchemaObject:
-    database = run.database_of(name.parts[0] if len(name.parts) == 2 else None)
-    schema = run.catalog.schema(database, name.last.name)
-    if schema is None:
-        raise UserError(
-            SqlState.SCHEMA_NOT_FOUND,
-            f"the schema {name.last.name!r} does not exist in the database {database!r}",
-            hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
-            span=name.span,
-        )
-    return schema

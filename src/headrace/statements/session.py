@@ -29,20 +29,10 @@ async def _database(statement: Use, run: Execution) -> Outcome:
 
 
 async def _schema(statement: Use, run: Execution) -> Outcome:
-    parts = statement.name.parts
-    database = run.database_of(parts[0] if len(parts) == 2 else None)
-    schema = run.catalog.schema(database, parts[-1].name)
-    if schema is None:
-        raise UserError(
-            SqlState.SCHEMA_NOT_FOUND,
-            f"the schema {parts[-1].name!r} does not exist in the database {database!r}",
-            hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
-            span=statement.name.span,
-        )
+    schema = run.schema(statement.name)
     run.authorize(Privilege.USAGE, schema)
-    return Outcome(
-        _used("schema", database, schema.name), run.with_context(database=database, schema=schema.name)
-    )
+    used = _used("schema", schema.database, schema.name)
+    return Outcome(used, run.with_context(database=schema.database, schema=schema.name))
 
 
 async def _store(statement: Use, run: Execution) -> Outcome:
@@ -52,17 +42,9 @@ async def _store(statement: Use, run: Execution) -> Outcome:
 
 
 async def _compute_pool(statement: Use, run: Execution) -> Outcome:
-    name = statement.name.last.name
-    pool = run.catalog.compute_pool(name)
-    if pool is None:
-        raise UserError(
-            SqlState.COMPUTE_POOL_NOT_FOUND,
-            f"the compute pool {name!r} does not exist",
-            hint="LIST COMPUTE_POOLS shows those that do.",
-            span=statement.name.span,
-        )
+    pool = run.named_compute_pool(statement.name.last)
     run.authorize(Privilege.USAGE, pool)
-    return Outcome(_used("compute_pool", name), run.with_context(compute_pool=name))
+    return Outcome(_used("compute_pool", pool.name), run.with_context(compute_pool=pool.name))
 
 
 async def _organization(statement: Use, run: Execution) -> Outcome:

@@ -25,10 +25,12 @@ from headrace.sql.statements.entity import (
     InsertIntoEntity,
     ListEntities,
     PrintEntity,
+    UpdateEntity,
 )
 from headrace.sql.statements.generate import GenerateColumns, GenerateDdl
 from headrace.sql.statements.listing import ListNothing
 from headrace.sql.statements.organization import ListOrganizations
+from headrace.sql.statements.privilege import CanI
 from headrace.sql.statements.query import (
     DescribeQuery,
     Explain,
@@ -89,6 +91,7 @@ STATEMENTS = [
     ('CREATE ENTITY "a"."b"."c"."D"', CreateEntity),
     ("DROP ENTITY rides IN STORE lake", DropEntity),
     ("DESCRIBE ENTITY rides", DescribeEntity),
+    ("UPDATE ENTITY a.b IN STORE s WITH ('kafka.partitions' = 3)", UpdateEntity),
     ("LIST ENTITIES", ListEntities),
     ('LIST ENTITIES IN "shop"."public" IN STORE lake', ListEntities),
     ("LIST ENTITIES IN STORE lake", ListEntities),
@@ -158,6 +161,10 @@ STATEMENTS = [
     ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
     ("LIST ORGANIZATIONS", ListOrganizations),
     ("LIST ROLES", ListRoles),
+    ("CAN I CREATE_QUERY", CanI),
+    ("can i usage on organization", CanI),
+    ("CAN I USAGE ON QUERY 6f3c0e5a-1111-4222-8333-444455556666", CanI),
+    ('CAN I SELECT ON RELATION "a".b."C d"', CanI),
 ]
 
 

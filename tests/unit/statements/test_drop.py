@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import uuid
 from collections.abc import AsyncIterator
@@ -144,3 +145,15 @@ async def test_cascade_needs_the_ownership_of_all_that_it_drops(shop: Shop) -> N
     with pytest.raises(UserError, match=r"OWNERSHIP on the materialized view theirs\.public\.v"):
         await shop.execute("USE ROLE public; DROP DATABASE theirs CASCADE")
     assert shop.catalog.relation(name) is not None
+
+
+async def test_drop_waits_for_a_query_that_is_being_terminated(shop: Shop) -> None:
+    query = shop.writers[TOTALS]
+    shop.catalog.request_restart(query)
+    shop.catalog.set_desired_state(query, DesiredState.TERMINATED)
+    dropping = asyncio.create_task(shop.execute("DROP RELATION totals"))
+    await asyncio.sleep(0.2)
+    assert not dropping.done()
+    shop.catalog.record_query_state(query, QueryState.TERMINATED)
+    (row,) = (await dropping).rows
+    assert row[3] == "materialized view shop.public.totals was dropped"

@@ -1,4 +1,4 @@
-"""ENTITY: create, drop, describe, list, print, insert into. Grammar: dialect section 8."""
+"""ENTITY: create, update, drop, describe, list, print, insert into. Grammar: dialect section 8."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ class CreateEntity(Statement):
 @grammar("CREATE ENTITY")
 def create_entity(cursor: Cursor) -> CreateEntity:
     return CreateEntity(*cursor.origin, _path(cursor), _accept_store(cursor), cursor.properties())
+
+
+@dataclass(frozen=True)
+class UpdateEntity(Statement):
+    """`UPDATE ENTITY path [IN STORE store] WITH (…)`."""
+
+    name: QualifiedName
+    store: Identifier | None
+    properties: Properties
+
+    def sql(self) -> str:
+        return f"UPDATE ENTITY {self.name}{_in_store(self.store)}{self.properties.sql()}"
+
+
+@grammar("UPDATE ENTITY")
+def update_entity(cursor: Cursor) -> UpdateEntity:
+    name, store = _path(cursor), _accept_store(cursor)
+    if not cursor.at("WITH"):
+        raise cursor.error("WITH ( 'property' = value, … )")
+    return UpdateEntity(*cursor.origin, name, store, cursor.properties())
 
 
 @dataclass(frozen=True)

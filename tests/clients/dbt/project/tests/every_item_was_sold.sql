@@ -1,0 +1,1 @@
+SELECT item FROM {{ ref('best_sellers') }} WHERE orders < 1

@@ -1,0 +1,141 @@
+"""dbt with its public adapter, unmodified: a project from nothing, twice, with its seeds, tests and documentation.
+
+dbt has an environment of its own, since it wants other versions of our tools; its commands run in one process, which costs its start once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+
+from headrace.client import Client
+from headrace.core.context import SessionContext
+from tests.harness.apicurio import Apicurio
+from tests.harness.kafka import KafkaClient
+from tests.harness.patience import until
+from tests.harness.process import HeadraceProcess
+from tests.harness.virtual_environment import VirtualEnvironment
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+HERE = Path(__file__).parent / "dbt"
+MODELS = {
+    "broker",
+    "schemas",
+    "order_messages",
+    "order_topic",
+    "orders",
+    "big_orders",
+    "totals",
+    "best_sellers",
+}
+
+
+@dataclass
+class Dbt:
+    """dbt in a project."""
+
+    process: subprocess.Popen[str]
+
+    def __call__(self, *arguments: str) -> dict[str, str]:
+        """Runs a command, which must succeed; what became of each node."""
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(arguments), file=self.process.stdin, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["success"], answer
+        results: dict[str, str] = answer["results"]
+        return results
+
+
+@contextmanager
+def dbt(project: Path, **settings: str) -> Iterator[Dbt]:
+    """dbt in a copy of our project; what it has to say of a failure is part of the test's output."""
+    environment = VirtualEnvironment("dbt", HERE / "requirements.lock")
+    environment.make()
+    shutil.copytree(HERE / "project", project)
+    command = [str(environment.python), str(HERE / "commands.py")]
+    variables = {**os.environ, "DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project), **settings}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables, cwd=project
+    ) as process:
+        yield Dbt(process)
+
+
+def test_a_project_is_built_tested_documented_and_built_again(
+    headrace_server: HeadraceProcess, kafka: KafkaClient, registry: Apicurio, seed: str, tmp_path: Path
+) -> None:
+    project, database = tmp_path / "project", f"d_{seed}"
+
+    def rows(text: str) -> list[list[str | None]]:
+        return asyncio.run(_rows(headrace_server, text))
+
+    def sold() -> list[list[str | None]]:
+        return rows(f"SELECT item, orders FROM {database}.analytics.best_sellers ORDER BY item")
+
+    def terminate() -> None:
+        for [query] in rows(f"SELECT id FROM deltastream.sys.queries WHERE sink_fqn LIKE '\"{database}\"%'"):
+            run("run-operation", "terminate_query", "--args", json.dumps({"query_id": query}))
+
+    rows(f"CREATE DATABASE {database}")
+    [[organization, _]] = rows("LIST ORGANIZATIONS")
+    with dbt(
+        project,
+        DBT_ENV_SECRET_TOKEN=headrace_server.token,
+        HEADRACE_TEST_URL=f"{headrace_server.url}/v2",
+        HEADRACE_TEST_ORGANIZATION=str(organization),
+        HEADRACE_TEST_DATABASE=database,
+        HEADRACE_TEST_KAFKA=kafka.bootstrap,
+        HEADRACE_TEST_STORE=f"broker_{seed}",
+        HEADRACE_TEST_REGISTRY=registry.url,
+        HEADRACE_TEST_REGISTRY_NAME=f"schemas_{seed}",
+        HEADRACE_TEST_MESSAGES=f"messages_{seed}",
+        HEADRACE_TEST_TOPIC=f"orders_{seed}",
+    ) as run:
+        (project / "orders.desc").write_bytes(_descriptors())
+        run("debug")
+        assert run("run") == dict.fromkeys(MODELS, "success")
+        run("seed")
+        until(lambda: sold() == [["chair", "1"], ["it's a lamp", "1"]], sold)
+        assert set(run("test").values()) == {"pass"}
+        run("docs", "generate")
+        terminate()
+        assert run("run") == dict.fromkeys(MODELS, "success")
+        # The topic of big_orders has its rows twice now.
+        until(lambda: sold() == [["chair", "2"], ["it's a lamp", "2"]], sold)
+        terminate()
+    catalog = json.loads((project / "target" / "catalog.json").read_text())["nodes"]
+    documented = {name.rsplit(".", 1)[1]: node["metadata"]["type"] for name, node in catalog.items()}
+    assert documented == {
+        "orders": "stream",
+        "big_orders": "stream",
+        "totals": "changelog",
+        "best_sellers": "materialized_view",
+    }
+
+
+def _descriptors() -> bytes:
+    """What protoc makes of a file with one message."""
+    file = FileDescriptorProto(name="orders.proto", package="shop", syntax="proto3")
+    file.message_type.add(name="Order").field.add(
+        name="item",
+        number=1,
+        label=FieldDescriptorProto.LABEL_OPTIONAL,
+        type=FieldDescriptorProto.TYPE_STRING,
+    )
+    return FileDescriptorSet(file=[file]).SerializeToString()
+
+
+async def _rows(server: HeadraceProcess, text: str) -> list[list[str | None]]:
+    async with Client(server.url, server.token, context=SessionContext("")) as client:
+        return [list(row) for row in (await client.execute(text)).rows]
