@@ -22,14 +22,19 @@ def carrying_errors() -> Iterator[None]:
     try:
         yield
     except (UserError, ExternalError) as error:
-        facts = {
-            "kind": type(error).__name__,
-            "state": error.state.value,
-            "message": error.message,
-            "hint": error.hint,
-        }
-        text = base64.b64encode(json.dumps(facts).encode()).decode()
-        raise RuntimeError(f"{_MARK}:{text}:") from None
+        raise RuntimeError(carried_text(error)) from None
+
+
+def carried_text(error: UserError | ExternalError) -> str:
+    """What an exception says that carries an error."""
+    facts = {
+        "kind": type(error).__name__,
+        "state": error.state.value,
+        "message": error.message,
+        "hint": error.hint,
+    }
+    text = base64.b64encode(json.dumps(facts).encode()).decode()
+    return f"{_MARK}:{text}:"
 
 
 def carried(text: str) -> HeadraceError | None:

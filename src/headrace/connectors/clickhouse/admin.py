@@ -9,13 +9,14 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 
-from headrace.connectors.base import EntityDescription, PrintedRecord, PrintStart, StoreDescriptor
+from headrace.connectors.base import EntityDescription, PrintedRecord, PrintStart, RowSink, StoreDescriptor
 from headrace.connectors.clickhouse import tables
 from headrace.connectors.clickhouse.client import ClickHouse, identifier
 from headrace.connectors.clickhouse.options import PROPERTIES, read_path, read_store, read_table
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
+from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 
 SAMPLE_ROWS = 100
@@ -80,8 +81,7 @@ def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[Prin
         table = tables.find(clickhouse, path)
         names = ", ".join(map(identifier, table.columns))
         order = f" ORDER BY {', '.join(map(identifier, table.key))}" if table.key else ""
-        final = " FINAL" if table.version else ""
-        rows = clickhouse.lines(f"SELECT {names} FROM {table.name}{final}{order} LIMIT {limit}")  # noqa: S608
+        rows = clickhouse.lines(f"SELECT {names} FROM {table.name}{table.final}{order} LIMIT {limit}")  # noqa: S608
     return [
         PrintedRecord(_key(json.loads(row), table), row, f"row {number}")
         for number, row in enumerate(rows, 1)
@@ -98,6 +98,20 @@ def _key(row: Mapping[str, object], table: tables.Table) -> str | None:
     return json.dumps({name: row[name] for name in table.key}, ensure_ascii=False)
 
 
+def _create_rows(
+    store: Mapping[str, str], path: EntityPath, schema: Schema, _options: PropertyReader
+) -> None:
+    with ClickHouse(store) as clickhouse:
+        tables.create(clickhouse, path, schema.columns, schema.primary_key)
+
+
+def _check_rows(
+    store: Mapping[str, str], path: EntityPath, schema: Schema, _options: Mapping[str, str], upsert: bool
+) -> None:
+    with ClickHouse(store) as clickhouse:
+        tables.check(tables.find(clickhouse, path), path, schema, upsert=upsert)
+
+
 async def _printed(records: list[PrintedRecord]) -> AsyncGenerator[PrintedRecord]:
     for record in records:
         yield record
@@ -112,6 +126,7 @@ CLICKHOUSE = StoreDescriptor(
     read=read_store,
     test=test,
     path=read_path,
+    row_sink=RowSink(create=_create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,
 )

@@ -95,8 +95,7 @@ class ClickHouse:
 
     @contextmanager
     def arrow(self, statement: str, settings: Settings) -> Iterator[io.BufferedReader]:
-        """The Arrow stream of a query. The server has all of it before it begins, so that an error comes in place of rows."""
-        settings = {**settings, "wait_end_of_query": 1, "output_format_arrow_compression_method": "none"}
+        """The Arrow stream of a query."""
         with self._answer(f"{statement} FORMAT ArrowStream", None, settings) as answer:
             yield io.BufferedReader(_Content(answer.iter_bytes(_PART_BYTES)), _PART_BYTES)
 

@@ -37,6 +37,7 @@ WHERE database = {database:String} AND table = {table:String} ORDER BY position
 _NAME = r"`(?:[^`\\]|\\.)*`|[A-Za-z_]\w*"
 # Of a replicated one the place and the name of the replica come first.
 _REPLACING = re.compile(rf"ReplacingMergeTree\((?:'[^']*', '[^']*'(?:, )?)?(?:({_NAME})(?:, ({_NAME}))?)?\)")
+_MERGING = re.compile(r"(Replacing|Collapsing|Coalescing|Summing|Aggregating)MergeTree\Z")
 _WINDOW = re.compile(r"non_replicated_deduplication_window = (\d+)")
 
 
@@ -64,6 +65,11 @@ class Table:
         """What a user sees of it: without the two columns that say which rows count."""
         hidden = (VERSION, DELETED)
         return {name: kind for name, kind in self.readable.items() if name not in hidden}
+
+    @property
+    def final(self) -> str:
+        """What stands behind its name in a query that reads the rows that count."""
+        return " FINAL" if _MERGING.search(self.engine) else ""
 
     @property
     def replaces(self) -> bool:
@@ -144,9 +150,15 @@ def describe(clickhouse: ClickHouse, path: EntityPath) -> EntityDescription:
 def create(clickhouse: ClickHouse, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:
     """Makes a table that knows repeated inserts again, with a key one that keeps the newest row of each.
 
-    Raises UserError 42P16 for a key of lists, maps or structs.
+    Raises UserError 42P16 for a key of lists, maps or structs, and for columns with the names of those that it gets.
     """
     parts = []
+    if any(column.name in (VERSION, DELETED) for column in columns):
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"{VERSION} and {DELETED} are columns of Headrace's own",
+            hint="Name them otherwise.",
+        )
     for column in columns:
         nullable = column.nullable and column.name not in key
         parts.append(f"{identifier(column.name)} {types.to_clickhouse(column.type, nullable=nullable)}")
@@ -212,6 +224,12 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
     own = table.types[str(table.version)].name
     if own != "UInt64":
         raise _unfit(path, f"the column of its versions, {table.version}, is {own}", "It must be UInt64.")
+
+
+def newest_version(clickhouse: ClickHouse, table: Table) -> int:
+    """The highest of a table that replaces rows; 0 when it is empty."""
+    (found,) = clickhouse.rows(f"SELECT max({identifier(table.version or '')}) AS newest FROM {table.name}")  # noqa: S608
+    return int(found["newest"])
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:

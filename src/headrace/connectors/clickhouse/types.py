@@ -204,6 +204,22 @@ def guard(kind: DataType, found: Type) -> tuple[str, str] | None:
     return _RANGES.get(found.name) if isinstance(kind, Timestamp) or kind in INTEGRAL else None
 
 
+def default(kind: DataType) -> str | None:
+    """As Spark SQL, what stands for nothing in a column that is not Nullable; None for those that are empty by themselves."""
+    match kind:
+        case Array() | Map() | Struct():
+            return None
+        case Varchar() | Primitive("BYTES"):
+            return "''"
+        case Primitive("DATE"):
+            return "DATE '1970-01-01'"
+        case Timestamp():
+            return "TIMESTAMP '1970-01-01 00:00:00Z'"
+        case Primitive("BOOLEAN"):
+            return "false"
+    return "0"
+
+
 def _in_microseconds(kind: DataType) -> str:
     """The type of ours, with whatever parts of a second Spark's has."""
     return re.sub(r"DateTime64\(\d", f"DateTime64({_MICROSECONDS}", to_clickhouse(kind))

@@ -6,15 +6,28 @@ What it needs is imported where it is used: every driver loads this module, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.connectors.streaming import RowSinkRequest
+
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "write_rows"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
 _PROBE_TIMEOUT_S = 10.0
+
+
+def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """Raises UserError 3D007, 42703, 42P16 when the table is not what it was, 0A000 for one that cannot be exactly once."""
+    from headrace.connectors.clickhouse.spark.output import writer
+
+    return writer(request)
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
