@@ -49,7 +49,6 @@ NOT_SUPPORTED: dict[str, str] = {
     "RESUME QUERY": "",
     "REVOKE": "",
     "SET DEFAULT": "",
-    "TEST STORE": "",
     "TRUNCATE": "",
 }
 HINTS = {

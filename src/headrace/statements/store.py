@@ -18,7 +18,14 @@ from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.ast import Properties
-from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores, UpdateStore
+from headrace.sql.statements.store import (
+    CheckStore,
+    CreateStore,
+    DescribeStore,
+    DropStore,
+    ListStores,
+    UpdateStore,
+)
 from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now
 from headrace.statements.dropping import drop
 
@@ -98,6 +105,20 @@ async def list_stores(_statement: ListStores, run: Execution) -> Outcome:
         for store in run.catalog.stores()
     ]
     return Outcome(result(columns, rows))
+
+
+@handles(CheckStore, requires=None)
+async def check_store(statement: CheckStore, run: Execution) -> Outcome:
+    """Asks the store whether it answers; one that does not is a result, not an error."""
+    store, _ = run.store(statement.name)
+    run.authorize(Privilege.USAGE, store)
+    message = None
+    try:
+        await asyncio.to_thread(_test, store, Properties(), run)
+    except HeadraceError as error:
+        message = error.text()
+    columns = [(title, VARCHAR) for title in ("Name", "Status", "Message")]
+    return Outcome(result(columns, [(store.name, "errored" if message else "ready", message)]))
 
 
 @handles(DescribeStore, requires=None)

@@ -27,6 +27,7 @@ STATEMENTS = [
     "DROP DATABASE other",
     "LIST STORES",
     "DESCRIBE STORE k",
+    "TEST STORE k",
     "DROP STORE unused",
     "LIST ENTITIES IN a.b",
     "LIST RELATIONS",

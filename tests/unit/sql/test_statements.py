@@ -57,7 +57,14 @@ from headrace.sql.statements.schema_registry import (
     UpdateSchemaRegistry,
 )
 from headrace.sql.statements.session import Use
-from headrace.sql.statements.store import CreateStore, DescribeStore, DropStore, ListStores, UpdateStore
+from headrace.sql.statements.store import (
+    CheckStore,
+    CreateStore,
+    DescribeStore,
+    DropStore,
+    ListStores,
+    UpdateStore,
+)
 
 QUERY_ID = "0b7c1a2b-0e5d-4c6e-9b12-1e5d0000000f"
 
@@ -161,6 +168,7 @@ STATEMENTS = [
     ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
     ("LIST ORGANIZATIONS", ListOrganizations),
     ("LIST ROLES", ListRoles),
+    ("TEST STORE k", CheckStore),
     ("CAN I CREATE_QUERY", CanI),
     ("can i usage on organization", CanI),
     ("CAN I USAGE ON QUERY 6f3c0e5a-1111-4222-8333-444455556666", CanI),

@@ -81,6 +81,21 @@ def describe_store(cursor: Cursor) -> DescribeStore:
 
 
 @dataclass(frozen=True)
+class CheckStore(Statement):
+    """`TEST STORE name`."""
+
+    name: Identifier
+
+    def sql(self) -> str:
+        return f"TEST STORE {self.name}"
+
+
+@grammar("TEST STORE")
+def check_store(cursor: Cursor) -> CheckStore:
+    return CheckStore(*cursor.origin, cursor.identifier("the name of the store"))
+
+
+@dataclass(frozen=True)
 class ListStores(Statement):
     """`LIST STORES`."""
 
