@@ -11,6 +11,7 @@ import pytest
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.apicurio import Apicurio
 from tests.harness.clickhouse import ClickHouseServer
+from tests.harness.iceberg import Lake
 from tests.harness.kafka import KafkaClient
 from tests.harness.kinesis import KinesisClient, KinesisServer, MotoServer
 from tests.harness.postgresql import PostgresServer
@@ -60,6 +61,13 @@ def s3() -> Iterator[S3Client]:
     """A stand-in for AWS S3 on loopback, and a client for a bucket of it."""
     with MotoServer() as server:
         yield S3Client(server, "lake")
+
+
+@pytest.fixture(scope="session")
+def lake() -> Iterator[Lake]:
+    """An Iceberg catalog, Glue, and the bucket under both, on loopback."""
+    with Lake() as lake:
+        yield lake
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
     $ postgresql | $ clickhouse [rowsort]
                                         SQL for that server of the files that have one; with `----` the rows of its last
                                         statement, in the end
+    $ iceberg NAME [glue]               the rows of the table, by PyIceberg, are in the end and in any order those after `----`
     $ restart server | $ kill server | $ kill driver
 """
 
@@ -183,6 +184,7 @@ class Runner:
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
+        self.iceberg: Callable[..., list[dict[str, Any]]] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
             "statement": self._statement,
             "query": self._query,
@@ -195,6 +197,7 @@ class Runner:
             "descriptors": self._descriptors,
             "postgresql": self._sql_of,
             "clickhouse": self._sql_of,
+            "iceberg": self._rows_of_iceberg,
             "split": self._split,
             "refuse": self._refuse,
             "file": self._file,
@@ -307,6 +310,17 @@ class Runner:
             rows()
         else:
             self._eventually(record, rows)
+
+    def _rows_of_iceberg(self, record: Record) -> None:
+        assert self.iceberg is not None, "this run has no Iceberg catalog"
+        run = self.iceberg
+
+        def rows() -> list[str]:
+            found = run(record.words[1], glue="glue" in record.words)
+            cells = ([None if cell is None else str(cell) for cell in row.values()] for row in found)
+            return sorted(_line(row) for row in cells)
+
+        self._eventually(record, rows)
 
     def _consume(self, record: Record) -> None:
         def lines() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,11 @@ for _ in range(2):
     found = session._jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.iceberg.spark.SparkCatalog")
     print("iceberg", found)
     add_jars(session, "iceberg")
-print("files", session._jvm.io.headrace.iceberg.StoreFiles.apply({}, {"client.region": "eu-west-1"}).properties())
+files = session._jvm.io.headrace.iceberg.StoreFiles
+print("nobody", dict(files.apply({}, {"client.region": "eu-west-1"}).properties()))
+told = {"s3.endpoint": "http://10.0.0.1", "client.factory": "any.Class", "s3.access-key-id": "a", "s3.secret-access-key": "b"}
+print("vended", sorted(files.apply({"s3.path-style-access": "true"}, told).properties()))
+print("own", files.apply({"s3.access-key-id": "own", "s3.secret-access-key": "b"}, told).properties()["s3.access-key-id"])
 print("inherited", [name for name in os.environ if "GATEWAY" in name])
 session.stop()
 """
@@ -69,7 +74,10 @@ def test_spark_runs_on_the_java_and_with_the_jars_of_the_runtime(tmp_path: Path)
     assert "inherited []" in result.stdout
     # The jars of a store type come when they are asked for, and not before.
     assert "iceberg False\niceberg True\n" in result.stdout
-    assert "AnonymousCredentialsProvider" in result.stdout
+    # A catalog says no more of where files are than keys, where the store has none, and the region.
+    assert re.search(r"nobody .*AnonymousCredentialsProvider", result.stdout)
+    assert "vended ['s3.access-key-id', 's3.path-style-access', 's3.secret-access-key']\n" in result.stdout
+    assert "own own\n" in result.stdout
     assert "kafka ['key', 'value', 'topic', 'partition', 'offset'" in result.stdout
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.harness import clickhouse as clickhouse_server
 from tests.harness.clickhouse import ClickHouseServer
 from tests.harness.doors import InProcessDoor, RestDoor
+from tests.harness.iceberg import Lake
 from tests.harness.kafka import KafkaClient
 from tests.harness.kinesis import KinesisClient
 from tests.harness.kinesis.front import KinesisFront
@@ -21,7 +22,10 @@ from tests.harness.slt import Runner
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
-FILES = sorted(set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE})
+ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
+FILES = sorted(
+    set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE, *ICEBERG}
+)
 IN_PROCESS = [
     path for path in FILES if not any(word in path.read_text() for word in ("$ kill", "${kinesis}", "${s3}"))
 ]
@@ -123,6 +127,15 @@ def test_clickhouse(
     runner = Runner(in_process, kafka, seed=seed, uri=clickhouse.uri, **user)
     runner.clickhouse = clickhouse.execute
     runner.run(CLICKHOUSE)
+
+
+@pytest.mark.parametrize("path", ICEBERG, ids=lambda path: path.stem)
+def test_iceberg(path: Path, in_process: InProcessDoor, kafka: KafkaClient, lake: Lake, seed: str) -> None:
+    runner = Runner(
+        in_process, kafka, seed=seed, catalog=lake.catalog, aws=lake.aws.uri, keys=lake.keys, key=lake.key
+    )
+    runner.iceberg = lake.rows
+    runner.run(path)
 
 
 def _terminate_queries(door: RestDoor | InProcessDoor) -> None:

@@ -189,6 +189,7 @@ class StoreDescriptor:
     them as canonical text, which is all that the other functions get. `test` raises ExternalError 57015 when the store does not
     answer. `path` takes what says which entity a relation is over, given the relation's name in lower case. `layout` are the
     properties that say how an entity is divided: for one that a query makes they are as its leftmost source has them, or must be given.
+    `jars` is the group of jars.lock that queries over such stores need beside Spark's: it is fetched when the first store is created.
     """
 
     type: str
@@ -206,6 +207,7 @@ class StoreDescriptor:
     inserter: Inserter | None = None
     printer: Printer | None = None
     print_options: TakeOptions = no_options
+    jars: str | None = None
     client_label: str | None = None
 
     @property

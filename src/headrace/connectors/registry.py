@@ -16,6 +16,8 @@ STORE_TYPES: dict[str, str] = {
     "kinesis": "headrace.connectors.kinesis.admin:KINESIS",
     "clickhouse": "headrace.connectors.clickhouse.admin:CLICKHOUSE",
     "s3": "headrace.connectors.s3.admin:S3",
+    "iceberg_rest": "headrace.connectors.iceberg.admin:ICEBERG_REST",
+    "iceberg_glue": "headrace.connectors.iceberg.admin:ICEBERG_GLUE",
 }
 """By the word of CREATE STORE: where its descriptor is, in the folder of the type."""
 _loaded: dict[str, StoreDescriptor] = {}

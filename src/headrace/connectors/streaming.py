@@ -28,6 +28,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -95,7 +96,8 @@ class RowSinkRequest:
     """Which rows to write, and where. With `upsert` a row is the new version of its `key`, or its end.
 
     The same epoch of a query may come again after a crash, with the same rows: with the guarantee `exactly_once` it has no effect then.
-    `checkpoint` and `resources` are as of `SinkRequest`.
+    `checkpoint` and `resources` are as of `SinkRequest`. `stopping` is set when the query is to stop: who waits in a batch waits for it,
+    and then raises something.
     """
 
     query_id: str
@@ -108,3 +110,4 @@ class RowSinkRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str = ""
     resources: ExitStack = field(default_factory=ExitStack)
+    stopping: threading.Event = field(default_factory=threading.Event)

@@ -17,6 +17,7 @@ from headrace.core.properties import PropertyReader, Scope, masked, of_scope, va
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.runtime.extension import group_jars
 from headrace.sql.ast import Properties
 from headrace.sql.statements.store import (
     CheckStore,
@@ -194,7 +195,7 @@ def _read(
 
 
 def _test(store: Store, given: Properties, run: Execution) -> None:
-    """That the store may be connected to, wherever a property leads, and answers."""
+    """That the store may be connected to, wherever a property leads, and answers; what its queries need is here then."""
     kind = connector(store.type)
     secret = {spec.name for spec in kind.properties if spec.secret}
     asked = "uris"
@@ -205,6 +206,8 @@ def _test(store: Store, given: Properties, run: Execution) -> None:
                 run.egress.check([text])
         asked = "uris"
         kind.test(store.properties)
+        if kind.jars is not None:
+            group_jars(kind.jars)
     except HeadraceError as error:
         error.span = error.span or given.span(asked) or given.span("uris")
         raise

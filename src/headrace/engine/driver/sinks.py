@@ -103,6 +103,7 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
         options=step.options,
         checkpoint=context.checkpoint,
         resources=context.resources,
+        stopping=context.stopping,
     )
     write: Batch = connector_module(step.connector).write_rows(request)
     selected = [name_sql(column.name) for column in step.columns]

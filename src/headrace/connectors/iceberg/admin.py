@@ -1,0 +1,163 @@
+"""The control-plane half of Iceberg's store types. An entity is a table, below the names of its namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.connectors.base import EntityDescription, RowSink, StoreDescriptor
+from headrace.connectors.iceberg import options
+from headrace.connectors.iceberg.glue import GlueCatalog
+from headrace.connectors.iceberg.metadata import Table, misfits, new_table
+from headrace.connectors.iceberg.rest import RestCatalog
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, path_text
+from headrace.core.properties import PropertyReader, Specs
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import Struct, parse_type
+from headrace.runtime.jars import ICEBERG
+
+_PROPERTIES = {
+    # A row that changes is a mark beside the old file and a row in a new one, where its file would be written anew else (ADR 22).
+    "write.merge.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+_OF_TABLES: Specs = (options.PRIMARY_KEY, options.PARTITION_BY, options.TARGET_FILE)
+_TARGET = "write.target-file-size-bytes"
+
+
+def catalog_of(store: Mapping[str, str]) -> RestCatalog | GlueCatalog:
+    """The catalog of a store's checked properties."""
+    return GlueCatalog(store) if options.WAREHOUSE.name in store else RestCatalog(store)
+
+
+def test(store: Mapping[str, str]) -> None:
+    """Asks for the catalog's settings and its namespaces; the error names the step that failed."""
+    with catalog_of(store) as catalog:
+        catalog.namespaces(())
+
+
+class IcebergTables:
+    """Namespaces and tables. See `connectors.base` for what each method promises."""
+
+    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
+        with catalog_of(store) as catalog:
+            found = [(name, False) for name in catalog.namespaces(within)]
+            return found + [(name, True) for name in catalog.tables(within)] if within else found
+
+    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        with catalog_of(store) as catalog:
+            if len(path) == 1:
+                catalog.tables(path)  # which fails without the namespace
+                return EntityDescription(path, configs={"kind": "namespace"})
+            return _described(path, catalog.load(*options.table_of(path)))
+
+    def create_entity(
+        self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
+    ) -> EntityDescription:
+        columns = reader.take(options.COLUMNS)
+        with catalog_of(store) as catalog:
+            if columns is None:
+                # A namespace, where nothing is said of a table.
+                if any(reader.gives(spec) for spec in _OF_TABLES):
+                    reader.require(options.COLUMNS)
+                catalog.create_namespace(path)
+                return EntityDescription(path, configs={"kind": "namespace"})
+        key = tuple(
+            name.strip() for name in (reader.take(options.PRIMARY_KEY) or "").split(",") if name.strip()
+        )
+        schema = Schema(_columns(columns, reader), key)
+        if any(schema.column(name) is None for name in key):
+            raise reader.bad(options.PRIMARY_KEY, f"names of columns, of {', '.join(schema.names)}")
+        create_table(store, path, schema, reader)
+        return self.describe_entity(store, path)
+
+    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
+        with catalog_of(store) as catalog:
+            if len(path) == 1:
+                catalog.drop_namespace(path)
+            else:
+                catalog.drop(*options.table_of(path))
+
+
+def create_table(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
+    """Makes a table of these columns, with the key as its identifier fields."""
+    namespace, table = options.table_of(path)
+    partition_by, target = reader.take(options.PARTITION_BY), reader.take(options.TARGET_FILE)
+    properties = {**_PROPERTIES, **({_TARGET: str(target)} if target else {})}
+    new = new_table(schema, partition_by, properties)
+    with catalog_of(store) as catalog:
+        catalog.create(namespace, table, new)
+
+
+def check_table(
+    store: Mapping[str, str],
+    path: EntityPath,
+    schema: Schema,
+    options_: Mapping[str, str],  # noqa: ARG001 - how often is committed
+    upsert: bool,
+) -> None:
+    """Raises UserError 42P16 with the columns of a table that rows of this schema do not fit."""
+    with catalog_of(store) as catalog:
+        found = misfits(schema, catalog.load(*options.table_of(path)), upsert=upsert)
+    if found:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the table {path_text(path)} is another one: {'; '.join(found)}",
+            hint="DESCRIBE ENTITY shows its columns. Cast those of the query, or write to another table.",
+        )
+
+
+def _columns(text: str, reader: PropertyReader) -> tuple[Column, ...]:
+    try:
+        kind = parse_type(f"STRUCT<{text}>")
+    except UserError:
+        kind = None
+    if not isinstance(kind, Struct):
+        raise reader.bad(options.COLUMNS, "names with types, as 'id BIGINT, name VARCHAR'")
+    return tuple(Column(name, item) for name, item in kind.fields)
+
+
+def _described(path: EntityPath, table: Table) -> EntityDescription:
+    configs = {
+        "kind": "table",
+        "location": table.location,
+        "partition.by": table.partition_by,
+        "snapshot.id": "" if table.snapshot is None else str(table.snapshot),
+    }
+    return EntityDescription(
+        path,
+        configs={name: text for name, text in configs.items() if text},
+        columns=table.columns,
+        key=table.key,
+    )
+
+
+_tables = IcebergTables()
+_SINK = RowSink(
+    create=create_table, check=check_table, options=options.sink_options, upserts=True, exactly_once=True
+)
+ICEBERG_REST = StoreDescriptor(
+    type="iceberg_rest",
+    label="Iceberg REST",
+    properties=options.REST,
+    read=options.read_rest,
+    test=test,
+    path=options.path_of,
+    row_sink=_SINK,
+    entities=_tables,
+    jars=ICEBERG,
+)
+ICEBERG_GLUE = StoreDescriptor(
+    type="iceberg_glue",
+    label="Iceberg Glue",
+    properties=options.GLUE,
+    read=options.read_glue,
+    test=test,
+    path=options.path_of,
+    row_sink=_SINK,
+    entities=_tables,
+    jars=ICEBERG,
+)

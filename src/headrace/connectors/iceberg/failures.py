@@ -1,0 +1,170 @@
+"""What catalogs, S3 and Iceberg say, as errors with whose fault it is, a sentence and a hint: one table for both halves.
+
+A catalog's answers have a type of their own, AWS's a code, and Java's exceptions a class; all three are part of what is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+from botocore.exceptions import BotoCoreError, ClientError
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+_AWAY = SqlState.REMOTE_UNAVAILABLE
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One reaction: what it is recognized by (a pattern), and what is told."""
+
+    pattern: str
+    error: type[UserError] | type[ExternalError]
+    state: SqlState
+    message: str
+    hint: str
+
+
+_KINDS = (
+    _Kind(
+        r"NoSuchNamespaceException|Namespace does not exist|EntityNotFoundException.*Database",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such namespace in the catalog",
+        "LIST ENTITIES shows those that there are; CREATE ENTITY namespace makes one.",
+    ),
+    _Kind(
+        r"NoSuchTableException|Table does not exist|TABLE_OR_VIEW_NOT_FOUND|EntityNotFoundException",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such table in the catalog",
+        "LIST ENTITIES IN namespace shows those that there are. After one that was dropped is made again, RESTART QUERY goes on.",
+    ),
+    _Kind(
+        r"AlreadyExistsException",
+        UserError,
+        SqlState.DUPLICATE_ENTITY,
+        "the table or namespace is there already",
+        "Choose another name, or drop it first.",
+    ),
+    _Kind(
+        r"NamespaceNotEmptyException",
+        UserError,
+        SqlState.DEPENDENT_OBJECTS_EXIST,
+        "the namespace has tables",
+        "Drop them first.",
+    ),
+    _Kind(
+        r"CommitFailedException|CommitStateUnknownException|ConcurrentModification|Found conflicting files"
+        r"|Missing required files to delete",
+        ExternalError,
+        _AWAY,
+        "another writer changed the table at the same time",
+        "It is tried again by itself, from what the table is then.",
+    ),
+    _Kind(
+        r"SignatureDoesNotMatch|InvalidAccessKeyId|UnrecognizedClient|InvalidClientTokenId|InvalidSignature|InvalidToken|ExpiredToken"
+        r"|AuthFailure|IncompleteSignature",
+        ExternalError,
+        _AWAY,
+        "authentication: AWS refused the store's keys",
+        "Check 'aws.access_key_id' and 'aws.secret_access_key', or the keys that the catalog vends.",
+    ),
+    _Kind(
+        r"AccessDenied|Access Denied|not authorized to perform|S3Exception.*Status Code: 403",
+        ExternalError,
+        _AWAY,
+        "authorization: AWS does not allow this to the store's keys",
+        "Let them list, read, write and delete in the bucket, and with ICEBERG_GLUE read and change the tables.",
+    ),
+    _Kind(
+        r"NoSuchBucket|The specified bucket does not exist",
+        ExternalError,
+        _AWAY,
+        "there is no such bucket",
+        "Check where the catalog puts its tables, 'iceberg.warehouse.default_path', and 'iceberg.s3.endpoint'.",
+    ),
+    _Kind(
+        r"NotAuthorizedException|Not authorized|HTTP 401|invalid_client|unauthorized_client|invalid_grant|invalid_scope",
+        ExternalError,
+        _AWAY,
+        "authentication: the catalog refused the credentials",
+        "Check 'iceberg.rest.client_id', 'iceberg.rest.client_secret' and 'iceberg.rest.client_scope', or 'iceberg.rest.token'.",
+    ),
+    _Kind(
+        r"ForbiddenException|Forbidden|HTTP 403",
+        ExternalError,
+        _AWAY,
+        "authorization: the catalog does not allow this",
+        "Grant it to the store's client in the catalog.",
+    ),
+    _Kind(
+        r"UnknownHostException|NameResolutionError|Name or service not known|nodename nor servname|Failed to resolve"
+        r"|Temporary failure in name resolution",
+        ExternalError,
+        _AWAY,
+        "DNS: a host name of the store is not known",
+        "Check 'uris' and 'iceberg.s3.endpoint', and that the names can be resolved from where Headrace runs.",
+    ),
+    _Kind(
+        r"CERTIFICATE_VERIFY_FAILED|PKIX path|SSLHandshakeException|SSLError",
+        ExternalError,
+        _AWAY,
+        "TLS: the certificate of the store is not trusted",
+        "Use the host name that the certificate is for; public authorities are trusted.",
+    ),
+    _Kind(
+        r"NullPointerException.*required|Cannot write nullable values to non-null|NOT_NULL_ASSERT|NOT_NULL_CONSTRAINT",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "a row has NULL where the table needs a value",
+        "Leave such rows out with WHERE … IS NOT NULL, or make the column optional in the table.",
+    ),
+    _Kind(
+        r"INCOMPATIBLE_DATA_FOR_TABLE|Cannot write incompatible|UNRESOLVED_COLUMN|Invalid S3 URI|Unsupported scheme",
+        UserError,
+        SqlState.INVALID_RELATION_DEFINITION,
+        "the table is not what it was declared to be",
+        "DESCRIBE ENTITY shows what it is now; create the relation again, or change the table. Its files must be on S3.",
+    ),
+    _Kind(
+        r"ConnectError|Connect(ion)?Timeout|ReadTimeout|RemoteProtocolError|ReadError|ConnectException|Connection refused|Connection reset"
+        r"|Unable to execute HTTP request|RESTException|ServiceFailureException|ServiceUnavailableException|EndpointConnectionError"
+        r"|SocketTimeoutException|NoHttpResponseException|HTTP 5\d\d|HttpHostConnectException|SlowDown|InternalError|no catalog",
+        ExternalError,
+        _AWAY,
+        "the catalog, or S3, does not answer as such",
+        "Check 'uris', https or http in it, 'iceberg.s3.endpoint' and the network.",
+    ),
+)
+
+
+class CatalogAnswerError(Exception):
+    """What a REST catalog answered in place of what was asked: its status, and what it calls the error."""
+
+
+@contextmanager
+def classified(what: str = "") -> Iterator[None]:
+    """httpx's and botocore's errors inside become ours; `what` was asked for, and is named."""
+    try:
+        yield
+    except (httpx.HTTPError, ClientError, BotoCoreError, CatalogAnswerError) as error:
+        found = classify(f"{type(error).__name__} {error}", what)
+        raise found or ExternalError(
+            _AWAY,
+            f"the catalog reported an error{f' for {what}' if what else ''} ({type(error).__name__})",
+            hint="Who runs the catalog finds more in its log.",
+        ) from None
+
+
+def classify(text: str, what: str = "") -> HeadraceError | None:
+    """Whose fault an exception's text says it is; None when nothing in it is known."""
+    kind = next((kind for kind in _KINDS if re.search(kind.pattern, text, re.DOTALL)), None)
+    if kind is None:
+        return None
+    return kind.error(kind.state, f"{kind.message}: {what}" if what else kind.message, hint=kind.hint)

@@ -1,0 +1,174 @@
+"""AWS Glue as a catalog: its databases are namespaces, and a table there says where its metadata is on S3. All of it blocks."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+
+from headrace.connectors.iceberg.failures import classified
+from headrace.connectors.iceberg.metadata import NewTable, Table, first_metadata, table_of
+from headrace.connectors.iceberg.options import (
+    ACCESS_KEY_ID,
+    CATALOG_ID,
+    REGION,
+    S3_ENDPOINT,
+    S3_PATH_STYLE,
+    SECRET_ACCESS_KEY,
+    URIS,
+    WAREHOUSE,
+)
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+_KIND = "table_type"
+_METADATA = "metadata_location"
+_METADATA_BYTES_MAX = 64 * 1024 * 1024
+
+
+class GlueCatalog:
+    """One account's catalog, asked by one statement. The methods are those of `rest.RestCatalog`."""
+
+    def __init__(self, store: Mapping[str, str]) -> None:
+        self._store = store
+        self._catalog = {"CatalogId": store[CATALOG_ID.name]} if CATALOG_ID.name in store else {}
+        self._glue = self._client("glue", store.get(URIS.name))
+        style = {"addressing_style": "path" if store[S3_PATH_STYLE.name] == "true" else "virtual"}
+        self._s3 = self._client("s3", store.get(S3_ENDPOINT.name), s3=style)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._glue.close()
+        self._s3.close()
+
+    def reach(self) -> None:
+        """That Glue answers; raises ExternalError 57015."""
+        with classified(self._glue.meta.endpoint_url):
+            self._glue.get_databases(MaxResults=1, **self._catalog)
+
+    def namespaces(self, within: tuple[str, ...]) -> list[str]:
+        """Glue's databases; none has any below it."""
+        if within:
+            return []
+        with classified():
+            pages = self._glue.get_paginator("get_databases").paginate(**self._catalog)
+            return [one["Name"] for page in pages for one in page["DatabaseList"]]
+
+    def tables(self, namespace: tuple[str, ...]) -> list[str]:
+        """Those of Iceberg in a database."""
+        database = _database(namespace)
+        with classified(database):
+            self._glue.get_database(Name=database, **self._catalog)
+            pages = self._glue.get_paginator("get_tables").paginate(DatabaseName=database, **self._catalog)
+            return [one["Name"] for page in pages for one in page["TableList"] if _is_iceberg(one)]
+
+    def load(self, namespace: tuple[str, ...], table: str) -> Table:
+        """What the table's metadata says."""
+        database = _database(namespace)
+        with classified(f"{database}.{table}"):
+            found = self._glue.get_table(DatabaseName=database, Name=table, **self._catalog)["Table"]
+            if not _is_iceberg(found):
+                raise UserError(
+                    SqlState.ENTITY_NOT_FOUND,
+                    f"{database}.{table} is no table of Iceberg",
+                    hint="LIST ENTITIES IN database shows those that are.",
+                )
+            bucket, key = _place(found["Parameters"][_METADATA])
+            body = self._s3.get_object(Bucket=bucket, Key=key)["Body"]
+            return table_of(json.loads(body.read(_METADATA_BYTES_MAX)))
+
+    def create_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Makes a database."""
+        database = _database(namespace)
+        with classified(database):
+            self._glue.create_database(DatabaseInput={"Name": database}, **self._catalog)
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Drops a database that is empty."""
+        if self.tables(namespace):
+            raise UserError(
+                SqlState.DEPENDENT_OBJECTS_EXIST,
+                f"the namespace {namespace[0]} has tables",
+                hint="Drop them first.",
+            )
+        with classified(namespace[0]):
+            self._glue.delete_database(Name=namespace[0], **self._catalog)
+
+    def create(self, namespace: tuple[str, ...], table: str, new: NewTable) -> None:
+        """Writes the first metadata of a table below its database's location, or the store's, and tells Glue where it is."""
+        database = _database(namespace)
+        with classified(f"{database}.{table}"):
+            found = self._glue.get_database(Name=database, **self._catalog)["Database"]
+            base = found.get("LocationUri", "").rstrip("/") or f"{self._store[WAREHOUSE.name]}/{database}.db"
+            # A table that was dropped has left its files where another of its name must not put its own.
+            location = f"{base}/{table}-{uuid.uuid4().hex[:8]}"
+            metadata = first_metadata(
+                new, uuid=str(uuid.uuid4()), location=location, moment_ms=time.time_ns() // 1_000_000
+            )
+            place = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
+            bucket, key = _place(place)
+            self._s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(metadata).encode())
+            description = {
+                "Name": table,
+                "TableType": "EXTERNAL_TABLE",
+                "Parameters": {_KIND: "ICEBERG", _METADATA: place},
+                "StorageDescriptor": {"Location": location, "Columns": _columns(new)},
+            }
+            self._glue.create_table(DatabaseName=database, TableInput=description, **self._catalog)
+
+    def drop(self, namespace: tuple[str, ...], table: str) -> None:
+        """Takes a table out of Glue; its files stay."""
+        database = _database(namespace)
+        with classified(f"{database}.{table}"):
+            self._glue.delete_table(DatabaseName=database, Name=table, **self._catalog)
+
+    def _client(self, service: str, endpoint: str | None, **config: Any) -> Any:
+        settings = Config(connect_timeout=5, read_timeout=30, retries={"total_max_attempts": 3}, **config)
+        session = boto3.Session(
+            self._store[ACCESS_KEY_ID.name],
+            self._store[SECRET_ACCESS_KEY.name],
+            region_name=self._store[REGION.name],
+        )
+        return session.client(service, endpoint_url=endpoint, config=settings)
+
+
+def _database(namespace: tuple[str, ...]) -> str:
+    if len(namespace) != 1:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"expected one of Glue's databases, found {'.'.join(namespace)}",
+            hint="Glue's databases have no levels below them.",
+        )
+    return namespace[0]
+
+
+def _is_iceberg(table: Mapping[str, Any]) -> bool:
+    parameters = table.get("Parameters", {})
+    return str(parameters.get(_KIND, "")).upper() == "ICEBERG" and _METADATA in parameters
+
+
+def _place(uri: str) -> tuple[str, str]:
+    parts = urlsplit(uri)
+    if parts.scheme not in ("s3", "s3a", "s3n"):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the table's files are not on S3 but at {parts.scheme}:",
+            hint="Only S3 is read and written.",
+        )
+    return parts.netloc, parts.path.lstrip("/")
+
+
+def _columns(new: NewTable) -> list[dict[str, str]]:
+    """For those who look at Glue: the metadata is what counts."""
+    return [
+        {"Name": one["name"], "Type": one["type"] if isinstance(one["type"], str) else "string"}
+        for one in new.schema["fields"]
+    ]

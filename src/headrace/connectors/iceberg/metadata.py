@@ -1,0 +1,318 @@
+"""What Iceberg's table format calls columns, types and partitions, as ours and back; pure.
+
+Source: the table specification, version 2. A TINYINT and a SMALLINT are `int` there, and a VARCHAR loses its length. What we have no
+type for is text (`uuid`) or bytes (`fixed`), and a `time`, which Spark does not read, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, cast
+
+from headrace.core.errors import UserError
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    VARCHAR,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Primitive,
+    Struct,
+    Timestamp,
+    Varchar,
+)
+
+Json = Mapping[str, Any]
+_OURS: dict[str, DataType] = {
+    "boolean": BOOLEAN,
+    "int": INTEGER,
+    "long": BIGINT,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "date": DATE,
+    "timestamp": Timestamp(),
+    "timestamptz": Timestamp(local=True),
+    "string": VARCHAR,
+    "uuid": VARCHAR,
+    "binary": BYTES,
+}
+_THEIRS = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "int",
+    "SMALLINT": "int",
+    "INTEGER": "int",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DATE": "date",
+    "BYTES": "binary",
+}
+_NARROWER = {"long": ("int",), "double": ("float",)}
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)\Z")
+_FIXED = re.compile(r"fixed\[\d+\]\Z")
+_TRANSFORM = re.compile(r'(?:(\w+)\()?(?:(\d+) *, *)?("(?:[^"]|"")+"|\w+)\)?\Z')
+_WITHOUT_NUMBER = ("year", "month", "day", "hour")
+_WITH_NUMBER = ("bucket", "truncate")
+_FIRST_PARTITION_FIELD = 1000
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a catalog says of a table."""
+
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    partition_by: str
+    location: str
+    properties: Json = field(default_factory=dict)
+    snapshot: int | None = None
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """What a table is to be: the `schema`, `partition-spec` and properties that a catalog is given."""
+
+    schema: Json
+    partition_spec: Json
+    properties: Mapping[str, str]
+
+
+def table_of(metadata: Json) -> Table:
+    """Reads a table's metadata; raises UserError 0A000 for a type that Spark does not read."""
+    schema = next(one for one in metadata["schemas"] if one["schema-id"] == metadata["current-schema-id"])
+    spec = next(one for one in metadata["partition-specs"] if one["spec-id"] == metadata["default-spec-id"])
+    names = {one["id"]: one["name"] for one in schema["fields"]}
+    snapshot = metadata.get("current-snapshot-id")
+    return Table(
+        tuple(
+            Column(one["name"], our_type(one["type"], one["name"]), not one["required"])
+            for one in schema["fields"]
+        ),
+        tuple(names[number] for number in schema.get("identifier-field-ids", ())),
+        ", ".join(_said(one, names) for one in spec["fields"]),
+        metadata["location"],
+        metadata.get("properties", {}),
+        None if snapshot in (None, -1) else int(snapshot),
+    )
+
+
+def new_table(schema: Schema, partition_by: str | None, properties: Mapping[str, str]) -> NewTable:
+    """A table with these columns, the key as its identifier fields.
+
+    Raises UserError 3D008 for partitions that are none, 42P16 for a key of another type than Iceberg takes.
+    """
+    numbers = count(1)
+    ids = {column.name: next(numbers) for column in schema.columns}
+    fields = [
+        {
+            "id": ids[column.name],
+            "name": column.name,
+            "required": not column.nullable or column.name in schema.primary_key,
+            "type": _their_type(column.type, numbers),
+        }
+        for column in schema.columns
+    ]
+    for name in schema.primary_key:
+        kind = next(column.type for column in schema.columns if column.name == name)
+        if kind in (FLOAT, DOUBLE) or isinstance(kind, Array | Map | Struct):
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"the key's column {name} is {kind}, of which Iceberg makes no key",
+                hint="Make a key of whole numbers, texts, dates or times.",
+            )
+    return NewTable(
+        {
+            "type": "struct",
+            "schema-id": 0,
+            "fields": fields,
+            "identifier-field-ids": [ids[name] for name in schema.primary_key],
+        },
+        {"spec-id": 0, "fields": list(_partition_fields(partition_by or "", ids))},
+        properties,
+    )
+
+
+def our_type(kind: Any, column: str) -> DataType:
+    """The type of a column as ours; raises UserError 0A000 for one that Spark does not read."""
+    match kind:
+        case {"type": "list", "element": element}:
+            return Array(our_type(element, column))
+        case {"type": "map", "key": key, "value": value}:
+            return Map(our_type(key, column), our_type(value, column))
+        case {"type": "struct", "fields": fields}:
+            return Struct(tuple((one["name"], our_type(one["type"], column)) for one in fields))
+        case str() if kind in _OURS:
+            return _OURS[kind]
+        case str() if found := _DECIMAL.match(kind):
+            return Decimal(int(found[1]), int(found[2]))
+        case str() if _FIXED.match(kind):
+            return BYTES
+    raise UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"the column {column} of the table has Iceberg's type {kind if isinstance(kind, str) else '?'}, which is not read here",
+        hint="Change the column to a timestamp or a string in a tool that can.",
+    )
+
+
+def misfits(schema: Schema, table: Table, *, upsert: bool) -> list[str]:
+    """Why rows of these columns do not fit into a table, a reason for each column that does not; [] when they do."""
+    there = {column.name: column for column in table.columns}
+    found = [
+        f"{column.name} is not a column of it"
+        if column.name not in there
+        else f"{column.name} is {there[column.name].type} there, not {column.type}"
+        for column in schema.columns
+        if column.name not in there or not _fits(column.type, there[column.name].type)
+    ]
+    found += [
+        f"{name} must have a value there, and is not given"
+        for name, column in there.items()
+        if not column.nullable and schema.column(name) is None
+    ]
+    if upsert and table.key and set(table.key) != set(schema.primary_key):
+        found.append(f"its key is ({', '.join(table.key)}), not ({', '.join(schema.primary_key)})")
+    return found
+
+
+def _fits(given: DataType, there: DataType) -> bool:
+    match given, there:
+        case Varchar(), Varchar():
+            return True
+        case Primitive(), Primitive():
+            narrow, wide = _THEIRS[given.name], _THEIRS[there.name]
+            return narrow == wide or narrow in _NARROWER.get(wide, ())
+        case Decimal(), Decimal():
+            return given.scale == there.scale and given.precision <= there.precision
+        case Timestamp(), Timestamp():
+            return given.local == there.local
+        case Array(one), Array(other):
+            return _fits(one, other)
+        case Map(), Map():
+            return _fits(given.key, there.key) and _fits(given.value, there.value)
+        case Struct(), Struct():
+            return [name for name, _ in given.fields] == [name for name, _ in there.fields] and all(
+                _fits(one, other) for (_, one), (_, other) in zip(given.fields, there.fields, strict=True)
+            )
+    return False
+
+
+def _their_type(kind: DataType, numbers: Iterator[int]) -> Any:
+    match kind:
+        case Primitive(name):
+            return _THEIRS[name]
+        case Varchar():
+            return "string"
+        case Decimal(precision, scale):
+            return f"decimal({precision}, {scale})"
+        case Timestamp(_, local):
+            return "timestamptz" if local else "timestamp"
+        case Array(element):
+            number = next(numbers)
+            return {
+                "type": "list",
+                "element-id": number,
+                "element": _their_type(element, numbers),
+                "element-required": False,
+            }
+        case Map(key, value):
+            ids = {"key-id": next(numbers), "value-id": next(numbers)}
+            parts = {"key": _their_type(key, numbers), "value": _their_type(value, numbers)}
+            return {"type": "map", **ids, **parts, "value-required": False}
+        case Struct(fields):
+            inner = [
+                {"id": next(numbers), "name": name, "required": False, "type": _their_type(item, numbers)}
+                for name, item in fields
+            ]
+            return {"type": "struct", "fields": inner}
+    raise TypeError(f"no type of Iceberg for {kind}")
+
+
+def _partition_fields(text: str, ids: Mapping[str, int]) -> Iterator[Json]:
+    parts = [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+    for number, part in enumerate(parts, _FIRST_PARTITION_FIELD):
+        match = _TRANSFORM.match(part)
+        function, argument, name = match.groups() if match else (None, None, "")
+        name = name[1:-1].replace('""', '"') if name.startswith('"') else name
+        known = (
+            (function is None and argument is None)
+            or (function in _WITHOUT_NUMBER and argument is None)
+            or (function in _WITH_NUMBER and argument is not None and int(argument) > 0)
+        )
+        if not known or name not in ids or part.endswith(")") is not (function is not None):
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"'iceberg.partition.by' has {part!r}, which is no partition of the table's columns",
+                hint="Write columns, year(c), month(c), day(c), hour(c), bucket(16, c) or truncate(4, c), with commas between them.",
+            )
+        suffix = {"truncate": "trunc"}.get(function or "", function)
+        yield {
+            "name": f"{name}_{suffix}" if function else name,
+            "transform": f"{function}[{argument}]" if argument else function or "identity",
+            "source-id": ids[name],
+            "field-id": number,
+        }
+
+
+def _said(part: Json, names: Mapping[int, str]) -> str:
+    name, transform = names.get(part["source-id"], "?"), cast(str, part["transform"])
+    if transform == "identity":
+        return name
+    function, _, argument = transform.partition("[")
+    return f"{function}({argument.rstrip(']')}, {name})" if argument else f"{function}({name})"
+
+
+def first_metadata(table: NewTable, *, uuid: str, location: str, moment_ms: int) -> Json:
+    """The whole metadata of a table without rows, for a catalog that keeps no more than where it is."""
+    schema, spec = table.schema, table.partition_spec
+    return {
+        "format-version": 2,
+        "table-uuid": uuid,
+        "location": location,
+        "last-sequence-number": 0,
+        "last-updated-ms": moment_ms,
+        "last-column-id": max(_ids(schema["fields"])),
+        "schemas": [schema],
+        "current-schema-id": 0,
+        "partition-specs": [spec],
+        "default-spec-id": 0,
+        "last-partition-id": _FIRST_PARTITION_FIELD - 1 + len(spec["fields"]),
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": dict(table.properties),
+        "current-snapshot-id": -1,
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+        "refs": {},
+    }
+
+
+def _ids(fields: Sequence[Json]) -> Iterator[int]:
+    for one in fields:
+        yield one["id"]
+        yield from _ids_of(one["type"])
+
+
+def _ids_of(kind: Any) -> Iterator[int]:
+    match kind:
+        case {"type": "list", "element-id": number, "element": element}:
+            yield number
+            yield from _ids_of(element)
+        case {"type": "map", "key-id": key, "value-id": value}:
+            yield from (key, value)
+            yield from _ids_of(kind["key"])
+            yield from _ids_of(kind["value"])
+        case {"type": "struct", "fields": fields}:
+            yield from _ids(fields)

@@ -1,0 +1,284 @@
+"""The properties of Iceberg's store types and of what is over them.
+
+Source: dialect section 6. All of it is user input and hostile: no property of Iceberg, of its catalogs or of AWS's SDK can be given in
+any other way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from headrace.connectors.tls import TLS_DISABLED
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import (
+    BOOLEAN,
+    MILLISECONDS,
+    TEXT,
+    PropertyReader,
+    PropertySpec,
+    PropertyType,
+    Scope,
+    Specs,
+    number,
+)
+from headrace.core.sqlstate import SqlState
+
+_PART = re.compile(r"[^\x00-\x1f/\x7f]{1,255}\Z")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z|[0-9A-Fa-f:]+\Z")
+
+
+def _matching(pattern: str, expected: str) -> PropertyType[str]:
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text.strip()):
+            raise ValueError(text)
+        return text.strip()
+
+    return PropertyType(expected, read)
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text.strip())
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"expected a port from 1 to 65535, found {text!r}") from None
+    if "@" in parts.netloc:
+        # Nothing of a user's name or password is repeated.
+        raise ValueError("expected no user in it")
+    host = parts.hostname or ""
+    if parts.scheme not in ("https", "http") or parts.query or parts.fragment or not _HOST.match(host):
+        raise ValueError(f"expected https://host/path, found {text!r}")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split("."))
+    if not all(_PART.match(part) for part in found):
+        raise ValueError(f"expected names with dots between them, found {text!r}")
+    return found
+
+
+URL = PropertyType("", _url)
+URIS = PropertySpec(
+    "uris",
+    URL,
+    Scope.STORE,
+    "ICEBERG_REST: the catalog's address, to which its protocol adds `/v1/…`. ICEBERG_GLUE: the address of what stands in for Glue and S3. "
+    "With `http` it needs `tls.disabled`",
+    default="ICEBERG_REST: needed; ICEBERG_GLUE: AWS's own",
+)
+CATALOG_ID = PropertySpec(
+    "iceberg.catalog.id",
+    _matching(r"[ -~]{1,256}", "a name"),
+    Scope.STORE,
+    "ICEBERG_REST: the catalog, or warehouse, where the server has several. ICEBERG_GLUE: the AWS account whose catalog it is",
+    default="the server's only one; the key's account",
+)
+CLIENT_ID = PropertySpec(
+    "iceberg.rest.client_id", TEXT, Scope.STORE, "OAuth: the client's id", default="none"
+)
+CLIENT_SECRET = PropertySpec(
+    "iceberg.rest.client_secret",
+    TEXT,
+    Scope.STORE,
+    "its secret",
+    default="needed with an id",
+    secret=True,
+)
+CLIENT_SCOPE = PropertySpec(
+    "iceberg.rest.client_scope", TEXT, Scope.STORE, "what is asked for with them", default="catalog"
+)
+OAUTH_URI = PropertySpec(
+    "iceberg.rest.oauth2_server_uri",
+    URL,
+    Scope.STORE,
+    "where tokens are asked for",
+    default="`uris`/v1/oauth/tokens",
+)
+TOKEN = PropertySpec(
+    "iceberg.rest.token",
+    _matching(r"[!-~]+", "a token"),
+    Scope.STORE,
+    "in place of a client: a bearer token",
+    default="none",
+    secret=True,
+)
+WAREHOUSE = PropertySpec(
+    "iceberg.warehouse.default_path",
+    _matching(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?", "s3://bucket/path"),
+    Scope.STORE,
+    "ICEBERG_GLUE: where tables are made whose database has no location",
+    default="needed",
+)
+REGION = PropertySpec(
+    "aws.region",
+    _matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
+    Scope.STORE,
+    "the region of the bucket, and of Glue",
+    default="ICEBERG_REST: what the catalog says; ICEBERG_GLUE: needed",
+)
+ACCESS_KEY_ID = PropertySpec(
+    "aws.access_key_id",
+    _matching(r"\w{1,128}", "an access key's id"),
+    Scope.STORE,
+    "the id of an access key, for S3 and Glue",
+    default="ICEBERG_REST: keys that the catalog vends; ICEBERG_GLUE: needed",
+)
+SECRET_ACCESS_KEY = PropertySpec(
+    "aws.secret_access_key",
+    _matching(r"[!-~]{1,256}", "a secret access key"),
+    Scope.STORE,
+    "its secret",
+    default="needed with an id",
+    secret=True,
+)
+S3_ENDPOINT = PropertySpec(
+    "iceberg.s3.endpoint",
+    URL,
+    Scope.STORE,
+    "the address of what speaks S3's protocol; one that the catalog vends is not used",
+    default="AWS's own; with ICEBERG_GLUE `uris`, if given",
+)
+S3_PATH_STYLE = PropertySpec(
+    "iceberg.s3.path_style_access",
+    BOOLEAN,
+    Scope.STORE,
+    "whether buckets stand in paths, and not in hosts' names",
+    default="true with `iceberg.s3.endpoint`",
+)
+NAMESPACE = PropertySpec(
+    "iceberg.namespace.name",
+    PropertyType("", _names),
+    Scope.RELATION | Scope.SINK,
+    "the table's namespace, Glue's database; dots part its levels",
+    default="default",
+)
+TABLE = PropertySpec(
+    "iceberg.table.name", TEXT, Scope.RELATION | Scope.SINK, "the table", default="the relation's name"
+)
+COMMIT_INTERVAL = PropertySpec(
+    "iceberg.commit.interval.ms",
+    MILLISECONDS,
+    Scope.RELATION | Scope.SINK | Scope.INSERT,
+    "the least time between two commits of a query. Each makes a snapshot and some files",
+    default="10000",
+)
+_MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK
+PARTITION_BY = PropertySpec(
+    "iceberg.partition.by",
+    TEXT,
+    _MADE,
+    "of a table that is made: columns, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`, `truncate(4, name)`, with "
+    "commas between them",
+    default="none",
+)
+TARGET_FILE = PropertySpec(
+    "iceberg.target.file.bytes",
+    number(1, 2**40, "a number of bytes"),
+    _MADE,
+    "of a table that is made: the size at which a file is ended",
+    default="Iceberg's, 512 MiB",
+)
+COLUMNS = PropertySpec(
+    "iceberg.columns",
+    TEXT,
+    Scope.ENTITY,
+    "of a table that CREATE ENTITY makes: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
+    default="needed for a table",
+)
+PRIMARY_KEY = PropertySpec(
+    "iceberg.primary.key",
+    TEXT,
+    Scope.ENTITY,
+    "of such a table: columns of its key, with commas between them",
+    default="none",
+)
+_FILES: Specs = (REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3_ENDPOINT, S3_PATH_STYLE)
+_OVER: Specs = (NAMESPACE, TABLE, COMMIT_INTERVAL, PARTITION_BY, TARGET_FILE, COLUMNS, PRIMARY_KEY)
+REST: Specs = (
+    *(URIS, TLS_DISABLED, CATALOG_ID, CLIENT_ID, CLIENT_SECRET, CLIENT_SCOPE, OAUTH_URI, TOKEN),
+    *(*_FILES, *_OVER),
+)
+GLUE: Specs = (URIS, TLS_DISABLED, CATALOG_ID, WAREHOUSE, *_FILES, *_OVER)
+
+
+def read_rest(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of an ICEBERG_REST store; raises UserError 3D008 / 3D021 at the property."""
+    texts = _addresses(reader, {URIS.name: reader.require(URIS)}, OAUTH_URI, S3_ENDPOINT)
+    texts |= _given(reader, CATALOG_ID, TOKEN, REGION)
+    client = _pair(reader, CLIENT_ID, CLIENT_SECRET)
+    if client and TOKEN.name in texts:
+        raise reader.bad(TOKEN, f"left out where '{CLIENT_ID.name}' is given")
+    if client:
+        client[CLIENT_SCOPE.name] = reader.take(CLIENT_SCOPE) or "catalog"
+    return texts | client | _pair(reader, ACCESS_KEY_ID, SECRET_ACCESS_KEY) | _path_style(reader, texts)
+
+
+def read_glue(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of an ICEBERG_GLUE store; raises UserError 3D008 / 3D021 at the property."""
+    uris = reader.take(URIS)
+    texts = _addresses(reader, {URIS.name: uris} if uris else {}, S3_ENDPOINT)
+    if uris:
+        texts.setdefault(S3_ENDPOINT.name, uris)
+    texts |= {
+        spec.name: reader.require(spec) for spec in (REGION, WAREHOUSE, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+    }
+    texts[WAREHOUSE.name] = texts[WAREHOUSE.name].rstrip("/")
+    return texts | _given(reader, CATALOG_ID) | _path_style(reader, texts)
+
+
+def path_of(reader: PropertyReader, relation: str) -> EntityPath:
+    """The table that a relation is over: its namespace's names, and its own."""
+    return (*(reader.take(NAMESPACE) or ("default",)), reader.take(TABLE) or relation)
+
+
+def table_of(path: EntityPath) -> tuple[tuple[str, ...], str]:
+    """The namespace and the name of a table; raises UserError 3D008 for what is none."""
+    if len(path) < 2 or not all(_PART.match(part) for part in path):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"expected namespace.table, found {'.'.join(path) or 'nothing'}",
+            hint="LIST ENTITIES shows namespaces, LIST ENTITIES IN namespace the tables. A name has no '/' and no control characters.",
+        )
+    return path[:-1], path[-1]
+
+
+def sink_options(reader: PropertyReader) -> dict[str, str]:
+    """What a query writes by."""
+    interval = reader.take(COMMIT_INTERVAL)
+    return {} if interval is None else {COMMIT_INTERVAL.name: str(interval)}
+
+
+def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of a store's properties that are to be shown to nobody."""
+    secret = {spec.name for spec in (*REST, *GLUE) if spec.secret}
+    return tuple(text for name, text in store.items() if name in secret)
+
+
+def _addresses(reader: PropertyReader, found: dict[str, str], *others: PropertySpec[str]) -> dict[str, str]:
+    plain = reader.take(TLS_DISABLED) is True
+    found = {**found, **_given(reader, *others)}
+    for spec in (URIS, *others):
+        if found.get(spec.name, "").startswith("http:") and not plain:
+            raise reader.bad(spec, f"https://…, as '{TLS_DISABLED.name}' is FALSE")
+    return {**found, TLS_DISABLED.name: str(plain).upper()}
+
+
+def _given(reader: PropertyReader, *specs: PropertySpec[str]) -> dict[str, str]:
+    return {spec.name: value for spec in specs if (value := reader.take(spec))}
+
+
+def _pair(reader: PropertyReader, name: PropertySpec[str], secret: PropertySpec[str]) -> dict[str, str]:
+    if not reader.gives(name) and not reader.gives(secret):
+        return {}
+    return {spec.name: reader.require(spec) for spec in (name, secret)}
+
+
+def _path_style(reader: PropertyReader, texts: Mapping[str, str]) -> dict[str, str]:
+    given = reader.take(S3_PATH_STYLE)
+    style = S3_ENDPOINT.name in texts if given is None else given
+    return {S3_PATH_STYLE.name: str(style).lower()}

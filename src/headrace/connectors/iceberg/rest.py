@@ -1,0 +1,188 @@
+"""A REST catalog, in the protocol of Iceberg's own specification. All of it blocks: callers use a thread.
+
+Nothing is asked of an address but the store's own; no redirect is followed, no proxy is asked, and an answer has a largest size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from headrace.connectors.iceberg.failures import CatalogAnswerError, classified
+from headrace.connectors.iceberg.metadata import NewTable, Table, table_of
+from headrace.connectors.iceberg.options import (
+    CATALOG_ID,
+    CLIENT_ID,
+    CLIENT_SCOPE,
+    CLIENT_SECRET,
+    OAUTH_URI,
+    TOKEN,
+    URIS,
+)
+
+_CONNECT_TIMEOUT_S = 10.0
+_ANSWER_TIMEOUT_S = 30.0
+_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+_LEVELS = "\x1f"
+_PAGES_MAX = 1000
+
+
+class RestCatalog:
+    """One catalog, asked by one statement; a context manager.
+
+    Methods raise what `failures` makes of the answers; namespaces are tuples of names.
+    """
+
+    def __init__(self, store: Mapping[str, str]) -> None:
+        self._store = store
+        timeout = httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
+        self._client = httpx.Client(timeout=timeout, trust_env=False, follow_redirects=False)
+        self._headers: dict[str, str] = {}
+        self._prefix = ""
+
+    def __enter__(self) -> Self:
+        try:
+            with classified("its settings"):
+                self._headers = self._authorization()
+                named = self._store.get(CATALOG_ID.name)
+                told = self._ask("GET", "/config", params={"warehouse": named} if named else {})
+        except BaseException:
+            self._client.close()
+            raise
+        prefix = {**told.get("defaults", {}), **told.get("overrides", {})}.get("prefix")
+        self._prefix = f"/{quote(prefix, safe='/')}" if prefix else ""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def namespaces(self, within: tuple[str, ...]) -> list[str]:
+        """Those directly below a namespace, () being the top."""
+        parent = {"parent": _LEVELS.join(within)} if within else {}
+        with classified(".".join(within)):
+            found = self._pages("/namespaces", "namespaces", parent)
+            return [levels[-1] for levels in found if len(levels) == len(within) + 1]
+
+    def tables(self, namespace: tuple[str, ...]) -> list[str]:
+        """The tables of a namespace."""
+        with classified(".".join(namespace)):
+            return [one["name"] for one in self._pages(f"{_path(namespace)}/tables", "identifiers", {})]
+
+    def load(self, namespace: tuple[str, ...], table: str) -> Table:
+        """What the catalog says of a table."""
+        with self._of(namespace, table) as path:
+            return table_of(self._ask("GET", self._prefix + path)["metadata"])
+
+    def create_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Makes one."""
+        with classified(".".join(namespace)):
+            body = {"namespace": list(namespace), "properties": {}}
+            self._ask("POST", f"{self._prefix}/namespaces", body)
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Drops one that is empty."""
+        with classified(".".join(namespace)):
+            self._ask("DELETE", self._prefix + _path(namespace))
+
+    def create(self, namespace: tuple[str, ...], table: str, new: NewTable) -> None:
+        """Makes a table, where the catalog puts it."""
+        body = {
+            "name": table,
+            "schema": new.schema,
+            "partition-spec": new.partition_spec,
+            "properties": dict(new.properties),
+        }
+        with classified(".".join((*namespace, table))):
+            self._ask("POST", f"{self._prefix}{_path(namespace)}/tables", body)
+
+    def drop(self, namespace: tuple[str, ...], table: str) -> None:
+        """Takes a table out of the catalog; its files stay."""
+        with self._of(namespace, table) as path:
+            self._ask("DELETE", self._prefix + path, params={"purgeRequested": "false"})
+
+    @contextmanager
+    def _of(self, namespace: tuple[str, ...], table: str) -> Iterator[str]:
+        with classified(".".join((*namespace, table))):
+            yield f"{_path(namespace)}/tables/{quote(table, safe='')}"
+
+    def _pages(self, path: str, field: str, params: Mapping[str, str]) -> list[Any]:
+        found: list[Any] = []
+        page = ""
+        for _ in range(_PAGES_MAX):
+            told = self._ask("GET", self._prefix + path, params={**params, "pageToken": page})
+            found += told[field]
+            page = told.get("next-page-token") or ""
+            if not page:
+                break
+        return found
+
+    def _authorization(self) -> dict[str, str]:
+        token = self._store.get(TOKEN.name) or self._token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _token(self) -> str | None:
+        if CLIENT_ID.name not in self._store:
+            return None
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": self._store[CLIENT_ID.name],
+            "client_secret": self._store[CLIENT_SECRET.name],
+            "scope": self._store[CLIENT_SCOPE.name],
+        }
+        told = self._exchange("POST", token_address(self._store), data=form)
+        return str(told["access_token"])
+
+    def _ask(
+        self, method: str, path: str, body: Any = None, params: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        url = f"{self._store[URIS.name]}/v1{path}"
+        return self._exchange(method, url, json=body, params=params or {}, headers=self._headers)
+
+    def _exchange(self, method: str, url: str, **request: Any) -> dict[str, Any]:
+        with self._client.stream(method, url, **request) as answer:
+            text = b""
+            for part in answer.iter_bytes():
+                text += part
+                if len(text) > _ANSWER_BYTES_MAX:
+                    raise CatalogAnswerError("no catalog: an answer has no end")
+        try:
+            told = json.loads(text) if text else {}
+        except ValueError:
+            told = None
+        if answer.is_success and isinstance(told, dict):
+            return told
+        raise CatalogAnswerError(_said(answer.status_code, told))
+
+
+def reach(store: Mapping[str, str]) -> None:
+    """That something answers where the catalog is, whatever it says to one without a token; raises ExternalError 57015."""
+    timeout = httpx.Timeout(_CONNECT_TIMEOUT_S)
+    with classified(store[URIS.name]):
+        url = f"{store[URIS.name]}/v1/config"
+        with httpx.Client(timeout=timeout, trust_env=False) as client, client.stream("GET", url) as answer:
+            if answer.is_server_error:
+                raise CatalogAnswerError(_said(answer.status_code, None))
+
+
+def token_address(store: Mapping[str, str]) -> str:
+    """Where a store's client gets its tokens."""
+    return store.get(OAUTH_URI.name) or f"{store[URIS.name]}/v1/oauth/tokens"
+
+
+def _path(namespace: tuple[str, ...]) -> str:
+    return f"/namespaces/{quote(_LEVELS.join(namespace), safe='')}"
+
+
+def _said(status: int, told: Any) -> str:
+    """The type of an error and nothing of its text, which is the server's to choose."""
+    match told:
+        case {"error": {"type": str() as kind}}:
+            return f"HTTP {status} {kind[:100]}"
+        case {"error": str() as kind}:  # OAuth's
+            return f"HTTP {status} {kind[:100]}"
+    return f"no catalog: HTTP {status}"

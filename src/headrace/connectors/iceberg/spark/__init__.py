@@ -1,0 +1,59 @@
+"""The driver half of Iceberg's store types. See `connectors.streaming` for what each function promises.
+
+Iceberg's jars come onto the class path with the first query that needs them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.connectors.carried_errors import carried
+from headrace.core.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.connectors.streaming import RowSinkRequest
+
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "write_rows"]
+
+CLASSES: tuple[str, ...] = ()
+NOISY_LOGGERS: tuple[str, ...] = ("org.apache.iceberg",)
+_OURS = re.compile(
+    r"org\.apache\.iceberg|software\.amazon\.awssdk|TABLE_OR_VIEW_NOT_FOUND|INCOMPATIBLE_DATA_FOR_TABLE"
+)
+
+
+def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """Each batch is one commit of the table, at most one in the commit interval."""
+    from headrace.connectors.iceberg.spark.writing import writer
+
+    return writer(request)
+
+
+def probe(properties: Mapping[str, str]) -> Callable[[], None]:
+    """Asks a REST catalog without a token, since it is asked every few seconds; Glue with the store's keys."""
+    from headrace.connectors.iceberg.glue import GlueCatalog
+    from headrace.connectors.iceberg.options import WAREHOUSE
+    from headrace.connectors.iceberg.rest import reach
+
+    return GlueCatalog(properties).reach if WAREHOUSE.name in properties else lambda: reach(properties)
+
+
+def classify(text: str) -> HeadraceError | None:
+    """Whose fault it is, by the class of Iceberg's or AWS's exception, or of Spark's over a table; None where none had a part in it."""
+    from headrace.connectors.iceberg.failures import classify as of_iceberg
+
+    found = carried(text)
+    if found is None and _OURS.search(text):
+        found = of_iceberg(text)
+    return found
+
+
+def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Values to mask in logs and errors."""
+    from headrace.connectors.iceberg.options import secret_values
+
+    return secret_values(properties)

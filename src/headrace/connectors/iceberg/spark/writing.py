@@ -1,0 +1,74 @@
+"""Batches of a query into a table: one commit each, which carries the epoch in the summary of its snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from headrace.connectors.iceberg.options import COMMIT_INTERVAL
+from headrace.connectors.iceberg.spark.catalog import stored_type, table_name
+from headrace.connectors.streaming import RowSinkRequest
+from headrace.formats.types import name_sql
+
+QUERY, EPOCH = "headrace.query", "headrace.epoch"
+_SUMMARY = "spark.sql.iceberg.snapshot-property."
+_DELETED = "__deleted"
+_BATCH = "headrace_batch"
+_COMMIT_INTERVAL_MS = 10_000
+
+
+def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """See `write_rows` of `connectors.streaming`."""
+    interval_s = int(request.options.get(COMMIT_INTERVAL.name, _COMMIT_INTERVAL_MS)) / 1000
+    columns = [
+        f"CAST({name_sql(column.name)} AS {stored_type(column.type)}) AS {name_sql(column.name)}"
+        for column in request.columns
+    ]
+    due = 0.0
+
+    def write(batch: DataFrame, epoch: int) -> None:
+        nonlocal due
+        # Before the commit, so that the rows which come meanwhile are in one batch, the next.
+        if request.stopping.wait(max(0.0, due - time.monotonic())):
+            raise InterruptedError("the query is to stop")
+        session = batch.sparkSession
+        table = table_name(session, request.properties, request.entity)
+        if request.guarantee == "exactly_once" and epoch <= _last_epoch(batch, table, request.query_id):
+            return
+        session.conf.set(_SUMMARY + QUERY, request.query_id)
+        session.conf.set(_SUMMARY + EPOCH, str(epoch))
+        if request.upsert:
+            # MERGE looks at its rows more than once.
+            rows = batch.selectExpr(*columns, _DELETED).persist()
+            try:
+                rows.createOrReplaceTempView(_BATCH)
+                session.sql(merge_sql(request, table))
+            finally:
+                rows.unpersist()
+        else:
+            batch.selectExpr(*columns).writeTo(table).option("fanout-enabled", "true").append()
+        due = time.monotonic() + interval_s
+
+    return write
+
+
+def _last_epoch(batch: DataFrame, table: str, query: str) -> int:
+    session: Any = batch.sparkSession
+    tables = session.sparkContext._jvm.io.headrace.iceberg.StoreTables
+    return int(tables.lastEpoch(session._jsparkSession, table, QUERY, EPOCH, query))
+
+
+def merge_sql(request: RowSinkRequest, table: str) -> str:
+    """What upserts and deletes by the key; each key is in a batch once."""
+    names = [name_sql(column.name) for column in request.columns]
+    same = " AND ".join(f"t.{name_sql(name)} = s.{name_sql(name)}" for name in request.key)
+    return (
+        f"MERGE INTO {table} AS t USING {_BATCH} AS s ON {same} "  # noqa: S608 - the names are quoted
+        f"WHEN MATCHED AND s.{_DELETED} THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)} "
+        f"WHEN NOT MATCHED AND NOT s.{_DELETED} THEN "
+        f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+    )

@@ -1,0 +1,112 @@
+"""Types and partitions of Iceberg's table format, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.connectors.iceberg.metadata import first_metadata, misfits, new_table, our_type, table_of
+from headrace.core.errors import UserError
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import parse_type
+
+
+def columns(text: str) -> tuple[Column, ...]:
+    """`name TYPE; …`, with ! after what is not nullable."""
+    parts = (part.strip().partition(" ") for part in text.split(";"))
+    return tuple(
+        Column(name, parse_type(kind.rstrip("!")), not kind.endswith("!")) for name, _, kind in parts
+    )
+
+
+def kept(schema: Schema, partition_by: str | None = None) -> Any:
+    return table_of(
+        first_metadata(new_table(schema, partition_by, {}), uuid="u", location="s3://b/t", moment_ms=1)
+    )
+
+
+def test_a_table_is_read_as_it_was_made() -> None:
+    text = "id BIGINT!; v VARCHAR; d DECIMAL(38, 9); b BYTES; at TIMESTAMP_LTZ; t TIMESTAMP; f FLOAT; g DOUBLE; o BOOLEAN; y DATE"
+    schema = Schema(
+        (*columns(text), *columns("m MAP<VARCHAR, ARRAY<STRUCT<a INTEGER, s STRUCT<x DATE>>>>")), ("id",)
+    )
+    table = kept(schema, 'day(at), bucket(16, id), truncate(4, v), year(t), "y"')
+    assert (table.columns, table.key) == (schema.columns, ("id",))
+    assert table.partition_by == "day(at), bucket(16, id), truncate(4, v), year(t), y"
+    assert table.snapshot is None
+
+
+def test_what_iceberg_has_no_type_for_is_the_next_wider_one() -> None:
+    table = kept(Schema(columns("a TINYINT; b SMALLINT; c VARCHAR(3); d TIMESTAMP(9); e TIMESTAMP_LTZ(3)")))
+    assert [str(column.type) for column in table.columns] == [
+        "INTEGER",
+        "INTEGER",
+        "VARCHAR",
+        "TIMESTAMP",
+        "TIMESTAMP_LTZ",
+    ]
+
+
+def test_each_field_has_a_number_of_its_own() -> None:
+    schema = Schema(columns("a MAP<VARCHAR, STRUCT<x INTEGER, y ARRAY<INTEGER>>>; b INTEGER"))
+    made = first_metadata(new_table(schema, None, {}), uuid="u", location="s3://b/t", moment_ms=1)
+    assert made["last-column-id"] == 7
+    assert [one["id"] for one in made["schemas"][0]["fields"]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("uuid", "VARCHAR"), ("fixed[16]", "BYTES"), ("decimal(9,2)", "DECIMAL(9, 2)")]
+)
+def test_types_of_others_tables(theirs: str, ours: str) -> None:
+    assert str(our_type(theirs, "c")) == ours
+
+
+@pytest.mark.parametrize("theirs", ["time", "timestamp_ns", "variant", {"type": "new"}])
+def test_a_type_that_is_not_read_is_refused_with_its_column(theirs: Any) -> None:
+    with pytest.raises(UserError, match="the column c of the table") as caught:
+        our_type(theirs, "c")
+    assert caught.value.state is SqlState.FEATURE_NOT_SUPPORTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nowhere",
+        "day(nowhere)",
+        "bucket(id)",
+        "bucket(0, id)",
+        "day(3, id)",
+        "week(id)",
+        "id)",
+        "(id",
+        "day(id",
+        "id; DROP",
+        "day(id) x",
+    ],
+)
+def test_partitions_that_are_none(text: str) -> None:
+    with pytest.raises(UserError, match="no partition of the table's columns") as caught:
+        new_table(Schema(columns("id BIGINT")), text, {})
+    assert caught.value.state is SqlState.INVALID_PARAMETER
+
+
+def test_columns_that_fit_and_those_that_do_not() -> None:
+    table = kept(
+        Schema(columns("id BIGINT!; v VARCHAR; d DECIMAL(9, 2); at TIMESTAMP; s STRUCT<a INTEGER>"), ("id",))
+    )
+    fits = Schema(columns("id INTEGER!; v VARCHAR(5); d DECIMAL(7, 2); s STRUCT<a SMALLINT>"), ("id",))
+    assert misfits(fits, table, upsert=True) == []
+    other = Schema(
+        columns("v BIGINT!; d DECIMAL(9, 3); at TIMESTAMP_LTZ; s STRUCT<b INTEGER>; n DATE"), ("v",)
+    )
+    assert misfits(other, table, upsert=True) == [
+        "v is VARCHAR there, not BIGINT",
+        "d is DECIMAL(9, 2) there, not DECIMAL(9, 3)",
+        "at is TIMESTAMP there, not TIMESTAMP_LTZ",
+        "s is STRUCT<a INTEGER> there, not STRUCT<b INTEGER>",
+        "n is not a column of it",
+        "id must have a value there, and is not given",
+        "its key is (id), not (v)",
+    ]
