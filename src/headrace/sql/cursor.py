@@ -62,6 +62,13 @@ class Cursor:
         """A cursor for the statement that begins at the next token."""
         return Cursor(self.source, self.tokens, self.index)
 
+    def without(self, count: int) -> Cursor:
+        """A cursor at the same place of the statement without its next `count` tokens."""
+        tokens = [*self.tokens[: self.index], *self.tokens[self.index + count :]]
+        other = Cursor(self.source, tokens, self._first)
+        other.index = self.index
+        return other
+
     # -- errors
 
     def error(self, expected: str, *, hint: str | None = None) -> UserError:

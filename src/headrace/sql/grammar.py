@@ -18,6 +18,7 @@ from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.sql.cursor import Cursor
 from headrace.sql.dialect import Headrace
+from headrace.sql.dropping import drop_if_exists
 from headrace.sql.listing import filtered
 from headrace.sql.query_parser import QueryParser
 
@@ -69,7 +70,7 @@ def statement(cursor: Cursor) -> Statement:
         if found is not None:
             cursor.index += length
             if words[0] == "DROP" and cursor.at("IF", "EXISTS"):
-                raise cursor.unsupported("IF EXISTS", words=2)
+                return drop_if_exists(cursor, " ".join(words[1:length]), found)
             result = found(cursor)
             if words[0] == "LIST" and cursor.at("WHERE"):
                 return filtered(cursor, result)

@@ -39,7 +39,9 @@ from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
 from headrace.sql.ast import Properties, Property, Statement
 
-CatalogObject = Database | SchemaObject | Store | SchemaRegistry | Relation | ComputePool | Query
+CatalogObject = (
+    Database | SchemaObject | Store | SchemaRegistry | DescriptorSource | Relation | ComputePool | Query
+)
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ class Execution:
         return query
 
     def object(self, kind: str, name: QualifiedName) -> CatalogObject:
-        """The existing object of a kind (DATABASE, SCHEMA, STORE, SCHEMA_REGISTRY, COMPUTE_POOL, QUERY, or a kind of relation)."""
+        """The existing object of a kind (DATABASE, SCHEMA, STORE, SCHEMA_REGISTRY, DESCRIPTOR_SOURCE, COMPUTE_POOL, QUERY, RELATION)."""
         match kind:
             case "DATABASE":
                 wanted = self.database_of(name.last)
@@ -198,6 +200,8 @@ class Execution:
                 return self.store(name.last)[0]
             case "SCHEMA_REGISTRY":
                 return self.schema_registry(name.last)
+            case "DESCRIPTOR_SOURCE":
+                return self.descriptor_source(name.last)
             case "COMPUTE_POOL":
                 return self.named_compute_pool(name.last)
             case "QUERY":

@@ -14,6 +14,7 @@ MODULES = (
     "continuous_query",
     "database",
     "descriptor_source",
+    "drop_if_exists",
     "entity",
     "explain",
     "generate",

@@ -8,6 +8,7 @@ from headrace.core.names import Identifier, QualifiedName
 from headrace.core.types import VARCHAR, Array, Struct, parse_type
 from headrace.sql import parse
 from headrace.sql.ast import Statement
+from headrace.sql.dropping import DropIfExists
 from headrace.sql.listing import FilteredList
 from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
@@ -168,6 +169,10 @@ STATEMENTS = [
     ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
     ("LIST ORGANIZATIONS", ListOrganizations),
     ("LIST ROLES", ListRoles),
+    ("DROP STREAM IF EXISTS a.b", DropIfExists),
+    ('drop materialized view if exists "A b" cascade', DropIfExists),
+    ("DROP DATABASE IF EXISTS d RESTRICT", DropIfExists),
+    ("DROP DESCRIPTOR_SOURCE IF EXISTS s", DropIfExists),
     ("TEST STORE k", CheckStore),
     ("CAN I CREATE_QUERY", CanI),
     ("can i usage on organization", CanI),

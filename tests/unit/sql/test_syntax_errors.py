@@ -62,7 +62,7 @@ SYNTAX = [
     ("USE DATABASE ‸a.b‸", "expected the name of the database of at most 1 parts, found 2: a.b"),
 ]
 NOT_SUPPORTED = [
-    ("DROP STREAM ‸IF EXISTS‸ s", "IF EXISTS"),
+    ("DROP ENTITY ‸IF EXISTS‸ s", "IF EXISTS of an entity"),
     ("‸BEGIN APPLICATION‸ x SELECT 1; SELECT 2; END APPLICATION;", "APPLICATION"),
     ("SELECT a FROM t ‸MATCH_RECOGNIZE‸ (PARTITION BY x ORDER BY y)", "MATCH_RECOGNIZE"),
     ("‸CREATE SECRET‸ x WITH ('a' = 1)", "CREATE SECRET"),

@@ -9,7 +9,16 @@ from headrace.sql.ast import Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar
 
-KINDS = ("DATABASE", "SCHEMA", "STORE", "SCHEMA_REGISTRY", "RELATION", "COMPUTE_POOL", "QUERY")
+KINDS = (
+    "DATABASE",
+    "SCHEMA",
+    "STORE",
+    "SCHEMA_REGISTRY",
+    "DESCRIPTOR_SOURCE",
+    "RELATION",
+    "COMPUTE_POOL",
+    "QUERY",
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,36 @@
+"""DROP … IF EXISTS, over the DROP of any kind of object."""
+
+from __future__ import annotations
+
+from headrace.core.errors import UserError
+from headrace.core.names import Identifier, QualifiedName
+from headrace.core.sqlstate import SqlState
+from headrace.sql.dropping import DropIfExists
+from headrace.statements.base import HANDLERS, Execution, Outcome, ddl, handles
+
+_MISSING = frozenset(
+    {
+        SqlState.DATABASE_NOT_FOUND,
+        SqlState.SCHEMA_NOT_FOUND,
+        SqlState.STORE_NOT_FOUND,
+        SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+        SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
+        SqlState.RELATION_NOT_FOUND,
+    }
+)
+
+
+@handles(DropIfExists, requires=None)
+async def drop_if_exists(statement: DropIfExists, run: Execution) -> Outcome:
+    """As DROP, which checks the privilege; where nothing has the name, nothing happens."""
+    name: Identifier | QualifiedName = getattr(statement.drop, "name")  # noqa: B009 - each DROP has one
+    full = name if isinstance(name, QualifiedName) else QualifiedName((name,))
+    try:
+        run.object(statement.kind, full)
+    except UserError as error:
+        if error.state not in _MISSING:
+            raise
+        kind = statement.kind.lower().replace(" ", "_")
+        done = f"nothing was dropped: {error.message}"
+        return Outcome(ddl(kind, full.last.name, "DROP", done, full.path))
+    return await HANDLERS[type(statement.drop)](statement.drop, run)
