@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 HIDDEN = (
     "CAST(NULL AS TIMESTAMP) AS __rowtime, false AS __deleted, '' AS __entity, 0 AS __split, 0L AS __sequence, "
     "named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '', 'lsn', 0L) AS __metadata, CAST(NULL AS BINARY) AS __key"
+    ", CAST(NULL AS MAP<STRING, BINARY>) AS __rowheaders"
 )
 SIGN = "CAST(1 AS TINYINT) AS __op"
 ENDED = "false AS __deleted"
