@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -116,9 +117,11 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
     return answer.json()
 
 
-def register(url: str, subject: str, schema: str, kind: str = "AVRO") -> int:
+def register(
+    url: str, subject: str, schema: str, kind: str = "AVRO", references: Sequence[Mapping[str, object]] = ()
+) -> int:
     """The id of a schema, which is the subject's next version."""
-    body = {"schema": schema, "schemaType": kind}
+    body = {"schema": schema, "schemaType": kind, "references": list(references)}
     return int(ask(url, "POST", f"/subjects/{subject}/versions", body)["id"])
 
 

@@ -15,7 +15,8 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
                                         one record a line: JSON, or KEY|JSON; an empty JSON is a tombstone
     $ consume NAME [rowsort] [bykey] [keys]
                                         committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
-    $ register SUBJECT [type=PROTOBUF]  the schema that follows (of Avro) is the subject's next version
+    $ register SUBJECT [type=PROTOBUF] [reference=NAME:SUBJECT]
+                                        the schema that follows (of Avro) is the subject's next version, and refers to a first one
     $ descriptors NAME                  a descriptor source of the `.proto` file that follows
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
@@ -221,11 +222,13 @@ class Runner:
         return re.sub(r"\$\{(\w+)\}", lambda match: self._variables[match.group(1)], text)
 
     def _register(self, record: Record) -> None:
+        name, _, subject = (record.option("reference") or "").partition(":")
         register(
             self._variables["registry"],
             record.words[1],
             "\n".join(record.body),
             record.option("type") or "AVRO",
+            [{"name": name, "subject": subject, "version": 1}] if subject else [],
         )
 
     def _descriptors(self, record: Record) -> None:

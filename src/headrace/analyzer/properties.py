@@ -77,15 +77,31 @@ VALUE_FORMAT = PropertySpec(
     "value.format",
     _FORMATS,
     _DEFINED,
-    "`JSON`, `AVRO`, `CSV`, `PRIMITIVE` or `RAW`, see [formats](formats.md)",
+    "`JSON`, `AVRO`, `PROTOBUF`, `CSV`, `PRIMITIVE` or `RAW`, see [formats](formats.md)",
     default="needed; in CREATE … AS the leftmost source's",
 )
 KEY_FORMAT = PropertySpec(
     "key.format",
     _FORMATS,
     _WRITTEN,
-    "`PRIMITIVE`, `JSON` or `AVRO`; none: keys are not read. Of sinks see [keys](queries.md#sinks)",
+    "`PRIMITIVE`, `JSON`, `AVRO` or `PROTOBUF`; none: keys are not read. Of sinks see [keys](queries.md#sinks)",
     default="none",
+)
+VALUE_DESCRIPTOR = PropertySpec(
+    "value.descriptor.name",
+    TEXT,
+    _DEFINED,
+    "PROTOBUF: the message, `'source.package.Message'` of a [descriptor source](statements.md#descriptor-sources), or "
+    "`'package.Message'` of the registry's schemas",
+    default="with a registry whatever message a record is; of what is written the first",
+    synonyms=("value.descriptor",),
+)
+KEY_DESCRIPTOR = PropertySpec(
+    "key.descriptor.name",
+    TEXT,
+    _DEFINED,
+    "likewise, for keys",
+    synonyms=("key.descriptor",),
 )
 KEY_TYPE = PropertySpec(
     "key.type",

@@ -9,7 +9,7 @@ from headrace.connectors.schema_registry.options import connection
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.pools import DriverProcess
-from headrace.formats.avro import Avro
+from headrace.formats.known import registry_of
 from headrace.planner.physical import DecodeRows, EncodeRows, SparkPlan, StoreStep
 
 
@@ -42,7 +42,7 @@ def registries_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]
     steps = [step for step in plan.steps if isinstance(step, DecodeRows | EncodeRows)]
     formats = [layout for step in steps for layout in (step.value, step.key)]
     found: dict[str, dict[str, str]] = {}
-    for name in sorted({layout.registry for layout in formats if isinstance(layout, Avro)}):
+    for name in sorted({name for layout in formats if (name := registry_of(layout))}):
         registry = catalog.schema_registry(name)
         if registry is None:
             raise UserError(

@@ -11,16 +11,22 @@ from headrace.formats.base import Format
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
 from headrace.formats.primitive import Primitive
+from headrace.formats.protobuf import Protobuf
 from headrace.formats.raw import Raw
 
-AnyFormat = Annotated[Json | Primitive | Csv | Raw | Avro, Field(discriminator="format")]
+AnyFormat = Annotated[Json | Primitive | Csv | Raw | Avro | Protobuf, Field(discriminator="format")]
 """As JSON it is told apart by `format`."""
 
-FORMATS: tuple[type[Format], ...] = (Json, Primitive, Csv, Raw, Avro)
+FORMATS: tuple[type[Format], ...] = (Json, Primitive, Csv, Raw, Avro, Protobuf)
 VALUE_FORMATS = tuple(kind.model_fields["format"].default for kind in FORMATS)
 KEY_FORMATS = tuple(kind.model_fields["format"].default for kind in FORMATS if kind.for_keys)
 
 _ANY: TypeAdapter[AnyFormat] = TypeAdapter(AnyFormat)
+
+
+def registry_of(layout: Format | None) -> str | None:
+    """The schema registry that a format's records are read or written by."""
+    return layout.registry if isinstance(layout, Avro | Protobuf) else None
 
 
 def format_of(data: object) -> AnyFormat:

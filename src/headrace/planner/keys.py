@@ -20,6 +20,9 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, Struct
 from headrace.formats.primitive import Primitive
 
+WITH_SCHEMAS = ("avro", "protobuf")
+"""Formats whose keys have a schema of their own, as their values have."""
+
 
 @dataclass(frozen=True)
 class Key:
@@ -49,7 +52,9 @@ def changelog_key(schema: Schema, source_format: str | None, wanted: str | None,
         )
     primitive = single and (wanted or source_format) in (None, "primitive")
     other = wanted if wanted not in (None, "primitive") else source_format
-    return _of_columns(schema, columns, "primitive" if primitive else other if other == "avro" else "json")
+    return _of_columns(
+        schema, columns, "primitive" if primitive else other if other in WITH_SCHEMAS else "json"
+    )
 
 
 def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None, value_format: str) -> Key:
@@ -88,7 +93,7 @@ def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None,
             hint="Use 'key.format' = JSON.",
             span=span,
         )
-    return _of_columns(schema, columns, wanted or (value_format if value_format == "avro" else "json"))
+    return _of_columns(schema, columns, wanted or (value_format if value_format in WITH_SCHEMAS else "json"))
 
 
 def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None) -> Key:

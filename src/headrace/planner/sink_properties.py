@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.analyzer import properties as dialect
@@ -15,11 +16,13 @@ from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, Specs, of_scope
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import Struct
-from headrace.formats.avro import Avro
+from headrace.core.types import DataType, Struct
 from headrace.formats.base import TextFormat
 from headrace.formats.json import Json
 from headrace.formats.known import VALUE_FORMATS, AnyFormat, format_of
+from headrace.formats.protobuf import Protobuf
+from headrace.formats.protobuf_schema import of_set
+from headrace.planner.keys import WITH_SCHEMAS
 
 
 def sink_reader(
@@ -159,19 +162,25 @@ _DETAILS: dict[str, PropertySpec[Any]] = {
 """What else may be said of a format, by the field that it becomes."""
 
 
+@dataclass(frozen=True)
+class SchemaPlaces:
+    """Where the schemas of a store's records may be: its registry, and the descriptor sources, whose bytes are by name."""
+
+    registry: str | None = None
+    descriptors: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
 def value_format(
     reader: PropertyReader,
     schema: Schema,
     span: Span | None,
     *,
-    registry: str | None,
+    places: SchemaPlaces,
     inherited: AnyFormat | None = None,
 ) -> AnyFormat:
     """How the values of records of `schema` are laid out: what is not said is as in the `inherited` format, where it can be.
 
-    `registry` is that of the records' store.
-
-    Raises UserError 3D021 (nothing is said), 3D008, 42P16 (the columns do not fit) or 0A000.
+    Raises UserError 3D021 (nothing is said), 3D008, 3D009 to 3D011 (no registry, message, source), 42P16 (the columns do not fit) or 0A000.
     """
     name = record_format(reader, dialect.VALUE_FORMAT, VALUE_FORMATS)
     if name is None and inherited is None:
@@ -180,53 +189,104 @@ def value_format(
             "a relation over an entity needs the property 'value.format'",
             hint="Add 'value.format' = JSON to WITH (…).",
         )
-    if inherited is None or name not in (None, inherited.format) or inherited.format == "avro":
-        layout = _named(name or "avro", registry, reader.span(dialect.VALUE_FORMAT) or span)
+    if inherited is None or name not in (None, inherited.format) or inherited.format in WITH_SCHEMAS:
+        named = name or inherited.format if inherited is not None else name
+        layout = named_format(
+            named or "", reader, dialect.VALUE_DESCRIPTOR, places, reader.span(dialect.VALUE_FORMAT) or span
+        )
     else:
         layout = inherited
+    if layout.format != "protobuf" and reader.take(dialect.VALUE_DESCRIPTOR) is not None:
+        raise reader.bad(dialect.VALUE_DESCRIPTOR, f"left out of {layout.label} records")
     details: dict[str, str] = {}
     if isinstance(layout, TextFormat) and isinstance(inherited, TextFormat) and inherited.timestamps:
         details["timestamps"] = inherited.timestamps
-    for field, spec in _DETAILS.items():
+    for part, spec in _DETAILS.items():
         value = reader.take(spec)
-        if value is not None and field not in type(layout).model_fields:
+        if value is not None and part not in type(layout).model_fields:
             raise reader.bad(spec, f"left out of {layout.label} records")
         if value is not None:
-            details[field] = value
+            details[part] = value
     layout = layout.model_copy(update=details)
-    refusal = layout.refusal(Struct(tuple((column.name, column.type) for column in schema.columns)))
-    if refusal is not None:
-        raise UserError(
-            SqlState.INVALID_RELATION_DEFINITION,
-            f"{layout.label} {refusal}",
-            hint="Use 'value.format' = JSON, or other columns.",
-            span=reader.span(dialect.VALUE_FORMAT) or span,
-        )
+    _check_columns(layout, layout.refusal(_struct(schema)), reader.span(dialect.VALUE_FORMAT) or span)
     return layout
 
 
 def key_format(
-    name: str | None, value: AnyFormat, *, registry: str | None, span: Span | None
+    name: str | None, value: AnyFormat, reader: PropertyReader, *, places: SchemaPlaces
 ) -> AnyFormat | None:
-    """How record keys are laid out, by a format's name; times in them are written as in the `value`. Raises UserError 3D009."""
+    """How record keys are laid out, by a format's name; times in them are written as in the `value`. Raises as `value_format`."""
+    if name != "protobuf" and reader.take(dialect.KEY_DESCRIPTOR) is not None:
+        raise reader.bad(dialect.KEY_DESCRIPTOR, "left out of keys that are not PROTOBUF")
     if name is None:
         return None
     if name == "json":
         return Json(timestamps=value.timestamps if isinstance(value, TextFormat) else None)
-    return _named(name, registry, span)
+    return named_format(name, reader, dialect.KEY_DESCRIPTOR, places, reader.span(dialect.KEY_FORMAT))
 
 
-def _named(name: str, registry: str | None, span: Span | None) -> AnyFormat:
-    if name != "avro":
-        return format_of({"format": name})
-    if registry is None:
+def check_key(layout: AnyFormat | None, kind: DataType | None, span: Span | None) -> None:
+    """Raises UserError 42P16 for keys that a message or a schema cannot hold."""
+    if isinstance(layout, Protobuf) and kind is not None:
+        _check_columns(layout, layout.key_refusal(kind), span)
+
+
+def _check_columns(layout: AnyFormat, refusal: str | None, span: Span | None) -> None:
+    if refusal is not None:
         raise UserError(
-            SqlState.SCHEMA_REGISTRY_NOT_FOUND,
-            "AVRO records need the schema registry of their store, which has none",
-            hint="CREATE SCHEMA_REGISTRY, then UPDATE STORE … WITH ('schema_registry.name' = name).",
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"{layout.label} {refusal}",
+            hint="Use another format, such as JSON, or other columns.",
             span=span,
         )
-    return Avro(registry=registry)
+
+
+def _struct(schema: Schema) -> Struct:
+    return Struct(tuple((column.name, column.type) for column in schema.columns))
+
+
+def named_format(
+    name: str, reader: PropertyReader, descriptor: PropertySpec[str], places: SchemaPlaces, span: Span | None
+) -> AnyFormat:
+    """The format of that name, for which `descriptor` may name a message. Raises as `value_format`."""
+    if name not in WITH_SCHEMAS:
+        return format_of({"format": name})
+    message = reader.take(descriptor) if name == "protobuf" else None
+    if message is not None:
+        return _of_message(message, places, reader.span(descriptor))
+    if places.registry is not None:
+        return format_of({"format": name, "registry": places.registry})
+    other = f" Or give '{descriptor.name}' = 'source.Message'." if name == "protobuf" else ""
+    raise UserError(
+        SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+        f"{name.upper()} records need the schema registry of their store, which has none",
+        hint=f"CREATE SCHEMA_REGISTRY, then UPDATE STORE … WITH ('schema_registry.name' = name).{other}",
+        span=span,
+    )
+
+
+def _of_message(written: str, places: SchemaPlaces, span: Span | None) -> Protobuf:
+    """The first part names a descriptor source, if there is one, else all of it a message of the registry's."""
+    first, _, rest = written.partition(".")
+    source = first.strip('"') if first.startswith('"') else first.lower()
+    if source in places.descriptors:
+        try:
+            found = of_set(places.descriptors[source])
+            message = found.named(rest.strip('"'))
+        except UserError as error:
+            error.span = error.span or span
+            raise
+        return Protobuf(message=message, descriptors=found.encoded(message))
+    if places.registry is None:
+        raise UserError(
+            SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
+            f"the descriptor source {source!r} does not exist",
+            hint=suggestion(
+                source, sorted(places.descriptors), otherwise="LIST DESCRIPTORS shows what may be named."
+            ),
+            span=span,
+        )
+    return Protobuf(registry=places.registry, message=written.strip('"'))
 
 
 def guarantee(

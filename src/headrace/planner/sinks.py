@@ -21,13 +21,14 @@ from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, val
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import is_primitive
-from headrace.formats.avro import Avro
 from headrace.formats.base import Format
-from headrace.formats.known import KEY_FORMATS, AnyFormat
+from headrace.formats.known import KEY_FORMATS, AnyFormat, registry_of
 from headrace.planner import physical
 from headrace.planner.column_matching import left_out, matched, output_items
-from headrace.planner.keys import Key, changelog_key, stream_key
+from headrace.planner.keys import WITH_SCHEMAS, Key, changelog_key, stream_key
 from headrace.planner.sink_properties import (
+    SchemaPlaces,
+    check_key,
     creation_options,
     guarantee,
     key_format,
@@ -175,10 +176,11 @@ def entity_sink(
     connector: StoreDescriptor,
     existing: EntityDescription | None,
     leftmost: EntityDescription | None,
+    descriptors: Mapping[str, bytes] | None = None,
 ) -> EntitySink:
     """The sink of CREATE STREAM AS or CREATE CHANGELOG AS.
 
-    `existing` describes the sink's entity if there is one, `leftmost` the leftmost source's.
+    `existing` describes the sink's entity if there is one, `leftmost` the leftmost source's; `descriptors` are the descriptor sources.
     Raises UserError 42P16 (kind, key), 3D008 (property), 42703 (key column), 0A000 (format, store type).
     """
     _check_continuous(logical)
@@ -193,9 +195,8 @@ def entity_sink(
         reader.take(spec)
     primary = logical.schema.primary_key if kind is RelationKind.CHANGELOG else ()
     schema = _keyed(logical.schema, primary)
-    value = value_format(
-        reader, schema, logical.span, registry=store.schema_registry, inherited=source.format.value
-    )
+    places = SchemaPlaces(store.schema_registry, descriptors or {})
+    value = value_format(reader, schema, logical.span, places=places, inherited=source.format.value)
     key = _key(logical, kind, reader, value)
     sink = EntitySink(
         relation=name,
@@ -206,7 +207,7 @@ def entity_sink(
         schema=schema,
         format=EntityFormat(
             value=value,
-            key=_checked_key(key, value, store, source, reader),
+            key=_checked_key(key, value, places, source, reader),
             key_type=key.type,
             key_columns=key.columns,
             timestamp=timestamp_column(logical.schema, reader),
@@ -262,7 +263,14 @@ def insert_sink(
         schema=relation.schema,
         format=replace(
             relation.format,
-            key=_checked_key(key, relation.format.value, store, leftmost(logical), reader),
+            key=_checked_key(
+                key,
+                relation.format.value,
+                SchemaPlaces(store.schema_registry),
+                leftmost(logical),
+                reader,
+                relation.format.key,
+            ),
             key_type=key.type,
             key_columns=key.columns,
         ),
@@ -539,18 +547,31 @@ def _check_same_key(logical: LogicalPlan, aligned: LogicalPlan, relation: Relati
 
 
 def _checked_key(
-    key: Key, value: AnyFormat, store: Store, source: Relation, reader: PropertyReader
+    key: Key,
+    value: AnyFormat,
+    places: SchemaPlaces,
+    source: Relation,
+    reader: PropertyReader,
+    own: AnyFormat | None = None,
 ) -> AnyFormat | None:
-    """Raises UserError 3D009 without a registry where one is needed, 0A000 for keys whose schemas another one knows."""
+    """`own` is the key's format of a relation that is there. Raises UserError 3D009 without a registry where one is needed, 42P16 for a
+    key that its schema cannot hold, 0A000 for keys whose schemas another one knows.
+    """
+    carried = source.format.key
     span = reader.span(dialect.KEY_FORMAT)
-    layout = key_format(key.format, value, registry=store.schema_registry, span=span)
-    if key.carried and isinstance(layout, Avro) and source.format.key != layout:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "the keys of the source are AVRO with schemas of another registry than the sink's",
-            hint="Name the key's columns with 'key.columns' or PARTITION BY.",
-            span=span,
-        )
+    if key.carried and carried is not None and carried.format in WITH_SCHEMAS:
+        if registry_of(carried) not in (None, places.registry):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the keys of the source are {carried.label} with schemas of another registry than the sink's",
+                hint="Name the key's columns with 'key.columns' or PARTITION BY.",
+                span=span,
+            )
+        return carried
+    if own is not None and own.format == key.format:
+        return own
+    layout = key_format(key.format, value, reader, places=places)
+    check_key(layout, key.type, span)
     return layout
 
 

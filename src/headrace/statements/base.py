@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from headrace.analyzer.catalog_view import suggestion
-from headrace.catalog.access import Privilege, authorize
+from headrace.catalog.access import Privilege, allows, authorize
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
     ComputePool,
@@ -258,6 +258,16 @@ class Execution:
                 span=name.span,
             )
         return source
+
+    @property
+    def descriptors(self) -> dict[str, bytes]:
+        """The descriptor sources that the active role may use, by name."""
+        sources = self.catalog.descriptor_sources()
+        return {
+            source.name: source.descriptors
+            for source in sources
+            if allows(self.role, Privilege.USAGE, source)
+        }
 
     def registry_client(self, store: Store) -> RegistryClient | None:
         """The client of a store's schema registry; None when it has none. What it asks blocks: use a thread."""

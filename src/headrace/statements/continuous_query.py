@@ -234,6 +234,7 @@ def _prepare_entity(
         connector=kind,
         existing=existing,
         leftmost=_described(source_kind, source_store, source.entity or ()),
+        descriptors=run.descriptors,
     )
     moment = now()
     relation = Relation(

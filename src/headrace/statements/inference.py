@@ -11,13 +11,18 @@ from headrace.analyzer import properties as dialect
 from headrace.catalog.objects import Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.schema_registry.client import RegisteredSchema, RegistryClient
-from headrace.core.errors import HeadraceError, Span, UserError
+from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import EntityPath, Identifier, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, DataType, Struct
 from headrace.formats.avro_schema import columns_of, type_of
+from headrace.formats.known import AnyFormat
+from headrace.formats.protobuf import Protobuf
+from headrace.formats.protobuf_schema import Descriptors, decoded, of_text
+from headrace.planner.keys import WITH_SCHEMAS
+from headrace.planner.sink_properties import SchemaPlaces, named_format
 from headrace.sql.ast import Properties, Property
 from headrace.sql.statements.relation import ColumnDefinition, CreateRelation
 from headrace.statements.base import Execution, facet
@@ -82,6 +87,12 @@ def inferred(
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(properties.entries, specs, what="a relation")
     entity = kind.path(reader, relation)
+    if not entity[-1]:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            "nothing says whose columns are asked for",
+            hint="Name it, for Kafka and Kinesis with 'topic'.",
+        )
     if kind.record_source is None and kind.record_sink is None:
         admin = facet(kind.entities, kind, "to find out columns", None)
         described = admin.describe_entity(store.properties, entity)
@@ -93,56 +104,94 @@ def inferred(
             )
         return Inferred(described.columns, described.key)
     span = reader.span(dialect.VALUE_FORMAT)
-    if reader.take(dialect.VALUE_FORMAT) != "avro":
+    name = reader.take(dialect.VALUE_FORMAT)
+    if name not in WITH_SCHEMAS:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "columns can be found out of AVRO records only, whose schema a registry has",
+            "columns can be found out of AVRO and PROTOBUF records only, whose schema a registry or a descriptor source has",
             hint=_LIST_THEM,
             span=span,
         )
-    client = run.registry_client(store)
-    if client is None:
-        raise UserError(
-            SqlState.SCHEMA_REGISTRY_NOT_FOUND,
-            f"the store {store.name!r} has no schema registry",
-            hint=f"UPDATE STORE {Identifier(store.name)} WITH ('schema_registry.name' = …), or list the columns.",
-            span=span,
-        )
+    places = SchemaPlaces(store.schema_registry, run.descriptors)
     try:
-        return _registered(client, entity, reader)
+        if not reader.gives(dialect.VALUE_DESCRIPTOR):
+            _client(run, store)
+        value = named_format(name, reader, dialect.VALUE_DESCRIPTOR, places, span)
+        columns = _columns(value, run, store, f"{entity[-1]}-value")
+        return _with_key(columns, entity, reader, places, run, store)
     except HeadraceError as error:
         error.span = error.span or span
         raise
 
 
-def _registered(client: RegistryClient, entity: EntityPath, reader: PropertyReader) -> Inferred:
-    value = _latest(client, f"{entity[-1]}-value", reader.span(dialect.VALUE_FORMAT))
-    columns = columns_of(value.text, client.resolved(value))
+def _columns(layout: AnyFormat, run: Execution, store: Store, subject: str) -> tuple[Column, ...]:
+    if isinstance(layout, Protobuf):
+        messages, message = _messages(layout, run, store, subject)
+        return messages.columns(message)
+    client = _client(run, store)
+    schema = _latest(client, subject, layout.label)
+    return columns_of(schema.text, client.resolved(schema))
+
+
+def _messages(layout: Protobuf, run: Execution, store: Store, subject: str) -> tuple[Descriptors, str]:
+    if layout.descriptors is not None and layout.message is not None:
+        return decoded(layout.descriptors), layout.message
+    client = _client(run, store)
+    schema = _latest(client, subject, layout.label)
+    found = of_text(schema.text, client.referenced(schema))
+    return found, found.named(layout.message)
+
+
+def _with_key(
+    columns: tuple[Column, ...],
+    entity: EntityPath,
+    reader: PropertyReader,
+    places: SchemaPlaces,
+    run: Execution,
+    store: Store,
+) -> Inferred:
+    name, span = reader.take(dialect.KEY_FORMAT), reader.span(dialect.KEY_FORMAT)
     stated = any(reader.gives(spec) for spec in (dialect.KEY_TYPE, dialect.KEY_COLUMNS))
-    if stated or reader.take(dialect.KEY_FORMAT) != "avro":
+    if stated or name not in WITH_SCHEMAS:
         return Inferred(columns)
-    key = _latest(client, f"{entity[-1]}-key", reader.span(dialect.KEY_FORMAT))
-    key_type = type_of(key.text, client.resolved(key))
+    layout = named_format(name, reader, dialect.KEY_DESCRIPTOR, places, span)
+    subject = f"{entity[-1]}-key"
+    if isinstance(layout, Protobuf):
+        found = _columns(layout, run, store, subject)
+        key_type: DataType = Struct(tuple((column.name, column.type) for column in found))
+    else:
+        client = _client(run, store)
+        schema = _latest(client, subject, layout.label)
+        key_type = type_of(schema.text, client.resolved(schema))
     names = tuple(name for name, _ in key_type.fields) if isinstance(key_type, Struct) else ()
     of_value = {column.name: column.type for column in columns}
     fits = isinstance(key_type, Struct) and all(of_value.get(name) == item for name, item in key_type.fields)
     return Inferred(columns, names if fits else (), key_type)
 
 
-def _latest(client: RegistryClient, subject: str, span: Span | None) -> RegisteredSchema:
+def _client(run: Execution, store: Store) -> RegistryClient:
+    client = run.registry_client(store)
+    if client is None:
+        raise UserError(
+            SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+            f"the store {store.name!r} has no schema registry",
+            hint=f"UPDATE STORE {Identifier(store.name)} WITH ('schema_registry.name' = …), or list the columns.",
+        )
+    return client
+
+
+def _latest(client: RegistryClient, subject: str, kind: str) -> RegisteredSchema:
     found = client.latest(subject)
     if found is None:
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
             f"the schema registry has no subject {subject!r}",
             hint=f"Check 'topic', and the registry of the store; or {_LIST_THEM[0].lower()}{_LIST_THEM[1:]}",
-            span=span,
         )
-    if found.type != "AVRO":
+    if found.type != kind:
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the schema of the subject {subject!r} is {found.type}, not AVRO",
-            hint=f"Say 'value.format' = {found.type}.",
-            span=span,
+            f"the schema of the subject {subject!r} is {found.type}, not {kind}",
+            hint=f"Say that the format is {found.type}.",
         )
     return found

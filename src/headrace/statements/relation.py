@@ -18,7 +18,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.planner.sink_properties import checked_layout, guarantee
+from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import CreateRelation, DescribeRelation, DropRelation, ListRelations
 from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
@@ -243,7 +243,7 @@ def _defined(
         updated_at=moment,
         store=store.name,
         entity=kind.path(reader, name.name.lower()),
-        format=entity_format(reader, schema, store.schema_registry)
+        format=entity_format(reader, schema, SchemaPlaces(store.schema_registry, run.descriptors))
         if kind.row_source is None
         else row_format(reader, schema, relation_kind, kind.row_source.formats),
         properties={

@@ -13,15 +13,23 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, DataType, Struct, Timestamp, parse_type
 from headrace.formats.known import KEY_FORMATS
 from headrace.planner.keys import is_primitive_key
-from headrace.planner.sink_properties import key_format, record_format, timestamp_column, value_format
+from headrace.planner.sink_properties import (
+    SchemaPlaces,
+    check_key,
+    key_format,
+    record_format,
+    timestamp_column,
+    value_format,
+)
 
 
-def entity_format(reader: PropertyReader, schema: Schema, registry: str | None = None) -> EntityFormat:
-    """Takes what says how the records of a declared relation are laid out; `registry` is their store's.
+def entity_format(reader: PropertyReader, schema: Schema, places: SchemaPlaces | None = None) -> EntityFormat:
+    """Takes what says how the records of a declared relation are laid out; `places` are where their schemas may be.
 
     Raises UserError 3D008 (a bad property), 3D021 (one is missing), 42703, 42804 or 0A000.
     """
-    value = value_format(reader, schema, None, registry=registry)
+    places = places or SchemaPlaces()
+    value = value_format(reader, schema, None, places=places)
     upsert = reader.take(dialect.UPSERT_MODE) is True
     named, written = reader.take(dialect.KEY_COLUMNS), reader.take(dialect.KEY_TYPE)
     layout = EntityFormat(
@@ -31,8 +39,8 @@ def entity_format(reader: PropertyReader, schema: Schema, registry: str | None =
         key=key_format(
             record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS),
             value,
-            registry=registry,
-            span=reader.span(dialect.KEY_FORMAT),
+            reader,
+            places=places,
         ),
     )
     if layout.key is None:
@@ -42,10 +50,10 @@ def entity_format(reader: PropertyReader, schema: Schema, registry: str | None =
     if named is not None and written is not None:
         raise reader.bad(dialect.KEY_TYPE, "left out where 'key.columns' is given")
     if named is not None:
-        return replace(
-            layout, key_columns=named, key_type=_type_of_columns(reader, schema, named, layout.key.format)
-        )
-    key_columns, key_type = _key(reader, schema, layout.key.format, written)
+        key_columns, key_type = named, _type_of_columns(reader, schema, named, layout.key.format)
+    else:
+        key_columns, key_type = _key(reader, schema, layout.key.format, written)
+    check_key(layout.key, key_type, reader.span(dialect.KEY_TYPE) or reader.span(dialect.KEY_FORMAT))
     return replace(layout, key_columns=key_columns, key_type=key_type)
 
 

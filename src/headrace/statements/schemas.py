@@ -5,67 +5,129 @@ when all else is, and pinned in the plan. Subjects are called after the entity: 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from headrace.connectors.schema_registry.client import RegistryClient
+from headrace.connectors.schema_registry.client import RegisteredSchema, RegistryClient, SchemaType
 from headrace.core.errors import UserError
 from headrace.core.names import path_text
+from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, Struct
 from headrace.formats.avro import Avro, generated_schema
 from headrace.formats.avro_schema import columns_of, type_of
+from headrace.formats.protobuf import Protobuf
+from headrace.formats.protobuf_schema import decoded, message_name, of_text, proto_text
 from headrace.planner.physical import EncodeRows, SparkPlan
 from headrace.planner.sinks import EntitySink
 
 
 @dataclass(frozen=True)
 class SinkSchema:
-    """The schema of a query's keys or values. Without an `id` the registry does not have it yet."""
+    """The schema of a query's keys or values. Without an `id` the registry does not have it yet. `pinned` is what its format gets of it."""
 
     part: str
     subject: str
+    type: SchemaType
     text: str
+    pinned: Mapping[str, str] = field(default_factory=dict)
     id: int | None = None
 
 
 def sink_schemas(sink: EntitySink, client: RegistryClient | None) -> tuple[SinkSchema, ...]:
-    """What the sink's Avro needs; the newest of a subject is taken where it is of the same columns.
+    """What the sink's formats need; the newest of a subject is taken where it is of the same columns.
 
-    Registers nothing. Raises UserError 42P16 for columns that are not compatible with a subject's versions, ExternalError 57015.
+    Registers nothing. Raises UserError 42P16 for columns that are not compatible with a subject's versions, or that lack a required
+    field, and ExternalError 57015.
     """
-    columns = Struct(tuple((column.name, column.type) for column in sink.schema.columns))
+    kinds: dict[str, DataType | None] = {
+        "value": Struct(tuple((column.name, column.type) for column in sink.schema.columns)),
+        "key": None if sink.carried_key else sink.format.key_type,
+    }
     required = frozenset(column.name for column in sink.schema.columns if not column.nullable)
-    parts: dict[str, DataType] = {}
-    if isinstance(sink.format.value, Avro):
-        parts["value"] = columns
-    if isinstance(sink.format.key, Avro) and sink.format.key_type is not None and not sink.carried_key:
-        parts["key"] = sink.format.key_type
-    if not parts or client is None:
-        return ()
     entity = path_text(sink.entity)
-    return tuple(
-        _schema(client, part, f"{entity}-{part}", kind, required, entity) for part, kind in parts.items()
-    )
+    found = []
+    for part, layout in (("value", sink.format.value), ("key", sink.format.key)):
+        kind, subject = kinds[part], f"{entity}-{part}"
+        if kind is None:
+            continue
+        if isinstance(layout, Protobuf) and isinstance(kind, Struct):
+            _check_required(layout, kind)
+            if layout.registry is not None and client is not None:
+                columns = [Column(name, item, name not in required) for name, item in kind.fields]
+                found.append(_protobuf(client, part, subject, layout.message, columns, entity))
+        elif isinstance(layout, Avro) and client is not None:
+            found.append(_avro(client, part, subject, kind, required, entity))
+    return tuple(found)
 
 
-def _schema(
+def _check_required(layout: Protobuf, columns: Struct) -> None:
+    if layout.registry is not None or layout.message is None or layout.descriptors is None:
+        return
+    lacking = decoded(layout.descriptors).without(layout.message, columns)
+    if lacking:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"there is no column for what the message {layout.message} requires: {', '.join(lacking)}",
+            hint="Select it, with that name.",
+        )
+
+
+def _avro(
     client: RegistryClient, part: str, subject: str, kind: DataType, required: frozenset[str], entity: str
 ) -> SinkSchema:
     text = generated_schema(kind, f"{entity}_{part}", required=required)
     newest = client.latest(subject)
     if newest is not None and newest.type == "AVRO" and not newest.references:
         if _holds_the_same(newest.text, text):
-            return SinkSchema(part, subject, newest.text, newest.id)
+            return SinkSchema(part, subject, "AVRO", newest.text, {"schema_text": newest.text}, newest.id)
         text = _called_as(newest.text, text)
-    refusals = client.compatibility(subject, text, "AVRO") if newest is not None else []
+    _check_compatible(client, newest, subject, text, "AVRO")
+    return SinkSchema(part, subject, "AVRO", text, {"schema_text": text})
+
+
+def _protobuf(
+    client: RegistryClient,
+    part: str,
+    subject: str,
+    wanted: str | None,
+    columns: Sequence[Column],
+    entity: str,
+) -> SinkSchema:
+    newest, before = client.latest(subject), None
+    name = wanted or message_name(f"{entity}_{part}")
+    if newest is not None and newest.type == "PROTOBUF":
+        before = of_text(newest.text, client.referenced(newest))
+        if wanted is None or any(item == wanted or item.endswith(f".{wanted}") for item in before.messages):
+            name = before.named(wanted)
+            if {column.name: str(column.type) for column in before.columns(name)} == {
+                column.name: str(column.type) for column in _as_read(columns)
+            }:
+                pinned = {"descriptors": before.encoded(name), "message": name}
+                return SinkSchema(part, subject, "PROTOBUF", newest.text, pinned, newest.id)
+        else:
+            before = None
+    text = proto_text(columns, name, before=before)
+    _check_compatible(client, newest, subject, text, "PROTOBUF")
+    pinned = {"descriptors": of_text(text).encoded(name), "message": name}
+    return SinkSchema(part, subject, "PROTOBUF", text, pinned)
+
+
+def _as_read(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns as they come back from a message that is made of them: a SMALLINT as INTEGER, for one."""
+    return of_text(proto_text(columns, "t")).columns("t")
+
+
+def _check_compatible(
+    client: RegistryClient, newest: RegisteredSchema | None, subject: str, text: str, kind: SchemaType
+) -> None:
+    refusals = client.compatibility(subject, text, kind) if newest is not None else []
     if refusals:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the columns are not compatible with the subject {subject!r}: {'; '.join(refusals)}",
             hint="Give the columns types that its versions can be read as, or write to another topic, whose subject is new.",
         )
-    return SinkSchema(part, subject, text)
 
 
 def _holds_the_same(registered: str, generated: str) -> bool:
@@ -95,7 +157,7 @@ def registered(schemas: tuple[SinkSchema, ...], client: RegistryClient | None) -
     return tuple(
         schema
         if schema.id is not None
-        else replace(schema, id=client.register(schema.subject, schema.text, "AVRO"))
+        else replace(schema, id=client.register(schema.subject, schema.text, schema.type))
         for schema in schemas
     )
 
@@ -106,7 +168,7 @@ def pinned(plan: SparkPlan, schemas: tuple[SinkSchema, ...]) -> SparkPlan:
 
     def step(found: EncodeRows) -> EncodeRows:
         changed = {
-            part: getattr(found, part).model_copy(update={"schema_text": schema.text, "schema_id": schema.id})
+            part: getattr(found, part).model_copy(update={**schema.pinned, "schema_id": schema.id})
             for part, schema in by_part.items()
         }
         return found.model_copy(update=changed)

@@ -277,7 +277,12 @@ PROPERTIES = [
         "'value.formt' = JSON",
         "value.format",
     ),
-    (f"CREATE STREAM s WITH ('value.format' = PROTOBUF) AS SELECT carrier {F}", "0A000", None, "JSON"),
+    (
+        f"CREATE STREAM s WITH ('value.format' = PROTOBUF) AS SELECT carrier {F}",
+        "3D009",
+        None,
+        "value.descriptor.name",
+    ),
     (f"CREATE STREAM s WITH ('value.format' = AVRO) AS SELECT carrier {F}", "3D009", None, "UPDATE STORE"),
     (f"CREATE STREAM s WITH ('key.columns' = 'carier') AS SELECT carrier {F}", "42703", None, "carrier"),
     (

@@ -11,8 +11,7 @@ from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
-from headrace.formats.avro import Avro
-from headrace.formats.known import format_of
+from headrace.formats.known import format_of, registry_of
 
 
 def _write(relation: Relation) -> Definition:
@@ -87,7 +86,7 @@ def _second(first: Definition) -> Definition:
 
 def _uses(relation: Relation) -> list[tuple[str, Path]]:
     layouts = (relation.format.value, relation.format.key)
-    registries = dict.fromkeys(layout.registry for layout in layouts if isinstance(layout, Avro))
+    registries = dict.fromkeys(name for name in map(registry_of, layouts) if name)
     stores = [(STORE.kind, (relation.store,))] if relation.store is not None else []
     return [*stores, *((SCHEMA_REGISTRY.kind, (name,)) for name in registries)]
 

@@ -98,23 +98,26 @@ class RegistryClient:
 
     def resolved(self, schema: RegisteredSchema) -> tuple[str, ...]:
         """The texts of all schemas that one refers to, each after those that it refers to itself."""
-        texts: dict[tuple[str, int], str | None] = {}
-        ordered: list[str] = []
+        return tuple(text for _, text in self.referenced(schema))
+
+    def referenced(self, schema: RegisteredSchema) -> tuple[tuple[str, str], ...]:
+        """As `resolved`, with the name that each is referred to by."""
+        seen: set[Reference] = set()
+        ordered: list[tuple[str, str]] = []
 
         def add(references: Sequence[Reference]) -> None:
             for reference in references:
-                key = (reference.subject, reference.version)
-                if key in texts:
+                if reference in seen:
                     continue
-                if len(texts) == REFERENCES_MAX:
+                if len(seen) == REFERENCES_MAX:
                     raise UserError(
                         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
                         f"expected a schema with at most {REFERENCES_MAX} references, found more",
                     )
-                texts[key] = None
-                found = self.by_version(*key)
+                seen.add(reference)
+                found = self.by_version(reference.subject, reference.version)
                 add(found.references)
-                ordered.append(found.text)
+                ordered.append((reference.name, found.text))
 
         add(schema.references)
         return tuple(ordered)

@@ -28,6 +28,7 @@ from headrace.core.types import BIGINT, VARCHAR
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver.proto_files import ProtoFiles
 from headrace.formats.base import DecodeSpec, EncodeSpec
 from headrace.formats.json import Json
 from headrace.formats.spark import decode, encode
@@ -176,6 +177,7 @@ def _start_callback_server(session: SparkSession) -> None:
     server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
     port = gateway._callback_server.port
     jvm(session).io.headrace.spark.PythonCallbacks.authenticate(server, port, token)
+    jvm(session).io.headrace.spark.SchemaRegistry.readBy(ProtoFiles())
 
 
 def _quiet(session: SparkSession) -> None:

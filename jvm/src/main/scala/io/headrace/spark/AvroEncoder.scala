@@ -20,64 +20,20 @@ import org.apache.spark.unsafe.types.UTF8String
 private[spark] final class AvroEncoder(kind: DataType, schema: Schema, id: Int) {
   import AvroEncoder._
 
-  private val out = new Output
+  private val out = new RecordBytes
   private val write = writer(schema, kind, "")
 
   def encode(value: Any): Array[Byte] = {
-    out.begin(id)
+    out.begin()
+    out.byte(0)
+    out.bits(Integer.reverseBytes(id) & 0xffffffffL, 4)
     write(out, value)
     out.toArray
   }
 }
 
 private[spark] object AvroEncoder {
-  private type Writer = (Output, Any) => Unit
-
-  /** Avro's binary encoding, into an array that grows. */
-  private final class Output {
-    private var bytes = new Array[Byte](256)
-    private var size = 0
-
-    def begin(id: Int): Unit = {
-      size = 0
-      byte(0)
-      (24 to 0 by -8).foreach(shift => byte(id >>> shift))
-    }
-
-    def toArray: Array[Byte] = java.util.Arrays.copyOf(bytes, size)
-
-    def byte(value: Int): Unit = {
-      room(1)
-      bytes(size) = value.toByte
-      size += 1
-    }
-
-    def long(value: Long): Unit = {
-      var left = (value << 1) ^ (value >> 63)
-      while ((left & ~0x7fL) != 0) {
-        byte((left & 0x7f | 0x80).toInt)
-        left >>>= 7
-      }
-      byte(left.toInt)
-    }
-
-    /** Little-endian, as floating-point numbers are. */
-    def bits(value: Long, width: Int): Unit = (0 until width).foreach(index => byte((value >>> (8 * index)).toInt))
-
-    def all(value: Array[Byte]): Unit = {
-      room(value.length)
-      System.arraycopy(value, 0, bytes, size, value.length)
-      size += value.length
-    }
-
-    def sized(value: Array[Byte]): Unit = {
-      long(value.length.toLong)
-      all(value)
-    }
-
-    private def room(more: Int): Unit =
-      if (size + more > bytes.length) bytes = java.util.Arrays.copyOf(bytes, math.max(size + more, bytes.length * 2))
-  }
+  private type Writer = (RecordBytes, Any) => Unit
 
   private def writer(schema: Schema, kind: DataType, path: String): Writer = schema.getType match {
     case UNION =>
@@ -87,10 +43,10 @@ private[spark] object AvroEncoder {
       val write = writer(branches(present), kind, path)
       (out, value) =>
         if (value != null) {
-          out.long(present.toLong)
+          out.zigzag(present.toLong)
           write(out, value)
         } else if (absent < 0) throw missing(path)
-        else out.long(absent.toLong)
+        else out.zigzag(absent.toLong)
     case _ =>
       val write = present(schema, kind, path)
       (out, value) => if (value == null) throw missing(path) else write(out, value)
@@ -99,15 +55,15 @@ private[spark] object AvroEncoder {
   private def present(schema: Schema, kind: DataType, path: String): Writer = (kind, schema.getType) match {
     case (BooleanType, BOOLEAN)                   => (out, value) => out.byte(if (value.asInstanceOf[Boolean]) 1 else 0)
     case (ByteType | ShortType | IntegerType | LongType | DateType, INT | LONG) =>
-      (out, value) => out.long(value.asInstanceOf[Number].longValue)
+      (out, value) => out.zigzag(value.asInstanceOf[Number].longValue)
     case (FloatType, FLOAT)   => (out, value) => out.bits(java.lang.Float.floatToIntBits(value.asInstanceOf[Float]).toLong, 4)
     case (DoubleType, DOUBLE) => (out, value) => out.bits(java.lang.Double.doubleToLongBits(value.asInstanceOf[Double]), 8)
-    case (_: StringType, STRING) => (out, value) => out.sized(value.asInstanceOf[UTF8String].getBytes)
+    case (_: StringType, STRING) => (out, value) => sized(out, value.asInstanceOf[UTF8String].getBytes)
     case (_: StringType, ENUM) =>
       (out, value) => {
         val symbol = value.asInstanceOf[UTF8String].toString
         if (!schema.hasEnumSymbol(symbol)) throw unwritable(s"the column $path has the value $symbol, and its Avro enum has no such symbol")
-        out.long(schema.getEnumOrdinal(symbol).toLong)
+        out.zigzag(schema.getEnumOrdinal(symbol).toLong)
       }
     case (BinaryType, FIXED) =>
       (out, value) => {
@@ -116,14 +72,14 @@ private[spark] object AvroEncoder {
           throw unwritable(s"the column $path has ${bytes.length} bytes, and its Avro type is of ${schema.getFixedSize}")
         out.all(bytes)
       }
-    case (BinaryType, BYTES)     => (out, value) => out.sized(value.asInstanceOf[Array[Byte]])
+    case (BinaryType, BYTES)     => (out, value) => sized(out, value.asInstanceOf[Array[Byte]])
     case (_: DecimalType, BYTES | FIXED) =>
       val scale = schema.getLogicalType.asInstanceOf[LogicalTypes.Decimal].getScale
       val size = if (schema.getType == FIXED) schema.getFixedSize else 0
       (out, value) => {
         val number = value.asInstanceOf[Decimal].toJavaBigDecimal.setScale(scale, RoundingMode.HALF_UP).unscaledValue
         val digits = number.toByteArray
-        if (size == 0) out.sized(digits)
+        if (size == 0) sized(out, digits)
         else {
           if (digits.length > size) throw unwritable(s"the column $path has a number that is longer than its Avro type of $size bytes")
           (digits.length until size).foreach(_ => out.byte(if (number.signum < 0) -1 else 0))
@@ -133,30 +89,35 @@ private[spark] object AvroEncoder {
     case (TimestampType, LONG) =>
       schema.getLogicalType match {
         case _: LogicalTypes.TimestampMillis | _: LogicalTypes.LocalTimestampMillis =>
-          (out, value) => out.long(Math.floorDiv(value.asInstanceOf[Long], 1000L))
-        case _ => (out, value) => out.long(value.asInstanceOf[Long])
+          (out, value) => out.zigzag(Math.floorDiv(value.asInstanceOf[Long], 1000L))
+        case _ => (out, value) => out.zigzag(value.asInstanceOf[Long])
       }
     case (ArrayType(item, _), ARRAY) =>
       val write = writer(schema.getElementType, item, path)
       (out, value) => {
         val items = value.asInstanceOf[ArrayData]
-        if (items.numElements() > 0) out.long(items.numElements().toLong)
+        if (items.numElements() > 0) out.zigzag(items.numElements().toLong)
         items.foreach(item, (_, element) => write(out, element))
-        out.long(0)
+        out.zigzag(0)
       }
     case (MapType(key, item, _), MAP) =>
       val write = writer(schema.getValueType, item, path)
       (out, value) => {
         val entries = value.asInstanceOf[MapData]
-        if (entries.numElements() > 0) out.long(entries.numElements().toLong)
+        if (entries.numElements() > 0) out.zigzag(entries.numElements().toLong)
         entries.foreach(key, item, (name, element) => {
-          out.sized(name.asInstanceOf[UTF8String].getBytes)
+          sized(out, name.asInstanceOf[UTF8String].getBytes)
           write(out, element)
         })
-        out.long(0)
+        out.zigzag(0)
       }
     case (struct: StructType, RECORD) => record(schema, struct, path)
     case _ => throw new IllegalArgumentException(s"expected a type of Avro's that holds ${kind.sql}, found ${schema.getType.getName}")
+  }
+
+  private def sized(out: RecordBytes, value: Array[Byte]): Unit = {
+    out.zigzag(value.length.toLong)
+    out.all(value)
   }
 
   private def record(schema: Schema, struct: StructType, path: String): Writer = {
@@ -176,12 +137,6 @@ private[spark] object AvroEncoder {
 
   private def unwritable(reason: String): Unwritable = new Unwritable(reason)
 }
-
-/** Ends a query at a row that has no place in its schema. The message is for the driver, in base64 as a [[BadRecord]]'s. */
-private[spark] final class Unwritable(reason: String)
-    extends RuntimeException(
-      s"HEADRACE_UNWRITABLE:${java.util.Base64.getEncoder.encodeToString(reason.getBytes(java.nio.charset.StandardCharsets.UTF_8))}:"
-    )
 
 /** `headrace_to_avro(value, 'schema', id)`: a BINARY, NULL for NULL. See [[AvroEncoder]]. */
 private[spark] final case class WriteAvro(child: Expression, schema: String, id: Int) extends UnaryExpression {

@@ -190,6 +190,14 @@ private[spark] object RecordFunctions {
     function("headrace_to_avro") { case Seq(row, Constant(schema: UTF8String), Constant(id: Int)) =>
       WriteAvro(row, schema.toString, id)
     },
+    function("headrace_from_protobuf") {
+      case Seq(record, Constant(kind: UTF8String), Constant(registry: UTF8String), Constant(message: UTF8String), Constant(set: UTF8String)) =>
+        read(record, kind, ProtobufFormat(registry.toString, message.toString, set.toString))
+    },
+    function("headrace_to_protobuf") {
+      case Seq(row, Constant(set: UTF8String), Constant(message: UTF8String), Constant(prefix: Array[Byte])) =>
+        WriteProtobuf(row, set.toString, message.toString, prefix.toSeq)
+    },
     function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 =>
       AdmitRecord(arguments, instead.toString, RowCounts.registered())
     },

@@ -16,6 +16,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.google.protobuf.Descriptors.FileDescriptor
 import org.apache.avro.{AvroRuntimeException, Schema}
 
 /** One schema registry, in Confluent's protocol, as tasks ask it: for schemas by their ids, each once.
@@ -27,8 +28,8 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
   import SchemaRegistry._
 
   private val uris = properties("uris").split(",").toSeq
-  private val known = new ConcurrentHashMap[Int, Schema]()
-  private val unknown = new ConcurrentHashMap[Int, Long]()
+  private val avro = new Kept("AVRO", parsedAvro)
+  private val protobuf = new Kept("PROTOBUF", parsedProtobuf)
   private val authorization = properties.get("auth").collect {
     case "basic" => "Basic " + Base64.getEncoder.encodeToString(s"${properties("username")}:${properties("password")}".getBytes(UTF_8))
     case "token" => "Bearer " + properties("token")
@@ -41,42 +42,71 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
 
   def hasProperties(others: Map[String, String]): Boolean = others == properties
 
-  /** The schema of an id; None when the registry does not know it. Throws [[RegistryAway]] when it gives no answer. */
-  def schema(id: Int): Option[Schema] =
-    Option(known.get(id)).orElse {
-      if (System.nanoTime() - unknown.getOrDefault(id, Long.MinValue / 2) < AskAgainNanos) None
-      else synchronized(Option(known.get(id)).orElse(asked(id)))
-    }
+  /** The Avro schema of an id; None when the registry does not know it. Throws [[RegistryAway]] when it gives no answer. */
+  def schema(id: Int): Option[Schema] = avro.get(id)
 
-  private def asked(id: Int): Option[Schema] = ask(s"/schemas/ids/$id") match {
-    case None =>
-      unknown.put(id, System.nanoTime())
-      None
-    case Some(found) =>
-      val kind = Option(found.get("schemaType")).fold("AVRO")(_.asText)
-      if (kind != "AVRO") throw new Unreadable(s"its schema $id is of the type $kind, not AVRO")
-      val parsed =
-        try parse(found)
-        catch { case error: AvroRuntimeException => throw new Unreadable(s"its schema $id cannot be read: ${error.getMessage}") }
-      known.put(id, parsed)
-      Some(parsed)
+  /** Likewise the file of a Protobuf schema. */
+  def messages(id: Int): Option[FileDescriptor] = protobuf.get(id)
+
+  /** Schemas of one type, as `parse` makes them, which throws [[Unreadable]]. */
+  private final class Kept[T](kind: String, parse: JsonNode => T) {
+    private val known = new ConcurrentHashMap[Int, T]()
+    private val unknown = new ConcurrentHashMap[Int, Long]()
+
+    def get(id: Int): Option[T] =
+      Option(known.get(id)).orElse {
+        if (System.nanoTime() - unknown.getOrDefault(id, Long.MinValue / 2) < AskAgainNanos) None
+        else synchronized(Option(known.get(id)).orElse(asked(id)))
+      }
+
+    private def asked(id: Int): Option[T] = ask(s"/schemas/ids/$id") match {
+      case None =>
+        unknown.put(id, System.nanoTime())
+        None
+      case Some(found) =>
+        val own = Option(found.get("schemaType")).fold("AVRO")(_.asText)
+        if (own != kind) throw new Unreadable(s"its schema $id is of the type $own, not $kind")
+        val parsed =
+          try parse(found)
+          catch { case bad: Unreadable => throw new Unreadable(s"its schema $id cannot be read: ${bad.getMessage}") }
+        known.put(id, parsed)
+        Some(parsed)
+    }
   }
 
-  private def parse(schema: JsonNode): Schema = {
-    val parser = new Schema.Parser()
-    val seen = mutable.Set.empty[(String, Int)]
-    def referenced(node: JsonNode): Unit =
+  private def parsedAvro(schema: JsonNode): Schema =
+    try {
+      val parser = new Schema.Parser()
+      for ((_, text) <- referenced(schema)) parser.parse(text)
+      parser.parse(schema.get("schema").asText)
+    } catch { case error: AvroRuntimeException => throw new Unreadable(error.getMessage) }
+
+  /** The driver's Python reads the texts of `.proto` files: there is one parser. */
+  private def parsedProtobuf(schema: JsonNode): FileDescriptor = {
+    val question = mapper.createObjectNode().put("text", schema.get("schema").asText)
+    val files = question.putObject("imports")
+    for ((name, text) <- referenced(schema)) files.put(name, text)
+    val answer = mapper.readTree(protoFiles.descriptors(mapper.writeValueAsString(question)))
+    if (answer.has("reason")) throw new Unreadable(answer.get("reason").asText)
+    ProtobufMessages.files(Base64.getDecoder.decode(answer.get("descriptors").asText)).last
+  }
+
+  /** What a schema refers to, by the names that it has for it, each behind what it refers to itself. */
+  private def referenced(schema: JsonNode): Seq[(String, String)] = {
+    val found = mutable.ArrayBuffer.empty[(String, String)]
+    val seen = mutable.Set.empty[(String, String, Int)]
+    def visit(node: JsonNode): Unit =
       for (reference <- Option(node.get("references")).fold(Seq.empty[JsonNode])(_.elements.asScala.toSeq)) {
-        val (subject, version) = (reference.get("subject").asText, reference.get("version").asInt)
-        if (seen.add(subject -> version)) {
-          val found = ask(s"/subjects/${URLEncoder.encode(subject, UTF_8)}/versions/$version")
-            .getOrElse(throw new AvroRuntimeException(s"version $version of the subject $subject, to which it refers, does not exist"))
-          referenced(found)
-          val _ = parser.parse(found.get("schema").asText)
+        val (name, subject, version) = (reference.get("name").asText, reference.get("subject").asText, reference.get("version").asInt)
+        if (seen.add((name, subject, version))) {
+          val other = ask(s"/subjects/${URLEncoder.encode(subject, UTF_8)}/versions/$version")
+            .getOrElse(throw new Unreadable(s"version $version of the subject $subject, to which it refers, does not exist"))
+          visit(other)
+          found += name -> other.get("schema").asText
         }
       }
-    referenced(schema)
-    parser.parse(schema.get("schema").asText)
+    visit(schema)
+    found.toSeq
   }
 
   /** The answer to a question; None for one that has none (404). */
@@ -100,6 +130,13 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
   }
 }
 
+/** Makes message types of `.proto` files: of a question in JSON (`text`, and `imports` by their names) an answer in JSON, either
+  * `descriptors`, a FileDescriptorSet in base64 whose last file is that of `text`, or the `reason` why there are none.
+  */
+trait ProtoFiles {
+  def descriptors(question: String): String
+}
+
 /** A registry does not answer: the query waits for it. The message is for the driver; it names no address and no secret. */
 private[spark] final class RegistryAway(registry: String, reason: String)
     extends RuntimeException(
@@ -112,6 +149,7 @@ object SchemaRegistry {
   private val Timeout = Duration.ofSeconds(10)
   private val AskAgainNanos = 10L * 1000 * 1000 * 1000
   private val mapper = new ObjectMapper()
+  @volatile private var protoFiles: ProtoFiles = _
   private val open = new ConcurrentHashMap[String, SchemaRegistry]()
 
   /** Lets tasks in this JVM ask the registry that the catalog calls `name`. What it was asked before is known on, if it is the same. */
@@ -122,6 +160,9 @@ object SchemaRegistry {
       (_, found) => if (found != null && found.hasProperties(settings)) found else new SchemaRegistry(name, settings)
     )
   }
+
+  /** From now on this reads `.proto` files. */
+  def readBy(files: ProtoFiles): Unit = protoFiles = files
 
   private[spark] def of(name: String): SchemaRegistry = Option(open.get(name)).getOrElse(
     throw new IllegalStateException(

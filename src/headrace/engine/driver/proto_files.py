@@ -1,0 +1,27 @@
+"""Reads `.proto` files for the JVM, which finds them in schema registries: there is one parser, and it is Python's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from headrace.core.errors import HeadraceError
+from headrace.formats.protobuf_schema import of_text
+
+
+class ProtoFiles:
+    """See the JVM's trait of this name: a question in JSON, and an answer in JSON."""
+
+    def descriptors(self, question: str) -> str:
+        """The files of a schema's text and of what it imports, that of the text last; or the reason why there are none."""
+        asked: dict[str, Any] = json.loads(question)
+        try:
+            found = of_text(asked["text"], list(asked["imports"].items()))
+            return json.dumps({"descriptors": found.encoded(found.named(None))})
+        except HeadraceError as error:
+            return json.dumps({"reason": error.message})
+
+    class Java:
+        """What py4j looks for."""
+
+        implements = ("io.headrace.spark.ProtoFiles",)
