@@ -83,6 +83,10 @@ class RegistryFront:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Answer no more; may be called again."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -17,6 +17,7 @@ broker's address, `${registry}` the URL of a schema registry, which is started f
                                         committed records, as sorted-key JSON (with `keys`: KEY|JSON); `bykey` keeps the last of each key
     $ register SUBJECT [type=PROTOBUF] [reference=NAME:SUBJECT]
                                         the schema that follows (of Avro) is the subject's next version, and refers to a first one
+    $ registry stops                    ${registry_front}, by which the files reach the registry, answers no more
     $ descriptors NAME                  a descriptor source of the `.proto` file that follows
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
@@ -175,6 +176,7 @@ class Runner:
         streams: Streams | None = None,
         front: Front | None = None,
         bucket: Bucket | None = None,
+        stop_registry: Callable[[], None] | None = None,
         **variables: str,
     ) -> None:
         self._door = door
@@ -182,6 +184,7 @@ class Runner:
         self._streams = streams
         self._front = front
         self._bucket = bucket
+        self._stop_registry = stop_registry
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
@@ -196,6 +199,7 @@ class Runner:
             "consume": self._consume,
             "register": self._register,
             "descriptors": self._descriptors,
+            "registry": self._registry,
             "postgresql": self._sql_of,
             "clickhouse": self._sql_of,
             "iceberg": self._rows_of_iceberg,
@@ -230,6 +234,10 @@ class Runner:
             record.option("type") or "AVRO",
             [{"name": name, "subject": subject, "version": 1}] if subject else [],
         )
+
+    def _registry(self, _record: Record) -> None:
+        assert self._stop_registry is not None, "expected a file that names ${registry_front}"
+        self._stop_registry()
 
     def _descriptors(self, record: Record) -> None:
         name = record.words[1]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness import clickhouse as clickhouse_server
+from tests.harness.apicurio import Apicurio
 from tests.harness.clickhouse import ClickHouseServer
 from tests.harness.doors import InProcessDoor, RestDoor
 from tests.harness.iceberg import Lake
@@ -17,6 +18,7 @@ from tests.harness.kinesis import KinesisClient
 from tests.harness.kinesis.front import KinesisFront
 from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 from tests.harness.process import HeadraceProcess
+from tests.harness.registry_front import RegistryFront
 from tests.harness.slt import Runner
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
@@ -49,6 +51,12 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessDoor
 @pytest.fixture
 def kinesis_front(kinesis: KinesisClient) -> Iterator[KinesisFront]:
     with KinesisFront(kinesis.server.uri) as front:
+        yield front
+
+
+@pytest.fixture
+def registry_front(registry: Apicurio) -> Iterator[RegistryFront]:
+    with RegistryFront(registry.url) as front:
         yield front
 
 
@@ -86,6 +94,9 @@ def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     servers: dict[str, Any] = {}
     if "${registry}" in text:
         servers["registry"] = request.getfixturevalue("registry").url
+    if "${registry_front}" in text:
+        registry_front = request.getfixturevalue("registry_front")
+        servers |= {"registry_front": registry_front.url(), "stop_registry": registry_front.close}
     if "${kinesis}" in text:
         streams, front = request.getfixturevalue("kinesis"), request.getfixturevalue("kinesis_front")
         servers |= {"kinesis": front.uri(), "streams": streams, "front": front}

@@ -327,8 +327,10 @@ def _with_schemas(prepared: Prepared, run: Execution) -> Prepared:
 async def _carry_out(
     prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution
 ) -> ResultSet:
-    prepared = await asyncio.to_thread(_with_schemas, prepared, run)
+    # Before schemas are registered, which stay: it refuses a name that another query has.
     query = await asyncio.to_thread(_query, prepared, statement, run)
+    prepared = await asyncio.to_thread(_with_schemas, prepared, run)
+    query = replace(query, plan=prepared.plan.to_json())
     for missing in prepared.side_topics:
         await asyncio.to_thread(missing.create)
     sink = prepared.sink

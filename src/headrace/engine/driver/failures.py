@@ -188,7 +188,9 @@ def _spark_state(condition: str) -> str:
 
 def _bad_record(facts: str) -> UserError:
     found = json.loads(base64.b64decode(facts))
-    place = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in found["metadata"].items())
+    # What kind of time the record has does not help to find it.
+    where = ((name, text) for name, text in found["metadata"].items() if name != "timestamp_type")
+    place = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in where)
     return UserError(
         SqlState.INVALID_RECORD,
         f"cannot read the record at {place}: {found['reason']}",
