@@ -91,7 +91,7 @@ def inferred(
         raise UserError(
             SqlState.MISSING_PARAMETER,
             "nothing says whose columns are asked for",
-            hint="Name it, for Kafka and Kinesis with 'topic'.",
+            hint="Name it: GENERATE COLUMNS WITH ('topic' = …, 'value.format' = …), or as its store names entities.",
         )
     if kind.record_source is None and kind.record_sink is None:
         admin = facet(kind.entities, kind, "to find out columns", None)
