@@ -231,6 +231,10 @@ class Catalog:
         """Raises 42P017, 3D003, or 3D006 and 3D009 when its store or its schema registry is gone."""
         self._relations.create(relation)
 
+    def update_relation(self, relation: Relation) -> None:
+        """What is said of it and who owns it. Raises 3D020."""
+        self._relations.update(relation)
+
     # --- compute pools
 
     @property

@@ -34,10 +34,7 @@ NOT_SUPPORTED: dict[str, str] = {
     **{f"{verb} INVITATION": "" for verb in ("ACCEPT", "REJECT", "REVOKE")},
     **{f"{verb} SANDBOX": "" for verb in ("DESCRIBE", "START", "STOP")},
     **{f"{verb} STREAM": "" for verb in ("START", "STOP")},
-    **{
-        f"ALTER {kind}": ""
-        for kind in ("CHANGELOG", "DATABASE", "QUERY", "RELATION", "SCHEMA", "STORE", "STREAM", "TABLE")
-    },
+    **{f"ALTER {kind}": "" for kind in ("DATABASE", "QUERY", "SCHEMA", "STORE")},
     "BEGIN APPLICATION": "APPLICATION",
     "COPY": "",
     "CREATE INDEX": "",

@@ -32,6 +32,7 @@ STATEMENTS = [
     "LIST ENTITIES IN a.b",
     "LIST RELATIONS",
     "DESCRIBE RELATION orders",
+    "ALTER RELATION orders SET description = 'rides'",
     "DESCRIBE RELATION COLUMNS orders",
     "CREATE MATERIALIZED VIEW best AS SELECT n FROM orders QUERY WITH ('query.name' = best)",
     "INSERT INTO orders SELECT n FROM lab.tests.orders",

@@ -42,6 +42,7 @@ from headrace.sql.statements.query import (
     TerminateQuery,
 )
 from headrace.sql.statements.relation import (
+    AlterRelation,
     CreateRelation,
     CreateRelationAs,
     DescribeRelation,
@@ -169,6 +170,9 @@ STATEMENTS = [
     ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
     ("LIST ORGANIZATIONS", ListOrganizations),
     ("LIST ROLES", ListRoles),
+    ("ALTER RELATION mv SET description = 'it''s\nours'", AlterRelation),
+    ("alter materialized view a.b set Description = null", AlterRelation),
+    ("ALTER STREAM a OWNER TO sysadmin", AlterRelation),
     ("DROP STREAM IF EXISTS a.b", DropIfExists),
     ('drop materialized view if exists "A b" cascade', DropIfExists),
     ("DROP DATABASE IF EXISTS d RESTRICT", DropIfExists),
