@@ -127,7 +127,7 @@ def test_every_type_of_ours_comes_back(kind: DataType) -> None:
     made = Type.read(types.to_clickhouse(kind))
     assert types.of_clickhouse(made) == kind
     assert types.fits(kind, made)
-    assert types.guard(kind, made) is None
+    assert types.refused_sql("v", kind, made) is None
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,18 @@ def test_every_type_of_ours_comes_back(kind: DataType) -> None:
         ("BIGINT", "Float64", False),
         ("DECIMAL(10, 2)", "Decimal(12, 4)", True),
         ("DECIMAL(10, 2)", "Decimal(10, 4)", False),
-        ("DECIMAL(20, 0)", "UInt64", False),
+        ("DECIMAL(20, 0)", "UInt64", True),  # ClickHouse refuses what overflows
+        ("DECIMAL(20, 2)", "UInt64", False),
         ("TIMESTAMP(0)", "DateTime", True),  # guarded
         ("TIMESTAMP", "DateTime", False),
         ("TIMESTAMP(3)", "DateTime64(3)", True),
         ("TIMESTAMP", "DateTime64(3)", False),
         ("VARCHAR(3)", "FixedString(3)", True),  # ClickHouse refuses what is longer
-        ("VARCHAR", "UUID", False),
+        ("VARCHAR", "UUID", True),  # ClickHouse refuses what is none
+        ("VARCHAR", "Nullable(UUID)", False),  # ClickHouse would store NULL
+        ("VARCHAR", "AggregateFunction(sum, Int64)", False),
+        ("BYTES", "UUID", False),
+        ("ARRAY<VARCHAR>", "Array(Nullable(FixedString(3)))", False),
         ("BYTES", "String", True),
         ("VARCHAR", "Int64", False),
         ("STRUCT<a INTEGER>", "Tuple(a Int32)", True),
@@ -161,10 +166,20 @@ def test_what_may_be_written_into_a_column(ours: str, theirs: str, fits: bool) -
     assert types.fits(parse_type(ours), Type.read(theirs)) is fits
 
 
-def test_narrower_columns_are_guarded() -> None:
-    assert types.guard(parse_type("BIGINT"), Type.read("UInt32")) == ("0", "4294967295")
-    assert types.guard(parse_type("TIMESTAMP(0)"), Type.read("Nullable(DateTime)")) is not None
-    assert types.guard(parse_type("TIMESTAMP(3)"), Type.read("DateTime64(3)")) is None
+@pytest.mark.parametrize(
+    ("ours", "theirs", "refused"),
+    [
+        ("BIGINT", "UInt32", "v NOT BETWEEN 0 AND 4294967295"),
+        ("TIMESTAMP(3)", "DateTime64(3)", None),
+        ("VARCHAR", "FixedString(3)", None),
+        ("VARCHAR", "Nullable(FixedString(3))", "octet_length(v) > 3"),  # ClickHouse would store NULL
+    ],
+)
+def test_what_clickhouse_would_change_without_a_word_is_refused(
+    ours: str, theirs: str, refused: str | None
+) -> None:
+    assert types.refused_sql("v", parse_type(ours), Type.read(theirs)) == refused
+    assert "1970" in str(types.refused_sql("v", parse_type("TIMESTAMP(0)"), Type.read("Nullable(DateTime)")))
 
 
 @given(st.text())

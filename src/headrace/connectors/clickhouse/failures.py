@@ -87,7 +87,7 @@ _KINDS = (
         "DESCRIBE ENTITY shows those that it has.",
     ),
     _kind(
-        "6 26 27 33 38 41 53 69 70 72 117 131 190 321 349 407 429 469",
+        "6 26 27 33 38 41 53 69 70 72 117 131 190 321 349 376 407 429 469 675 676 691",
         UserError,
         SqlState.DATA_EXCEPTION,
         "ClickHouse refused a value",

@@ -18,7 +18,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import Array, DataType, Map, Struct
+from headrace.core.types import Array, Map, Struct
 
 VERSION, DELETED = "_headrace_version", "_headrace_deleted"
 DEDUPLICATED_INSERTS = 1000
@@ -281,8 +281,7 @@ def _plain(name: str | None) -> str | None:
 
 
 def _described(kind: Type) -> str:
-    ours: DataType = types.of_clickhouse(kind)
-    return f"{kind.name} ({ours})"
+    return f"{kind} ({types.of_clickhouse(kind)})"
 
 
 def _unfit(path: EntityPath, found: str, hint: str) -> UserError:

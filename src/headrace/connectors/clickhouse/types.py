@@ -84,6 +84,9 @@ class Type:
     parts: tuple[tuple[str, Type], ...] = ()
     nullable: bool = False
 
+    def __str__(self) -> str:
+        return f"Nullable({self.name})" if self.nullable else self.name
+
     @classmethod
     def read(cls, text: str) -> Type:
         """Of a column's type as `system.columns` has it."""
@@ -165,14 +168,19 @@ def reads(own: DataType, kind: DataType) -> bool:
 
 
 def fits(kind: DataType, found: Type, *, inside: bool = False) -> bool:
-    """Whether every value of our type can be written into a column, or is refused by `guard` or by ClickHouse if it cannot.
+    """Whether every value of our type can be written into a column, or is refused if it cannot, by `refused_sql` or by ClickHouse.
 
-    `inside` a list, a map or a struct nothing is guarded.
+    `inside` a list, a map or a struct `refused_sql` is not asked.
     """
     own = of_clickhouse(found)
     match kind, own:
-        case ((Varchar() | Primitive("BYTES")), Varchar()):
-            return found.name in ("String", "FixedString")
+        case (Varchar() | Primitive("BYTES"), Varchar()):
+            # What else it is by its text is read by ClickHouse: a text that is none becomes NULL where there may be one.
+            text = kind != BYTES and not found.nullable and found.name != "AggregateFunction"
+            fixed = found.name == "FixedString" and not (inside and found.nullable)
+            return found.name == "String" or fixed or (text and found.name != "FixedString")
+        case Decimal(_, 0), _ if found.name == "UInt64":
+            return True
         case Decimal(precision, scale), Decimal(most, decimals):
             whole = precision - scale <= most - decimals
             return found.name == "Decimal" and scale <= decimals and whole
@@ -197,11 +205,14 @@ def fits(kind: DataType, found: Type, *, inside: bool = False) -> bool:
     return kind == own
 
 
-def guard(kind: DataType, found: Type) -> tuple[str, str] | None:
-    """The least and the greatest value that may go into such a column, as Spark SQL; None where all may, or ClickHouse says so itself."""
+def refused_sql(value: str, kind: DataType, found: Type) -> str | None:
+    """Spark SQL that is true for values of ours that such a column would take as others, or as NULL, without a word; None: for none."""
+    if found.name == "FixedString":
+        return f"octet_length({value}) > {found.arguments[0]}" if found.nullable else None
     if found.name == "DateTime64" and int(found.arguments[0]) <= _MICROSECONDS:
         return None
-    return _RANGES.get(found.name) if isinstance(kind, Timestamp) or kind in INTEGRAL else None
+    limits = _RANGES.get(found.name) if isinstance(kind, Timestamp) or kind in INTEGRAL else None
+    return None if limits is None else f"{value} NOT BETWEEN {limits[0]} AND {limits[1]}"
 
 
 def default(kind: DataType) -> str | None:

@@ -175,17 +175,16 @@ def _sync(path: Path) -> None:
 def _selected(column: Column, found: Type, request: RowSinkRequest) -> str:
     """A column as Spark SQL that fails for a value that ClickHouse would take as another one without a word."""
     name = value = name_sql(column.name)
-    limits = types.guard(column.type, found)
-    if limits is not None:
+    refused = types.refused_sql(name, column.type, found)
+    if refused is not None:
         refusal = carried_text(
             UserError(
                 SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
-                f"a value of the column {column.name} does not fit: the table {path_text(request.entity)} has {found.name} there",
+                f"a value of the column {column.name} does not fit: the table {path_text(request.entity)} has {found} there",
                 hint="Leave such rows out with WHERE, or change the column in ClickHouse.",
             )
         )
-        least, most = limits
-        value = f"IF({name} NOT BETWEEN {least} AND {most}, raise_error({text_sql(refusal)}), {name})"
+        value = f"IF({refused}, raise_error({text_sql(refusal)}), {name})"
     nothing = types.default(column.type)
     if request.upsert and nothing is not None and not found.nullable and column.name not in request.key:
         # Of a row that has ended there may be no more than its key.
