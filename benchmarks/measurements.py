@@ -10,6 +10,7 @@ from benchmarks.lifecycle import recovery, start_up
 from benchmarks.rig import Figures, Rig
 from benchmarks.scale import many_keys, replay
 from benchmarks.state import state
+from benchmarks.stores import codecs, kinesis, postgresql
 from benchmarks.throughput import THROUGHPUT
 
 MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
@@ -22,6 +23,9 @@ MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     "state": state,
     "many_keys": many_keys,
     "replay": replay,
+    "kinesis": kinesis,
+    "postgresql": postgresql,
+    "codecs": codecs,
 }
 
 UNITS = {
@@ -39,6 +43,8 @@ def unit(figure: str) -> str:
     """From the end of a figure's name."""
     if "records_per_s" in figure:
         return "records/s"
+    if figure.endswith(("rows_per_s", "changes_per_s")):
+        return f"{figure.split('_')[-3]}/s"
     if figure.endswith("_ratio"):
         return "times"
     return next(text for end, text in UNITS.items() if figure.endswith(end))

@@ -25,6 +25,9 @@ class Sizes:
     state_seconds: int = 600
     keys_many: int = 1_000_000
     replay_records: int = 10_000_000
+    kinesis_records: int = 100_000
+    postgresql_rows: int = 500_000
+    codec_records: int = 500_000
 
 
 QUICK = Sizes(
@@ -40,4 +43,7 @@ QUICK = Sizes(
     state_seconds=90,
     keys_many=300_000,
     replay_records=3_000_000,
+    kinesis_records=40_000,
+    postgresql_rows=200_000,
+    codec_records=200_000,
 )
