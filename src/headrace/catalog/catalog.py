@@ -42,7 +42,7 @@ from headrace.catalog.repository import Repository, drop
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
-from headrace.core.errors import ExternalError
+from headrace.core.errors import HeadraceError
 from headrace.core.names import RelationName
 
 DEFAULT_COMPUTE_POOL = "default_pool"
@@ -91,10 +91,10 @@ class Catalog:
         self._storage.close()
 
     def is_readable(self) -> bool:
-        """Whether the database answers now."""
+        """Whether the database answers now, and is still ours."""
         try:
             self._storage.rows(select(tables.users))
-        except ExternalError:
+        except HeadraceError:
             return False
         return True
 
@@ -309,10 +309,14 @@ class Catalog:
         message: str | None = None,
         sqlstate: str | None = None,
         restarts: int | None = None,
+        generation: int | None = None,
     ) -> None:
-        """What the supervisor saw, also as an event. Raises 3D019."""
+        """What the supervisor saw, also as an event; nothing if what it saw is of another `generation`. Raises 3D019."""
         counted = {} if restarts is None else {"restarts": restarts}
         with self.transaction():
+            known = self.query(identifier)
+            if known is not None and generation not in (None, known.generation):
+                return
             queries.change(
                 self._storage, identifier, actual_state=state, message=message, sqlstate=sqlstate, **counted
             )

@@ -44,7 +44,8 @@ class CatalogState:
     def all(self, spec: KindSpec[T], within: Path = ()) -> list[T]:
         """The objects of a kind, of those that are in `within` if given; by path."""
         known, depth = self.objects[spec.kind], len(within)
-        return [known[path] for path in sorted(known) if path[:depth] == within]
+        paths = (path for path in known if path[:depth] == within) if within else known
+        return [known[path] for path in sorted(paths)]
 
     def relation(self, name: RelationName, /) -> Relation | None:
         """The relation of that full name, or None."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 from pydantic import Field, ValidationError
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import DesiredState, Query, QueryState
-from headrace.core.errors import ErrorDomain, HeadraceError, UserError
+from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
@@ -36,6 +39,8 @@ from headrace.planner.physical import SparkPlan
 from headrace.planner.upgrades import refuse_unreadable_state
 
 log = structlog.get_logger()
+
+CATALOG_RETRY_S = 1.0
 
 
 class QueryMetrics(QueryProgress):
@@ -97,6 +102,7 @@ class Supervisor:
         self._pools = pools
         self._checkpoints = checkpoints
         self._records: dict[str, _Record] = {}
+        self._heard: deque[Callable[[], Awaitable[None]]] = deque()
         self._woken = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._stopping = False
@@ -131,27 +137,47 @@ class Supervisor:
         """Drop what is remembered of a query that is never to run again."""
         self._records.pop(query_id, None)
 
-    # --- what drivers say
+    # --- what drivers say: heard at once, and dealt with in that order by the task that reconciles
 
     def query_started(self, message: QueryStarted) -> None:
         """The query runs."""
+        self._hear(lambda: self._started(message))
+
+    def query_waits(self, message: QueryWaits) -> None:
+        """The query gets nowhere because of a store, or does again. It is not started anew: Spark goes on where it waits."""
+        self._hear(lambda: self._waits(message))
+
+    def query_ended(self, message: QueryEnded) -> None:
+        """The query is over, for one of four reasons: terminated, stopped to be started anew, bounded and done, failed."""
+        if not self._stopping:
+            # Else the driver ends all its queries because the server ends: none has failed, and none is done.
+            self._hear(lambda: self._ended(message))
+
+    def driver_ended(self, pool: str, reason: str) -> None:
+        """Every query of the pool is started again with the pool: whichever of them it was, the others are not to blame."""
+        self._hear(lambda: self._lost(pool, reason))
+
+    def _hear(self, what: Callable[[], Awaitable[None]]) -> None:
+        self._heard.append(what)
+        self.wake()
+
+    async def _started(self, message: QueryStarted) -> None:
         if found := self._running(message):
             query, run = found
             run.running = True
             if not run.stopping:
-                self._becomes(query, QueryState.RUNNING)
+                await self._becomes(query, QueryState.RUNNING)
 
-    def query_waits(self, message: QueryWaits) -> None:
-        """The query gets nowhere because of a store, or does again. It is not started anew: Spark goes on where it waits."""
+    async def _waits(self, message: QueryWaits) -> None:
         if found := self._running(message):
             query, run = found
             if not run.stopping:
                 state = QueryState.RESTARTING if message.reason else QueryState.RUNNING
-                self._becomes(query, state, message.reason, sqlstate=message.sqlstate)
+                await self._becomes(query, state, message.reason, sqlstate=message.sqlstate)
 
     def _running(self, message: QueryStarted | QueryWaits) -> tuple[Query, _Run] | None:
         """The query and the run of it that a message speaks of, while that is the present one."""
-        record, query = self._records.get(message.query_id), self._catalog.query(message.query_id)
+        record, query = self._records.get(message.query_id), self._unfinished(message.query_id)
         run = record.run if record is not None else None
         return (query, run) if query and run and run.generation == message.generation else None
 
@@ -166,71 +192,79 @@ class Supervisor:
         record.metrics = QueryMetrics.after(record.metrics, message)
         record.lateness.add(message)
 
-    def query_ended(self, message: QueryEnded) -> None:
-        """The query is over, for one of four reasons: terminated, stopped to be started anew, bounded and done, failed."""
-        record, query = self._records.get(message.query_id), self._catalog.query(message.query_id)
+    async def _ended(self, message: QueryEnded) -> None:
+        record, query = self._records.get(message.query_id), self._unfinished(message.query_id)
         if record is None or query is None or record.run is None or not _is_end_of(message, record.run):
             return
         stopping, record.run = record.run.stopping, None
-        if self._stopping and query.desired_state is DesiredState.RUNNING:
-            # The driver ends all its queries because the server ends: none has failed, and none is done.
-            return
         if query.desired_state is DesiredState.TERMINATED:
-            self._becomes(query, QueryState.TERMINATED)
+            await self._becomes(query, QueryState.TERMINATED)
         elif stopping:
-            self._becomes(query, QueryState.STARTING)
+            await self._becomes(query, QueryState.STARTING)
         elif message.error is not None:
             hint = f"\nHint: {message.hint}" if message.hint else ""
             domain = ErrorDomain(message.domain or "internal")
-            self._failed(query, record, domain, f"{message.error}{hint}", sqlstate=message.sqlstate)
+            await self._failed(query, record, domain, f"{message.error}{hint}", sqlstate=message.sqlstate)
         elif SparkPlan.from_json(query.plan).bounded:
-            self._catalog.set_desired_state(query.id, DesiredState.TERMINATED)
-            self._becomes(query, QueryState.TERMINATED)
+            await self._write(partial(self._catalog.set_desired_state, query.id, DesiredState.TERMINATED))
+            await self._becomes(query, QueryState.TERMINATED)
         else:
-            self._failed(query, record, ErrorDomain.INTERNAL, "the query ended though nobody asked it to")
-        self.wake()
+            await self._failed(
+                query, record, ErrorDomain.INTERNAL, "the query ended though nobody asked it to"
+            )
 
-    def driver_ended(self, pool: str, reason: str) -> None:
-        """Every query of the pool is started again with the pool: whichever of them it was, the others are not to blame."""
-        for query_id, record in self._records.items():
-            if record.run is None or record.run.pool != pool:
-                continue
+    async def _lost(self, pool: str, reason: str) -> None:
+        of_pool = {
+            query_id: record
+            for query_id, record in self._records.items()
+            if record.run is not None and record.run.pool == pool
+        }
+        for record in of_pool.values():
             record.run = None
-            query = self._catalog.query(query_id)
+        for query_id in of_pool:
+            query = self._unfinished(query_id)
             if query is None:
                 continue
             if query.desired_state is DesiredState.TERMINATED:
-                self._becomes(query, QueryState.TERMINATED, reason)
+                await self._becomes(query, QueryState.TERMINATED, reason)
             else:
-                self._becomes(query, QueryState.RESTARTING, reason, restarts=query.restarts + 1)
-        self.wake()
+                await self._becomes(query, QueryState.RESTARTING, reason, restarts=query.restarts + 1)
+
+    def _unfinished(self, query_id: str) -> Query | None:
+        return self._catalog.snapshot().queries.get(query_id)
 
     # --- reconciliation
 
     async def _reconcile_always(self) -> None:
         while True:
             self._woken.clear()
-            try:
-                self._reconcile_all()
-            except Exception:
-                # A catalog that cannot be read now may be so at the next pass.
-                log.exception("not_reconciled")
+            while self._heard:
+                try:
+                    await self._heard.popleft()()
+                except Exception:
+                    # What goes wrong with one query must not cost the others their supervisor.
+                    log.exception("not_heard")
+            await self._reconcile_all()
             # Not wait_for: before Python 3.12 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.reconcile_interval_ms / 1000):
                     await self._woken.wait()
 
-    def _reconcile_all(self) -> None:
-        for query in self._catalog.unfinished_queries():
+    async def _reconcile_all(self) -> None:
+        for known in self._catalog.unfinished_queries():
+            # What was written or heard since comes first.
+            query = self._unfinished(known.id)
+            if query is None or self._heard:
+                continue
             try:
-                self._reconcile(query)
+                await self._reconcile(query)
             except Exception:
                 # One query that we cannot handle must not keep the others from running.
                 log.exception("query_not_reconciled", query_id=query.id)
 
-    def _reconcile(self, query: Query) -> None:
+    async def _reconcile(self, query: Query) -> None:
         if query.desired_state is DesiredState.TERMINATED:
-            self._terminate(query)
+            await self._terminate(query)
             return
         record = self._records.setdefault(query.id, _Record())
         if record.generation != query.generation:
@@ -240,29 +274,29 @@ class Supervisor:
             if record.run.generation != query.generation:
                 self._stop(query.id, record.run)
         elif query.actual_state is not QueryState.ERRORED and time.monotonic() >= record.not_before:
-            self._start(query, record)
+            await self._start(query, record)
 
-    def _terminate(self, query: Query) -> None:
+    async def _terminate(self, query: Query) -> None:
         record = self._records.get(query.id)
         if record is not None and record.run is not None:
             if query.actual_state is not QueryState.TERMINATE_REQUESTED:
-                self._becomes(query, QueryState.TERMINATE_REQUESTED)
+                await self._becomes(query, QueryState.TERMINATE_REQUESTED)
             self._stop(query.id, record.run)
         elif query.actual_state is not QueryState.TERMINATED:
-            self._becomes(query, QueryState.TERMINATED)
+            await self._becomes(query, QueryState.TERMINATED)
 
-    def _start(self, query: Query, record: _Record) -> None:
+    async def _start(self, query: Query, record: _Record) -> None:
         driver = self._pools.ensure(query.compute_pool)
         if query.actual_state not in (QueryState.STARTING, QueryState.RESTARTING):
-            self._becomes(query, QueryState.RESTARTING, "the server was started again")
+            await self._becomes(query, QueryState.RESTARTING, "the server was started again")
         if not driver.ready:
             if driver.message is not None and query.message != driver.message:
-                self._becomes(query, QueryState.RESTARTING, driver.message)
+                await self._becomes(query, QueryState.RESTARTING, driver.message)
             return
         try:
             message = self._start_message(query)
         except HeadraceError as error:
-            self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
+            await self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
             return
         if driver.send(message):
             record.run = _Run(query.generation, query.compute_pool)
@@ -303,7 +337,7 @@ class Supervisor:
                 f"the driver was killed: the query {query_id} had not ended {self._settings.stop_timeout_ms} ms after it was told to"
             )
 
-    def _failed(
+    async def _failed(
         self, query: Query, record: _Record, domain: ErrorDomain, message: str, *, sqlstate: str | None = None
     ) -> None:
         record.failures += 1
@@ -312,9 +346,9 @@ class Supervisor:
         again = decision.state is QueryState.RESTARTING
         log.warning("query_failed", query_id=query.id, domain=domain.value, sqlstate=sqlstate, restart=again)
         restarts = query.restarts + 1 if again else None
-        self._becomes(query, decision.state, message, sqlstate=sqlstate, restarts=restarts)
+        await self._becomes(query, decision.state, message, sqlstate=sqlstate, restarts=restarts)
 
-    def _becomes(
+    async def _becomes(
         self,
         query: Query,
         state: QueryState,
@@ -330,10 +364,26 @@ class Supervisor:
                 state=query.actual_state.value,
                 following=state.value,
             )
-        self._catalog.record_query_state(
-            query.id, state, message=message, sqlstate=sqlstate, restarts=restarts
+        await self._write(
+            partial(
+                self._catalog.record_query_state,
+                query.id,
+                state,
+                message=message,
+                sqlstate=sqlstate,
+                restarts=restarts,
+                generation=query.generation,
+            )
         )
         log.info("query_state", query_id=query.id, state=state.value, pool=query.compute_pool)
+
+    async def _write(self, write: Callable[[], None]) -> None:
+        """While the catalog's database does not answer nothing is decided, and nothing that was heard is forgotten; queries run on."""
+        while True:
+            try:
+                return await asyncio.to_thread(write)
+            except ExternalError:
+                await asyncio.sleep(CATALOG_RETRY_S)
 
 
 def _is_end_of(message: QueryEnded, run: _Run) -> bool:

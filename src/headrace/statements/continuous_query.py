@@ -26,7 +26,7 @@ from headrace.catalog.objects import (
 )
 from headrace.connectors.base import EntityDescription, StoreDescriptor
 from headrace.connectors.registry import connector
-from headrace.core.errors import Span, UserError
+from headrace.core.errors import HeadraceError, Span, UserError
 from headrace.core.names import EntityPath, Identifier, RelationName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored, value_of
 from headrace.core.resultset import ResultSet
@@ -347,17 +347,21 @@ async def _carry_out(
             retention_ms=sink.retention_ms,
         )
     try:
-        with run.catalog.transaction():
-            _refuse_cycle(prepared, statement, run)
-            if prepared.relation is not None:
-                run.catalog.create_relation(prepared.relation)
-            run.catalog.create_query(query)
-    except UserError:
+        await asyncio.to_thread(_kept, prepared, query, statement, run)
+    except HeadraceError:
         if isinstance(sink, ViewSink):
             await asyncio.to_thread(run.services.engine.views.drop, sink.view)
         raise
     run.services.engine.wake()
     return _answer(prepared, query)
+
+
+def _kept(prepared: Prepared, query: Query, statement: CreateRelationAs | InsertInto, run: Execution) -> None:
+    with run.catalog.transaction():
+        _refuse_cycle(prepared, statement, run)
+        if prepared.relation is not None:
+            run.catalog.create_relation(prepared.relation)
+        run.catalog.create_query(query)
 
 
 def refuse_cycle_of(query: Query, run: Execution, span: Span | None) -> None:

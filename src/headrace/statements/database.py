@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from headrace.catalog.access import Privilege
 from headrace.core.errors import UserError
 from headrace.core.names import SYSTEM_DATABASE
@@ -26,7 +28,7 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
         )
     exists = statement.if_not_exists and run.catalog.database(name) is not None
     if not exists:
-        run.catalog.create_database(name, run.role)
+        await asyncio.to_thread(run.catalog.create_database, name, run.role)
     selected = run.context.database and run.catalog.database(run.context.database)
     context = None if selected else run.with_context(database=name, schema="public")
     return Outcome(

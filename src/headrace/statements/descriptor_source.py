@@ -62,9 +62,8 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
             error.span = entry.span
             raise
         moment = now()
-        run.catalog.create_descriptor_source(
-            DescriptorSource(name, run.role, moment, moment, data, description)
-        )
+        made = DescriptorSource(name, run.role, moment, moment, data, description)
+        await asyncio.to_thread(run.catalog.create_descriptor_source, made)
     return Outcome(ddl(_KIND, name, "CREATE", f"descriptor source {name} was created", [name]))
 
 

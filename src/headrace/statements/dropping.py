@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import DesiredState, Query, QueryState, Relation, RelationKind
+from headrace.catalog.objects import DesiredState, Query, Relation, RelationKind
+from headrace.catalog.removal import Removal
 from headrace.core.errors import ExternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.statements.base import Execution
@@ -22,8 +23,8 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
     """Drop an object of which OWNERSHIP is needed, and with `cascade` all that depends on it, of which it is needed too.
 
     Queries are terminated and have ended before anything goes, and those that are being terminated already are waited for; entities
-    stay. What went beside the object is returned, for a
-    summary. Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
+    stay. What went beside the object is returned, for a summary.
+    Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
     """
     run.authorize(Privilege.OWNERSHIP, target)
     going = run.catalog.removal(target)
@@ -32,14 +33,11 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
             for found in (*going.objects, *going.queries):
                 run.authorize(Privilege.OWNERSHIP, found)
             for query in going.queries:
-                run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+                await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
             run.services.engine.wake()
         if cascade or all(query.desired_state is DesiredState.TERMINATED for query in going.queries):
             await _ended(going.queries, run)
-        relations = [found for found in going.objects if isinstance(found, Relation)]
-        # A query that wrote what goes can never run again.
-        writers = [query.id for relation in relations for query in run.catalog.writers(relation)]
-        went = run.catalog.drop(target, cascade=cascade)
+        went, writers = await asyncio.to_thread(_dropped, target, run, cascade=cascade)
     except UserError as error:
         error.span = error.span or span
         raise
@@ -50,10 +48,18 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
     return _told(len(went.objects) - 1, len(going.queries)) if cascade else ""
 
 
+def _dropped(target: Any, run: Execution, *, cascade: bool) -> tuple[Removal, list[str]]:
+    """What went, and the queries that wrote it and so can never run again."""
+    with run.catalog.transaction():
+        relations = [found for found in run.catalog.removal(target).objects if isinstance(found, Relation)]
+        writers = [query.id for relation in relations for query in run.catalog.writers(relation)]
+        return run.catalog.drop(target, cascade=cascade), writers
+
+
 async def _ended(queries: Sequence[Query], run: Execution) -> None:
     until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
     for query in queries:
-        while (now := run.catalog.query(query.id)) and now.actual_state is not QueryState.TERMINATED:
+        while query.id in run.catalog.snapshot().queries:
             if time.monotonic() > until:
                 message = f"the query {query.id} was told to end and has not; nothing was dropped"
                 raise ExternalError(SqlState.TIMEOUT, message, hint="LIST QUERIES says what it does.")

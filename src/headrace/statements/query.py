@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from headrace.catalog.access import Privilege
@@ -44,7 +45,7 @@ async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
             query.updated_at,
             _message(query, run),
         )
-        for query in run.catalog.queries()
+        for query in await asyncio.to_thread(run.catalog.queries)
     ]
     return Outcome(result(columns, rows))
 
@@ -52,19 +53,19 @@ async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
 @handles(DescribeQuery, requires=None)
 async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
     """Property and value rows; `HISTORY`, `EVENTS`, `METRICS` and `STATE` are its other sides."""
-    query = run.query(statement.reference)
+    query = await asyncio.to_thread(run.query, statement.reference)
     run.authorize(Privilege.USAGE, query)
     sides = {"HISTORY": _history, "EVENTS": _events, "METRICS": _metrics, "STATE": _state}
-    return Outcome(sides.get(statement.aspect or "", _facts)(query, run))
+    return Outcome(await asyncio.to_thread(sides.get(statement.aspect or "", _facts), query, run))
 
 
 @handles(TerminateQuery, requires=None)
 async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
     """The query stops soon after; terminating a terminated query changes nothing."""
-    query = run.query(statement.reference)
+    query = await asyncio.to_thread(run.query, statement.reference)
     run.authorize(Privilege.OWNERSHIP, query)
     if query.desired_state is not DesiredState.TERMINATED:
-        run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+        await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
         run.services.engine.wake()
     return Outcome(ddl("query", query.id, "TERMINATE", f"query {query.id} is being terminated", [query.id]))
 
@@ -72,21 +73,27 @@ async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
 @handles(RestartQuery, requires=None)
 async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
     """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped."""
-    query = run.query(statement.reference)
+    query = await asyncio.to_thread(run.query, statement.reference)
     run.authorize(Privilege.OWNERSHIP, query)
-    used = (query.sink, *query.sources)
-    missing = [name for name in used if not query.was_made_with(run.catalog.relation(name))]
-    if missing:
-        raise UserError(
-            SqlState.RELATION_NOT_FOUND,
-            f"the query {query.id} cannot be restarted: its relation {missing[0]} was dropped",
-            hint="Create a new query.",
-            span=statement.reference.span,
-        )
-    refuse_cycle_of(query, run, statement.reference.span)
-    run.catalog.request_restart(query.id)
+    await asyncio.to_thread(_restart, query, statement, run)
     run.services.engine.wake()
     return Outcome(ddl("query", query.id, "RESTART", f"query {query.id} is being restarted", [query.id]))
+
+
+def _restart(query: Query, statement: RestartQuery, run: Execution) -> None:
+    """In one transaction, so that no relation of the query is dropped meanwhile."""
+    with run.catalog.transaction():
+        used = (query.sink, *query.sources)
+        missing = [name for name in used if not query.was_made_with(run.catalog.relation(name))]
+        if missing:
+            raise UserError(
+                SqlState.RELATION_NOT_FOUND,
+                f"the query {query.id} cannot be restarted: its relation {missing[0]} was dropped",
+                hint="Create a new query.",
+                span=statement.reference.span,
+            )
+        refuse_cycle_of(query, run, statement.reference.span)
+        run.catalog.request_restart(query.id)
 
 
 def _facts(query: Query, run: Execution) -> ResultSet:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import SchemaObject
 from headrace.core.errors import UserError
@@ -37,7 +39,7 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
         )
     exists = statement.if_not_exists and run.catalog.schema(database, name) is not None
     if not exists:
-        run.catalog.create_schema(database, name, run.role)
+        await asyncio.to_thread(run.catalog.create_schema, database, name, run.role)
     done = "already exists" if exists else "was created"
     return Outcome(
         ddl("schema", name, "CREATE", f"schema {name} {done} in database {database}", [database, name])

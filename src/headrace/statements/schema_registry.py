@@ -56,7 +56,7 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
         moment = now()
         made = SchemaRegistry(name, kind.type, run.role, moment, moment, _read(kind, reader))
         await _test(made, statement.properties, run)
-        run.catalog.create_schema_registry(made)
+        await asyncio.to_thread(run.catalog.create_schema_registry, made)
     return Outcome(ddl(_KIND, name, "CREATE", f"schema registry {name} was created", [name]))
 
 
@@ -75,7 +75,7 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
     )
     updated = replace(registry, properties=_read(kind, reader), updated_at=now())
     await _test(updated, statement.properties, run)
-    run.catalog.update_schema_registry(updated)
+    await asyncio.to_thread(run.catalog.update_schema_registry, updated)
     name = registry.name
     return Outcome(ddl(_KIND, name, "UPDATE", f"schema registry {name} was updated", [name]))
 

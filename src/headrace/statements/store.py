@@ -46,7 +46,7 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
             )
         store = _checked(statement, run)
         await asyncio.to_thread(_test, store, statement.properties, run)
-        run.catalog.create_store(store)
+        await asyncio.to_thread(run.catalog.create_store, store)
     selected = run.context.store and run.catalog.store(run.context.store)
     context = None if selected else run.with_context(store=name)
     return Outcome(ddl("store", name, "CREATE", f"store {name} was created", [name]), context)
@@ -69,7 +69,7 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
     properties, chosen = _read(kind, reader, run, given)
     updated = replace(store, properties=properties, schema_registry=chosen, updated_at=now())
     await asyncio.to_thread(_test, updated, given, run)
-    run.catalog.update_store(updated)
+    await asyncio.to_thread(run.catalog.update_store, updated)
     return Outcome(ddl("store", store.name, "UPDATE", f"store {store.name} was updated", [store.name]))
 
 

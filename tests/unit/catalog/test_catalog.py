@@ -364,6 +364,22 @@ def test_a_query_remembers_its_states_and_a_restart_is_a_new_generation(catalog:
     assert states == [QueryState.STARTING, QueryState.ERRORED, QueryState.STARTING, QueryState.TERMINATED]
 
 
+def test_what_was_seen_of_an_earlier_run_does_not_undo_a_restart(catalog: Catalog) -> None:
+    running = query()
+    catalog.create_query(running)
+    catalog.request_restart(running.id)
+    catalog.record_query_state(running.id, QueryState.ERRORED, message="late", generation=1)
+    after = catalog.query(running.id)
+    assert after is not None
+    assert (after.actual_state, after.message) == (QueryState.STARTING, None)
+    catalog.record_query_state(running.id, QueryState.RUNNING, generation=2)
+    assert [state.value for _, state, _ in catalog.query_events(running.id)] == [
+        "starting",
+        "starting",
+        "running",
+    ]
+
+
 def test_tokens_are_known_by_their_digest_only(catalog: Catalog, place: Place) -> None:
     made = catalog.ensure_administrator(None)
     assert made is not None

@@ -47,13 +47,13 @@ def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = F
 class Bench:
     """One data directory, and the engines that run over it one after the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, catalog_url: str | None = None) -> None:
         self.folder = folder
         self.journal_file = folder / "journal"
         table = pyarrow.table({"k": ["a", "b"], "n": [1, 2]})
         with pyarrow.ipc.new_stream(folder / "epoch.arrow", table.schema) as out:
             out.write_table(table)
-        self.catalog = Catalog.open(folder)
+        self.catalog = Catalog.open(folder, catalog_url)
         self.catalog.create_store(Store("store_1", "kafka", "sysadmin", NOW, NOW, {"uris": "localhost:1"}))
         self.settings = Settings(
             data_dir=folder,

@@ -1,0 +1,109 @@
+"""What the catalog costs with many relations, without a server around it: `python -m benchmarks.catalog`, with `--url` on PostgreSQL.
+
+Prints, for 10,000 relations: making one, LIST RELATIONS, a snapshot for binding, small DDL from 16 sessions at a time, opening the
+catalog again, and the memory of this process. Processor time stands beside the wall's, for machines that have other things to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import Principal, Relation, RelationKind, Store
+from headrace.core.context import SessionContext
+from headrace.core.names import RelationName
+from headrace.core.schema import Column, Schema
+from headrace.core.settings import Settings
+from headrace.core.types import BIGINT, VARCHAR
+from headrace.engine.engine import Engine
+from headrace.session import StatementService
+from headrace.statements.base import Services
+
+RELATIONS, SESSIONS, STATEMENTS = 10_000, 16, 3_200
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+WHO = Principal("admin", ("sysadmin",), "sysadmin")
+
+
+def main() -> None:
+    """Measure in a folder that is thrown away."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", help="an empty PostgreSQL database, instead of a file")
+    url = parser.parse_args().url
+    with tempfile.TemporaryDirectory() as folder:
+        catalog = Catalog.open(Path(folder), url)
+        catalog.create_database("d", "sysadmin")
+        catalog.create_store(Store("k", "kafka", "sysadmin", NOW, NOW, {"uris": "localhost:1"}))
+        with measured("a relation made", RELATIONS):
+            for number in range(RELATIONS):
+                catalog.create_relation(_relation(number))
+        asyncio.run(_statements(catalog, Settings(data_dir=Path(folder))))
+        with measured("a snapshot", 1_000):
+            for _ in range(1_000):
+                catalog.snapshot().relation(RelationName("d", "public", "r77"))
+        catalog.close()
+        with measured("the catalog opened"):
+            catalog = Catalog.open(Path(folder), url)
+        catalog.close()
+        print(f"memory of the process: {psutil.Process().memory_info().rss >> 20} MiB")
+
+
+@contextmanager
+def measured(what: str, times: int = 1) -> Iterator[None]:
+    """Print how long one of `times` took."""
+    wall, busy = time.perf_counter(), time.process_time()
+    yield
+    wall, busy = time.perf_counter() - wall, time.process_time() - busy
+    rate = f", {times / wall:,.0f}/s" if times > 1 else ""
+    print(
+        f"{what}: {1000 * wall / times:.3f} ms, of which processor {1000 * busy / times:.3f} ms{rate}, load {os.getloadavg()[0]:.0f}",
+        flush=True,
+    )
+
+
+async def _statements(catalog: Catalog, settings: Settings) -> None:
+    engine = Engine(catalog, settings)
+    service = StatementService(Services(catalog, engine, settings))
+    context = SessionContext("", database="d", schema="public")
+
+    async def session(number: int) -> None:
+        for turn in range(STATEMENTS // SESSIONS // 2):
+            name = f"s{number}_{turn}"
+            for text in (f"CREATE SCHEMA {name}", f"DROP SCHEMA {name}"):
+                await service.execute(text, principal=WHO, context=context)
+
+    for text in ("LIST RELATIONS", "LIST RELATIONS WHERE name = 'r77'", "DESCRIBE RELATION r77"):
+        with measured(text, 10):
+            for _ in range(10):
+                await service.execute(text, principal=WHO, context=context)
+    with measured(f"small DDL from {SESSIONS} sessions", STATEMENTS):
+        await asyncio.gather(*(session(number) for number in range(SESSIONS)))
+    await engine.stop()
+
+
+def _relation(number: int) -> Relation:
+    columns = (Column("id", BIGINT), *(Column(f"c{index}", VARCHAR) for index in range(9)))
+    return Relation(
+        RelationName("d", "public", f"r{number}"),
+        RelationKind.STREAM,
+        Schema(columns),
+        "sysadmin",
+        NOW,
+        NOW,
+        store="k",
+        entity=(f"topic{number}",),
+        properties={"value.format": "JSON"},
+    )
+
+
+if __name__ == "__main__":
+    main()
