@@ -1,4 +1,4 @@
-"""A table's rows and changes, told exactly once while drivers are killed: before, while and after the rows are read."""
+"""A table's rows and changes, told exactly once while drivers are killed: before, while and after the rows are read. And written so."""
 
 from __future__ import annotations
 
@@ -116,3 +116,46 @@ def test_no_change_is_lost_or_told_twice(
 
     until(lambda: applied(told()) == rows, lambda: f"the table, after {len(told())} changes")
     door.execute(f"TERMINATE QUERY {query};")
+
+
+@pytest.mark.parametrize("place", ["inside_transaction", "after_sink_before_commit"])
+def test_no_row_is_lost_or_written_twice(
+    place: str,
+    postgresql: PostgresServer,
+    server: HeadraceProcess,
+    door: RestDoor,
+    kafka: KafkaClient,
+    seed: str,
+) -> None:
+    """A batch kills its driver before its transaction commits, or after; a server without that wish takes over."""
+    numbers, table, password = f"numbers_{seed}", f"written_{seed}", PASSWORD.replace("'", "''")
+    door.execute(
+        f"CREATE STORE sink{seed} WITH ('type' = POSTGRESQL, 'uris' = '{postgresql.uri}', "
+        f"'postgres.username' = '{USER}', 'postgres.password' = '{password}', 'tls.disabled' = TRUE);"
+        f"CREATE STREAM {numbers} (n BIGINT) WITH ('topic' = '{numbers}', 'topic.partitions' = 2, "
+        "'topic.replicas' = 1, 'value.format' = 'json');"
+        f"CREATE TABLE {table} WITH ('store' = 'sink{seed}', 'delivery.guarantee' = 'exactly_once', 'query.name' = '{table}') AS "
+        f"SELECT n FROM {numbers} WITH ('starting.position' = 'earliest');"
+    )
+
+    def fact(name: str) -> str:
+        return {str(row[0]): row[1] or "" for row in door.execute(f"DESCRIBE QUERY {table};")}[name]
+
+    def written() -> list[int]:
+        return sorted(n for (n,) in postgresql.execute(f"SELECT n FROM {table}"))
+
+    kafka.produce(numbers, [(None, json.dumps({"n": n})) for n in range(100)])
+    until(lambda: written() == list(range(100)), written)
+    server.stop()
+    server.start(HEADRACE_FAIL_POINT=place, HEADRACE_RESTART_BACKOFF_MAX_MS="4000")
+    restarts = int(fact("restarts"))
+    kafka.produce(numbers, [(None, json.dumps({"n": n})) for n in range(100, 2000)])
+    until(lambda: int(fact("restarts")) > restarts, "the driver has died")
+    server.stop()
+    server.start()
+    until(lambda: len(written()) >= 2000, lambda: f"2000 rows, found {len(written())}")
+    # What follows shows that nothing of before comes again.
+    kafka.produce(numbers, [(None, '{"n": 2000}')])
+    until(lambda: written()[-1] == 2000, written)
+    assert written() == list(range(2001))
+    door.execute(f"TERMINATE QUERY {table};")
