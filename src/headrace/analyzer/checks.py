@@ -223,7 +223,7 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
             for part in walk(expression):
                 if not isinstance(part, Call):
                     continue
-                if plan.snapshot and part.function.duckdb is None:
+                if plan.snapshot and not plan.of_tables and part.function.duckdb is None:
                     raise UserError(
                         SqlState.FEATURE_NOT_SUPPORTED,
                         f"{part.function.name} is not supported in a query of materialized views",

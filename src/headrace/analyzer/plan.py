@@ -45,6 +45,11 @@ class LogicalPlan:
         return RelationKind.CHANGELOG if keyed else RelationKind.STREAM
 
     @property
+    def of_tables(self) -> bool:
+        """True when a table of a store is read, for a result that has an end."""
+        return self.snapshot and any(scan.relation.kind is RelationKind.TABLE for scan in self.scans)
+
+    @property
     def scans(self) -> tuple[Scan, ...]:
         """Every relation that is read, leftmost first."""
         return tuple(node for node in walk(self.root) if isinstance(node, Scan))

@@ -95,6 +95,25 @@ def source_properties(
     return found
 
 
+def table_properties(
+    relation: Relation, given: Iterable[Entry], connector: StoreDescriptor | None, span: Span | None
+) -> SourceProperties:
+    """What is in force for a TABLE in FROM; raises UserError 0A000 for one that cannot be read, 3D008 at a property."""
+    source = connector.table_source if connector is not None else None
+    if connector is None or source is None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the table {relation.name} can be written by queries, and not read",
+            hint="Its store type has no tables that are read.",
+            span=span,
+        )
+    specs = of_scope(connector.properties, Scope.TABLE)
+    reader = PropertyReader(given, specs, what="a table in FROM", defaults=relation.properties)
+    options = source.options(reader)
+    reader.finish()
+    return SourceProperties(options=options)
+
+
 def starting_position(reader: PropertyReader, *, default: str = "latest") -> tuple[str, int | None]:
     """`earliest`, `latest` or `timestamp`, and then the milliseconds; raises UserError 3D021 where they are missing."""
     position = reader.take(dialect.POSITION) or default

@@ -26,7 +26,7 @@ from headrace.analyzer.logical import (
     walk,
 )
 from headrace.analyzer.scope import UNNAMED, Scope
-from headrace.analyzer.source_properties import source_properties
+from headrace.analyzer.source_properties import source_properties, table_properties
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.connectors.base import RecordSource, StoreDescriptor
 from headrace.core.errors import InternalError, Span, UserError
@@ -43,7 +43,7 @@ WINDOW_PANES_MAX = 1000
 
 
 def is_snapshot(node: LogicalNode) -> bool:
-    """True when nothing under `node` is unbounded: all relations are materialized views or system relations."""
+    """True when nothing under `node` is unbounded: all relations are materialized views, system relations or tables."""
     return all(scan.relation.kind.is_snapshot for scan in walk(node) if isinstance(scan, Scan))
 
 
@@ -107,6 +107,13 @@ class SourceBinder:
         scan = _scan(source, name, given, self._context)
         if self._context.continuous is None or not scan.relation.kind.is_snapshot:
             return scan
+        if scan.relation.kind is RelationKind.TABLE:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"a continuous query, or one beside streams, cannot read the table {scan.relation.name} yet",
+                hint="SELECT it alone, or with other tables.",
+                span=scan.span,
+            )
         if scan.relation.kind is RelationKind.SYSTEM:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
@@ -160,7 +167,7 @@ def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContex
         context.connectors(store.type) if store is not None and context.connectors is not None else None
     )
     properties = _properties(relation, descriptor, given, context, span)
-    read = descriptor.source if descriptor is not None else None
+    read = descriptor.source if descriptor is not None and not relation.kind.is_snapshot else None
     return Scan(
         relation,
         alias,
@@ -209,6 +216,8 @@ def _properties(
     context: BindingContext,
     span: Span | None,
 ) -> SourceProperties:
+    if relation.kind is RelationKind.TABLE:
+        return table_properties(relation, given.entries, connector, span)
     if relation.kind.is_snapshot:
         if given:
             raise UserError(
@@ -218,13 +227,6 @@ def _properties(
                 span=given.span(next(iter(given))),
             )
         return SourceProperties()
-    if relation.kind is RelationKind.TABLE:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the TABLE {relation.name} cannot be read by a query yet",
-            hint="Read a STREAM, a CHANGELOG or a MATERIALIZED VIEW.",
-            span=span,
-        )
     if connector is not None:
         _check_readable(relation, connector, span)
         for spec in connector.row_source.needs if connector.row_source is not None else ():

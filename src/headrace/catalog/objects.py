@@ -34,8 +34,8 @@ class RelationKind(Enum):
 
     @property
     def is_snapshot(self) -> bool:
-        """True where a query sees the rows of one moment, in the snapshot engine."""
-        return self in (RelationKind.MATERIALIZED_VIEW, RelationKind.SYSTEM)
+        """True where a query sees the rows of one moment, and has an end."""
+        return self in (RelationKind.MATERIALIZED_VIEW, RelationKind.SYSTEM, RelationKind.TABLE)
 
 
 class DesiredState(Enum):

@@ -1,8 +1,8 @@
 """What a store type is: a `StoreDescriptor` with the facets that it has. What it cannot do is a facet that it lacks.
 
 Data goes one of two ways. As *records*, bytes that a format reads and writes: `RecordSource`, `RecordSink`. As *rows*,
-columns that the store itself types (a database's tables): `RowSource`, and as a TABLE `RowSink`. The functions that do it on Spark are
-in the folder's `spark` module: see `connectors.streaming`. ADRs 15 and 21 say why it is so.
+columns that the store itself types (a database's tables): `RowSource`, and of a TABLE `TableSource` and `RowSink`. The functions that
+do it on Spark are in the folder's `spark` module: see `connectors.streaming`. ADRs 15 and 21 say why it is so.
 """
 
 from __future__ import annotations
@@ -92,6 +92,13 @@ class RowSource:
     formats: tuple[str, ...] = ("json",)
     changes: bool = True
     skips: bool = False
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Entities can be read as TABLEs: the rows that they have at one time, by `spark.table`. `options` are of scope TABLE."""
+
+    options: TakeOptions = no_options
 
 
 @dataclass(frozen=True)
@@ -203,6 +210,7 @@ class StoreDescriptor:
     row_source: RowSource | None = None
     record_sink: RecordSink | None = None
     row_sink: RowSink | None = None
+    table_source: TableSource | None = None
     entities: EntityAdmin | None = None
     inserter: Inserter | None = None
     printer: Printer | None = None

@@ -11,6 +11,7 @@
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
+    table(session, request: TableRequest) -> DataFrame             the rows that an entity has now, no stream: the columns of the request
     write_rows(request: RowSinkRequest)                            a function (batch: DataFrame, epoch: int) -> None: the batch has the
                                                                    columns of the request, and with `upsert` one more, `__deleted
                                                                    BOOLEAN`, and each key once. It may be evaluated once only
@@ -88,6 +89,17 @@ class SinkRequest:
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     options: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str = ""
+    resources: ExitStack = field(default_factory=ExitStack)
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """Which columns of a table to read. `resources` are closed when the query has ended."""
+
+    entity: EntityPath
+    columns: tuple[Column, ...]
+    properties: Mapping[str, str] = field(repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack)
 
 

@@ -33,6 +33,8 @@ class Scope(Flag):
     """CREATE STREAM and CREATE CHANGELOG over an entity."""
     SOURCE = auto()
     """A relation in FROM."""
+    TABLE = auto()
+    """A TABLE in FROM."""
     SINK = auto()
     """CREATE STREAM … AS and CREATE CHANGELOG … AS."""
     INSERT = auto()
@@ -269,7 +271,7 @@ class PropertyReader:
         names = [f"{spec.name}…" if spec.open else spec.name for spec in self._specs]
         others = [other for spec in self._specs for other in spec.synonyms]
         near = difflib.get_close_matches(name, [*names, *others], n=2, cutoff=0.6)
-        return f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(names)}."
+        return f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(names) or 'none'}."
 
 
 def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:

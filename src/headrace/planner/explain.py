@@ -45,9 +45,9 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
 
     Without `plan` (a query of materialized views) it is the logical plan and the DuckDB query.
     """
-    operator = placed(logical, sink or ResultSink()) if plan is not None else None
+    operator = placed(logical, sink or ResultSink()) if plan is not None and not logical.of_tables else None
     lines = list(_output(logical, operator, sink))
-    if logical.snapshot:
+    if logical.snapshot and plan is None:
         lines += ["Mode: snapshot", "  because every source is a materialized view or a system relation"]
     if plan is not None:
         lines += _mode(plan)
@@ -58,6 +58,8 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
         lines += _state(states(operator, ttl_ms))
         lines += ["", "Operators:", *_operators(operator, 1)]
         lines += ["", "Spark plan:", *_steps(plan)]
+    elif plan is not None:
+        lines += ["", "Logical plan:", *_tree(logical.root, 1), "", "Spark plan:", *_steps(plan)]
     else:
         lines += ["", "Logical plan:", *_tree(logical.root, 1)]
         lines += ["", "View query:", *_indented(compile_snapshot(logical).sql)]
@@ -124,7 +126,7 @@ def _key(sink: EntitySink) -> str:
 
 
 def _mode(plan: physical.SparkPlan) -> Iterator[str]:
-    mode = plan.mode.replace("_", "-")
+    mode = "batch" if plan.bounded else plan.mode.replace("_", "-")
     yield f"Mode: {mode}"
     for reason in plan.reasons:
         yield f"  because {reason.removeprefix(f'{mode}: ')}"
@@ -328,6 +330,10 @@ def _step(step: physical.Step) -> str:
                 else path_text(step.entity)
             )
             return f"read rows of {what} of store {printed(step.store)} ({step.connector})"
+        case physical.ReadTable():
+            return (
+                f"read the rows of {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
+            )
         case physical.DecodeRows():
             errors = {
                 "terminate": "stop at a record that cannot be read",

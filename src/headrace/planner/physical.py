@@ -80,6 +80,18 @@ class ReadRows(_Data):
     on_error: Literal["terminate", "ignore"] = "terminate"
 
 
+class ReadTable(_Data):
+    """The rows that an entity has now; with it a plan has an end."""
+
+    step: Literal["read_table"] = "read_table"
+    id: str
+    store: str
+    connector: str
+    entity: EntityPath
+    columns: list[Column]
+    options: dict[str, str] = Field(default_factory=dict)
+
+
 class DecodeRows(_Data):
     """Raw records to declared and hidden columns.
 
@@ -381,6 +393,7 @@ class WriteResults(_Data):
 Step = Annotated[
     ReadEntity
     | ReadRows
+    | ReadTable
     | DecodeRows
     | AssignWatermark
     | SqlTransform
@@ -400,7 +413,7 @@ Step = Annotated[
 ]
 
 
-StoreStep = ReadEntity | ReadRows | WriteEntity | WriteRows
+StoreStep = ReadEntity | ReadRows | ReadTable | WriteEntity | WriteRows
 """The steps that name a store."""
 
 

@@ -1,4 +1,4 @@
-"""A SELECT over materialized views as DuckDB SQL.
+"""A SELECT over materialized views as DuckDB SQL, and one over tables of stores as Spark's.
 
 The text is printed from the bound plan, never passed on: each table is a view's id, each column was resolved, each function
 is a row of the catalogue with a DuckDB spelling. Nothing that reads files, the network or settings can be said.
@@ -31,8 +31,9 @@ from headrace.core.errors import InternalError, UserError
 from headrace.core.names import quote
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
-from headrace.planner.duckdb_sql import DUCKDB, type_name
-from headrace.planner.expression_sql import ExpressionSql
+from headrace.planner.duckdb_sql import DUCKDB
+from headrace.planner.expression_sql import Dialect, ExpressionSql
+from headrace.planner.spark_sql import SPARK
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,24 @@ def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] =
     columns = tuple(
         ResultColumn(column.name, column.type, column.nullable) for column in logical.schema.columns
     )
-    return SnapshotQuery(_Printer(table).query(logical.root), columns)
+    return SnapshotQuery(_Printer(DUCKDB, lambda scan: table(scan.relation)).query(logical.root), columns)
+
+
+def spark_query(root: LogicalNode, table: Callable[[Scan], str]) -> str:
+    """The Spark SQL of a query that has an end; `table` gives the name under which Spark knows a source. Raises as `compile_snapshot`."""
+    return _Printer(SPARK, table).query(root)
 
 
 class _Printer:
-    def __init__(self, table: Callable[[Relation], str]) -> None:
+    def __init__(self, dialect: Dialect, table: Callable[[Scan], str]) -> None:
+        self._dialect = dialect
+        self._quoted = dialect.identifier
         self._table = table
-        self._sql = ExpressionSql(DUCKDB, self._column)
+        self._sql = ExpressionSql(dialect, self._column)
 
     def _column(self, reference: ColumnReference) -> str:
-        name = quote(reference.column)
-        return f"{quote(reference.source)}.{name}" if reference.source else name
+        name = self._quoted(reference.column)
+        return f"{self._quoted(reference.source)}.{name}" if reference.source else name
 
     def query(self, node: LogicalNode) -> str:
         match node:
@@ -90,12 +98,12 @@ class _Printer:
                 return word.join(f"({self.query(branch)})" for branch in (node.left, node.right))
             case Project() | Aggregate():
                 return self._block(node)
-        raise InternalError(f"no DuckDB query for {type(node).__name__}")
+        raise InternalError(f"no query for {type(node).__name__}")
 
     def _block(self, node: Project | Aggregate) -> str:
         distinct = "DISTINCT " if isinstance(node, Project) and node.distinct else ""
         items = [
-            f"CAST({self._sql.bare(item.expression)} AS {type_name(item.expression.type)}) AS {quote(item.name)}"
+            f"CAST({self._sql.bare(item.expression)} AS {self._dialect.type_name(item.expression.type)}) AS {self._quoted(item.name)}"
             for item in node.items
         ]
         lines = [f"SELECT {distinct}{', '.join(items)}"]
@@ -118,11 +126,11 @@ class _Printer:
                 conditions.append(self._sql.text(node.condition))
                 return self._source(node.input, conditions)
             case Scan():
-                return f"{self._table(node.relation)} AS {quote(node.alias)}"
+                return f"{self._table(node)} AS {self._quoted(node.alias)}"
             case Subquery():
-                return f"({self.query(node.input)}) AS {quote(node.alias)}"
+                return f"({self.query(node.input)}) AS {self._quoted(node.alias)}"
             case SingleRow():
-                return '(SELECT 1) AS "__row"'
+                return f"(SELECT 1) AS {self._quoted('__row')}"
             case SnapshotJoin():
                 left, right = self._source(node.left, conditions), self._source(node.right, conditions)
                 on = self._sql.text(node.condition) if node.condition is not None else "TRUE"
@@ -130,6 +138,6 @@ class _Printer:
                 return f"{left} {node.kind.name} JOIN {right}{on}"
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{type(node).__name__.upper()} is not supported in a query of materialized views",
-            hint="Compute it in the view's own query.",
+            f"{type(node).__name__.upper()} is not supported in a query of materialized views or tables",
+            hint="Compute it in a materialized view's own query.",
         )

@@ -13,6 +13,7 @@ from headrace.core.types import VARCHAR
 from headrace.planner import plan_query
 from headrace.planner.explain import RelationFact, describe, explain
 from headrace.planner.sinks import ResultSink
+from headrace.planner.table_queries import plan_table_query
 from headrace.sql.ast import Statement
 from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
@@ -34,6 +35,8 @@ async def explain_statement(statement: Explain, run: Execution) -> Outcome:
 def _explained(statement: Statement, run: Execution) -> str:
     if isinstance(statement, SelectStatement):
         logical = bound(statement.select, run)
+        if logical.of_tables:
+            return explain(logical, plan_table_query(logical), ResultSink())
         if logical.snapshot:
             return explain(logical, None, None)
         return explain(logical, plan_query(logical, ResultSink()), ResultSink())

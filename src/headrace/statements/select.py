@@ -1,4 +1,4 @@
-"""SELECT: live rows from streams and changelogs, or a snapshot of materialized views and system relations."""
+"""SELECT: live rows from streams and changelogs, the rows that tables have, or a snapshot of materialized views and system relations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.planner import plan_columns, plan_query
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
+from headrace.planner.table_queries import plan_table_query
 from headrace.sql.statements.query import SelectStatement
 from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.continuous_query import bound
@@ -17,12 +18,15 @@ from headrace.statements.system import rows_of
 
 @handles(SelectStatement, requires=None)
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
-    """A bounded result when every source is a materialized view or a system relation, a live channel otherwise."""
+    """A bounded result when every source is a materialized view or a system relation, a channel otherwise."""
     logical = await asyncio.to_thread(bound, statement.select, run)
-    if logical.snapshot:
+    if logical.snapshot and not logical.of_tables:
         readers = run.services.engine.views.readers
         return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
-    plan = await asyncio.to_thread(plan_query, logical, ResultSink())
+    if logical.of_tables:
+        plan = await asyncio.to_thread(plan_table_query, logical)
+    else:
+        plan = await asyncio.to_thread(plan_query, logical, ResultSink())
     columns = plan_columns(plan)
     return Outcome(await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool()))
 

@@ -17,6 +17,7 @@ from headrace.connectors.base import (
     RowSink,
     RowSource,
     StoreDescriptor,
+    TableSource,
 )
 from headrace.connectors.postgresql import tables, writing
 from headrace.connectors.postgresql.connection import Connection, connect, connect_async
@@ -193,6 +194,7 @@ POSTGRESQL = StoreDescriptor(
         metadata=METADATA, options=source_options, upserts=True, needs=(SLOT,), check=_check_relation
     ),
     row_sink=RowSink(create=_create_table, check=_check_table, upserts=True, exactly_once=True),
+    table_source=TableSource(),
     entities=_entities,
     inserter=_entities,
     printer=_entities,

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from headrace.connectors.registry import spark_module
-from headrace.connectors.streaming import RowRequest, SinkRequest, SourceRequest
+from headrace.connectors.streaming import RowRequest, SinkRequest, SourceRequest, TableRequest
 from headrace.core.errors import InternalError
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
@@ -138,6 +138,18 @@ def _read_rows(work: Build, step: physical.ReadRows) -> DataFrame:
     return frame.withColumns(
         {"__rowtime": functions.expr(f"CASE WHEN __deleted THEN __rowtime ELSE {value} END")}
     )
+
+
+def _read_table(work: Build, step: physical.ReadTable) -> DataFrame:
+    request = TableRequest(
+        entity=step.entity,
+        columns=schema_columns(step.columns),
+        properties=work.properties(step.store),
+        options=step.options,
+        resources=work.resources,
+    )
+    frame: DataFrame = connector_module(step.connector).table(work.session, request)
+    return frame
 
 
 def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
@@ -352,6 +364,7 @@ def schema_columns(columns: list[physical.Column]) -> tuple[Column, ...]:
 BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "read_entity": _read_entity,
     "read_rows": _read_rows,
+    "read_table": _read_table,
     "decode_rows": _decode_rows,
     "assign_watermark": _assign_watermark,
     "sql_transform": _sql_transform,

@@ -18,17 +18,17 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.driver.builder import build
+from headrace.engine.driver.builder import Build, build
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.failures import UNCLASSIFIED, Failure, classify
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
 from headrace.engine.driver.progress import ProgressReader
-from headrace.engine.driver.sinks import SinkContext, sink
+from headrace.engine.driver.sinks import SinkContext, send_answer, sink
 from headrace.engine.driver.stores import StoreWatch, stores_of
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
-from headrace.planner.physical import AssignWatermark
+from headrace.planner.physical import AssignWatermark, WriteResults
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,9 @@ class RunningQuery:
             self._report(None)
             return
         query = self._query
-        if query is not None:
+        if query is None:
+            self._root.sparkContext.cancelJobsWithTag(self.id)
+        else:
             try:
                 query.stop()
             except Exception:
@@ -236,6 +238,9 @@ class RunningQuery:
             records_per_batch=self._records_per_batch(),
             resources=self._sink.resources,
         )
+        if isinstance(plan.sink, WriteResults) and not work.frames[plan.sink.input].isStreaming:
+            self._answer(work, plan.sink)
+            return
         writer = sink(work, plan.sink, self._sink)
         writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint)
         writer = self._triggered(writer, session).outputMode(
@@ -253,6 +258,16 @@ class RunningQuery:
         if self._sink.stopping.is_set():
             self._query.stop()
         self._query.awaitTermination()
+
+    def _answer(self, work: Build, step: WriteResults) -> None:
+        """Runs a plan that has an end and no stream, as one job, which `stop` finds by its tag."""
+        with self._lock:
+            if self._sink.stopping.is_set():
+                return
+            self._begun = True
+        self._root.sparkContext.addJobTag(self.id)
+        self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
+        send_answer(work, step, self._sink)
 
     def _records_per_batch(self) -> int | None:
         if self._start.plan.mode == "real_time":

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow
@@ -182,6 +183,22 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
                 context.finish()
 
     return context.batches(work.frames[step.input].selectExpr(*map(name_sql, columns)), deliver)
+
+
+def send_answer(work: Build, step: physical.WriteResults, context: SinkContext) -> None:
+    """All rows of a result that has an end, which is no stream, to its reader, who may have had enough before."""
+    columns, read = _row_reader(step)
+    rows = work.frames[step.input].selectExpr(*map(name_sql, columns)).toLocalIterator()
+    while part := list(islice(rows, ROWS_PER_MESSAGE)):
+        payload = json.dumps(vars(read(part)), ensure_ascii=False, separators=(",", ":")).encode()
+        ack = context.channel.ask(
+            lambda sequence: Rows(sequence=sequence, query_id=context.query_id, batch_id=0),
+            payload,
+            stopped=context.stopping,
+        )
+        if ack.stop and not ack.error:
+            return
+        _check(ack)
 
 
 def _row_reader(step: physical.WriteResults) -> tuple[list[str], Callable[[Sequence[Row]], LiveRows]]:

@@ -16,9 +16,19 @@ from headrace.formats.types import name_sql, spark_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowRequest, RowSinkRequest
+    from headrace.connectors.streaming import RowRequest, RowSinkRequest, TableRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits", "write_rows"]
+__all__ = [
+    "CLASSES",
+    "NOISY_LOGGERS",
+    "classify",
+    "probe",
+    "rows",
+    "secrets",
+    "splits",
+    "table",
+    "write_rows",
+]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
@@ -38,6 +48,13 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
     session.dataSource.register(TableSource)
     stream = session.readStream.format(TableSource.name()).option("schema", ", ".join(schema))
     return stream.option(READING, reading(request).to_json()).load()
+
+
+def table(session: SparkSession, request: TableRequest) -> DataFrame:
+    """Raises UserError 3D007 for a missing table, 42703 for a missing column; ExternalError 57015."""
+    from headrace.connectors.postgresql.spark.batch import frame
+
+    return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:

@@ -1,0 +1,67 @@
+"""A SELECT over tables of stores as a plan that ends: each table is read once, and one text of Spark SQL is the answer."""
+
+from __future__ import annotations
+
+from headrace.analyzer.expressions import ColumnReference
+from headrace.analyzer.expressions import walk as parts
+from headrace.analyzer.logical import Scan, expressions, walk
+from headrace.analyzer.plan import LogicalPlan
+from headrace.catalog.objects import RelationKind
+from headrace.core.errors import InternalError, UserError
+from headrace.core.schema import Schema
+from headrace.core.sqlstate import SqlState
+from headrace.planner import physical
+from headrace.planner.sinks import physical_columns
+from headrace.planner.snapshot import spark_query
+
+
+def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
+    """The plan of a query that reads tables and nothing else. Raises UserError 0A000 for what reads views beside them."""
+    other = next((scan for scan in logical.scans if scan.relation.kind is not RelationKind.TABLE), None)
+    if other is not None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{other.relation.name} is a {other.relation.kind.value.replace('_', ' ')}, and cannot be read together with a table yet",
+            hint="Read tables in one query, and materialized views in another.",
+            span=other.span,
+        )
+    needed = {
+        (part.source, part.column)
+        for node in walk(logical.root)
+        for expression in expressions(node)
+        for part in parts(expression)
+        if isinstance(part, ColumnReference)
+    }
+    reads: list[physical.Step] = []
+
+    def table(scan: Scan) -> str:
+        name, relation = f"table_{len(reads) + 1}", scan.relation
+        if relation.store is None or relation.entity is None:
+            raise InternalError(f"the table {relation.name} is over nothing")
+        used = [column for column in relation.schema.columns if (scan.alias, column.name) in needed]
+        # count(*) needs rows, if no column.
+        columns = Schema(tuple(used) or relation.schema.columns[:1])
+        reads.append(
+            physical.ReadTable(
+                id=name,
+                store=relation.store,
+                connector=scan.store_type,
+                entity=relation.entity,
+                columns=physical_columns(columns),
+                options=dict(scan.properties.options),
+            )
+        )
+        return name
+
+    sql = spark_query(logical.root, table)
+    columns = physical_columns(logical.schema)
+    return physical.SparkPlan(
+        reasons=["every source is a table: its rows are read once"],
+        bounded=True,
+        steps=[
+            *reads,
+            physical.SqlTransform(id="result", inputs=[read.id for read in reads], sql=sql),
+            physical.WriteResults(id="sink", input="result", columns=columns),
+        ],
+        outputs=["sink"],
+    )
