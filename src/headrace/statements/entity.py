@@ -64,7 +64,8 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
         found = await asyncio.to_thread(admin.describe_entity, store.properties, path)
     wanted: list[tuple[str, int | str | None, int | str | None]] = []
     for name, spec in kind.layout.items():
-        wanted.append((spec.name, reader.take(spec), found.layout.get(name)))
+        written = (entry.key for entry in statement.properties.entries if spec.is_called(entry.key))
+        wanted.append((next(written, spec.name), reader.take(spec), found.layout.get(name)))
     for settings in of_scope(kind.properties, Scope.ENTITY):
         if settings.open:
             given = reader.take_all(settings)
