@@ -7,6 +7,7 @@ first session. So every session of the suite starts here, whichever suite comes 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -22,6 +23,7 @@ _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStore
 def start_spark(local_dir: Path) -> SparkSession:
     """A session with the extension, on the Java that Headrace uses."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.sql.extensions": "io.headrace.spark.HeadraceExtensions",
         "spark.sql.shuffle.partitions": "2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
 
-from headrace.core.properties import PropertySpec, PropertyType, Scope, Specs
+from headrace.core.properties import PropertySpec, PropertyType, Scope
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 30
@@ -22,9 +23,12 @@ OWN_REGION = "us-east-1"
 """For addresses that are not AWS's: what stands in for it takes any region, but the same one each time."""
 _SESSION_NAME = "headrace"
 _AWS = re.compile(r"(?:^|\.)(?:amazonaws\.com(?:\.cn)?|api\.aws)\Z")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
 
 
-def _matching(pattern: str, expected: str) -> PropertyType[str]:
+def matching(pattern: str, expected: str) -> PropertyType[str]:
+    """A text that is a pattern as a whole, but for blanks around it."""
+
     def read(text: str) -> str:
         if not re.fullmatch(pattern, text.strip()):
             raise ValueError(text)
@@ -33,50 +37,68 @@ def _matching(pattern: str, expected: str) -> PropertyType[str]:
     return PropertyType(expected, read)
 
 
-ACCESS_KEY_ID = PropertySpec(
-    "aws.access_key_id",
-    _matching(r"\w{1,128}", "an access key's id"),
-    Scope.STORE,
-    "the id of an access key",
-    default="needed without a role",
-)
-SECRET_ACCESS_KEY = PropertySpec(
-    "aws.secret_access_key",
-    _matching(r"[!-~]{1,256}", "a secret access key"),
-    Scope.STORE,
-    "its secret",
-    default="needed with an id",
-    secret=True,
-)
-ROLE = PropertySpec(
-    "aws.iam_role_arn",
-    _matching(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", "arn:aws:iam::<12 digits>:role/<name>"),
-    Scope.STORE,
-    "a role to assume: with the access key, or, at AWS's own addresses, as the identity that the server runs under",
-    default="none",
-)
-EXTERNAL_ID = PropertySpec(
-    "aws.iam_external_id",
-    _matching(r"[\w+=,.@:/-]{2,1224}", "2 to 1224 letters, digits and +=,.@:/-"),
-    Scope.STORE,
-    "the external id that the role's trust policy asks for",
-    default="needed with a role",
-)
 REGION = PropertySpec(
     "aws.region",
-    _matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
+    matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
     Scope.STORE,
     "the region, where `uris` does not name it",
     default=f"that of `uris`; {OWN_REGION} where the address is not AWS's",
 )
-IDENTITY: Specs = (ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID, REGION)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The properties that say who asks, under the names that a store type has for them."""
+
+    access_key_id: PropertySpec[str]
+    secret_access_key: PropertySpec[str]
+    role: PropertySpec[str]
+    external_id: PropertySpec[str]
+
+
+def identity(prefix: str) -> Identity:
+    """Those whose names begin with `prefix` and a dot. A type may leave the external id out."""
+    return Identity(
+        access_key_id=PropertySpec(
+            f"{prefix}.access_key_id",
+            matching(r"\w{1,128}", "an access key's id"),
+            Scope.STORE,
+            "the id of an access key",
+            default="needed without a role",
+        ),
+        secret_access_key=PropertySpec(
+            f"{prefix}.secret_access_key",
+            matching(r"[!-~]{1,256}", "a secret access key"),
+            Scope.STORE,
+            "its secret",
+            default="needed with an id",
+            secret=True,
+        ),
+        role=PropertySpec(
+            f"{prefix}.iam_role_arn",
+            matching(
+                r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", "arn:aws:iam::<12 digits>:role/<name>"
+            ),
+            Scope.STORE,
+            "a role to assume: with the access key, or, at AWS's own addresses, as the identity that the server runs under",
+            default="none",
+        ),
+        external_id=PropertySpec(
+            f"{prefix}.iam_external_id",
+            matching(r"[\w+=,.@:/-]{2,1224}", "2 to 1224 letters, digits and +=,.@:/-"),
+            Scope.STORE,
+            "the external id that the role's trust policy asks for",
+            default="needed with a role",
+        ),
+    )
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where requests go, the region that they are signed for, and the authority (PEM) that vouches for it; None: public ones."""
+    """Where requests go, whether that is AWS, the region that they are signed for, and the authority (PEM) to trust; None: public ones."""
 
     endpoint: str
+    aws: bool
     region: str
     authority: str | None = None
 
@@ -86,19 +108,28 @@ def is_aws(host: str) -> bool:
     return _AWS.search(host) is not None
 
 
-def client(service: str, address: Address, store: Mapping[str, str], *, aws: bool, config: Config) -> Any:
-    """A client as the one whom the store's properties name; `aws`: at AWS's own address.
+def is_host(host: str) -> bool:
+    """Whether a text is an address, or a name that a host may have."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _HOST.match(host) is not None
+    return True
+
+
+def client(service: str, address: Address, store: Mapping[str, str], who: Identity, config: Config) -> Any:
+    """A client as the one whom the store's properties name.
 
     Its methods raise botocore's errors, and so does this where a role cannot be assumed.
     """
     session = botocore.session.Session()
-    keys = _keys(store)
-    if ROLE.name in store:
+    keys = _keys(store, who)
+    if who.role.name in store:
         # Asked for when it is first needed, and again before it expires.
-        asked = {"RoleArn": store[ROLE.name], "RoleSessionName": _SESSION_NAME}
-        if EXTERNAL_ID.name in store:
-            asked["ExternalId"] = store[EXTERNAL_ID.name]
-        refresh = create_assume_role_refresher(_sts(address, keys, aws=aws), asked)
+        asked = {"RoleArn": store[who.role.name], "RoleSessionName": _SESSION_NAME}
+        if who.external_id.name in store:
+            asked["ExternalId"] = store[who.external_id.name]
+        refresh = create_assume_role_refresher(_sts(address, keys), asked)
         session._credentials = RefreshableCredentials.create_from_metadata(
             refresh(), refresh, "sts-assume-role"
         )
@@ -109,7 +140,7 @@ def client(service: str, address: Address, store: Mapping[str, str], *, aws: boo
 
 
 def client_config(*, connections: int = 10, **more: Any) -> Config:
-    """How all of them connect: soon given up, and asked three times at most."""
+    """For as many threads as it has connections; soon given up, and asked three times at most."""
     return Config(
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
@@ -117,28 +148,30 @@ def client_config(*, connections: int = 10, **more: Any) -> Config:
         retries={"mode": "standard", "total_max_attempts": 3},
         tcp_keepalive=True,
         ignore_configured_endpoint_urls=True,
-        proxies={},
         **more,
     )
 
 
-def _sts(address: Address, keys: dict[str, str], *, aws: bool) -> Any:
+def _sts(address: Address, keys: dict[str, str]) -> Any:
     # What stands in for AWS stands in for all of it.
-    endpoint = {} if aws else {"endpoint_url": address.endpoint, "verify": _authorities(address)}
+    endpoint = {} if address.aws else {"endpoint_url": address.endpoint}
     session = boto3.Session(region_name=address.region)
-    return session.client("sts", config=client_config(connections=1), **endpoint, **keys)
+    return session.client(
+        "sts", config=client_config(connections=1), verify=_authorities(address), **endpoint, **keys
+    )
 
 
-def _keys(store: Mapping[str, str]) -> dict[str, str]:
-    if ACCESS_KEY_ID.name not in store:
+def _keys(store: Mapping[str, str], who: Identity) -> dict[str, str]:
+    if who.access_key_id.name not in store:
         return {}
     return {
-        "aws_access_key_id": store[ACCESS_KEY_ID.name],
-        "aws_secret_access_key": store[SECRET_ACCESS_KEY.name],
+        "aws_access_key_id": store[who.access_key_id.name],
+        "aws_secret_access_key": store[who.secret_access_key.name],
     }
 
 
 def _authorities(address: Address) -> str | bool:
+    """botocore's `verify`: a file with the store's own authority, or True for the public ones."""
     return True if address.authority is None else str(_file(address.authority).name)
 
 

@@ -6,24 +6,21 @@ client is given nothing that is not declared here.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from headrace.connectors import aws
+from headrace.connectors.aws import OWN_REGION, REGION
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import COUNT, TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 from headrace.core.sqlstate import SqlState
 
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
-_AWS = re.compile(r"(?:^|\.)(?:amazonaws\.com(?:\.cn)?|api\.aws)\Z")
 _REGION_OF = re.compile(r"(?:^|\.)(?:data-|control-)?kinesis(?:-fips)?\.([a-z]{2,}(?:-[a-z]+)+-\d+)\.")
 _FORM = "https://kinesis.us-east-1.amazonaws.com"
-OWN_REGION = "us-east-1"
-"""For addresses that are not AWS's: what stands in for it takes any region, but the same one each time."""
 
 
 def _uris(text: str) -> str:
@@ -38,27 +35,10 @@ def _uris(text: str) -> str:
             "expected no user in it: use 'kinesis.access_key_id' and 'kinesis.secret_access_key'"
         )
     strange = parts.path.strip("/") or parts.query or parts.fragment
-    if parts.scheme not in ("https", "http") or strange or not _is_host(host):
+    if parts.scheme not in ("https", "http") or strange or not aws.is_host(host):
         raise ValueError(f"expected {_FORM}, or http(s)://host:port, found {text!r}")
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}" + (f":{port}" if port else "")
-
-
-def _is_host(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return _HOST.match(host) is not None
-    return True
-
-
-def _matching(pattern: str, expected: str) -> PropertyType[str]:
-    def read(text: str) -> str:
-        if not re.fullmatch(pattern, text.strip()):
-            raise ValueError(text)
-        return text.strip()
-
-    return PropertyType(expected, read)
 
 
 URIS = PropertySpec(
@@ -69,41 +49,14 @@ URIS = PropertySpec(
     "`tls.disabled`",
     default="needed",
 )
-ACCESS_KEY_ID = PropertySpec(
-    "kinesis.access_key_id",
-    _matching(r"\w{1,128}", "an access key's id"),
-    Scope.STORE,
-    "the id of an access key",
-    default="needed without a role",
-)
-SECRET_ACCESS_KEY = PropertySpec(
-    "kinesis.secret_access_key",
-    _matching(r"[!-~]{1,256}", "a secret access key"),
-    Scope.STORE,
-    "its secret",
-    default="needed with an id",
-    secret=True,
-)
-ROLE = PropertySpec(
-    "kinesis.iam_role_arn",
-    _matching(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", "arn:aws:iam::<12 digits>:role/<name>"),
-    Scope.STORE,
-    "a role to assume: with the access key, or, at AWS's own addresses, as the identity that the server runs under",
-    default="none",
-)
+IDENTITY = aws.identity("kinesis")
+ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE = IDENTITY.access_key_id, IDENTITY.secret_access_key, IDENTITY.role
 ACCOUNT = PropertySpec(
     "kinesis.account.id",
-    _matching(r"\d{12}", "twelve digits"),
+    aws.matching(r"\d{12}", "twelve digits"),
     Scope.STORE,
     "the AWS account that the streams are in, where it is another than the key's",
     default="the key's",
-)
-REGION = PropertySpec(
-    "aws.region",
-    _matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
-    Scope.STORE,
-    "the region, where `uris` does not name it",
-    default=f"that of `uris`; {OWN_REGION} where the address is not AWS's",
 )
 STREAM = PropertySpec("topic", TEXT, Scope.RELATION | Scope.SINK, "the stream", default="the relation's name")
 SHARDS = PropertySpec(
@@ -146,7 +99,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 def is_aws(store: Mapping[str, str]) -> bool:
     """Whether a store's address is AWS's own."""
-    return _AWS.search(_host(store)) is not None
+    return aws.is_aws(_host(store))
 
 
 def region(store: Mapping[str, str]) -> str:

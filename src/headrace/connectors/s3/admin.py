@@ -14,18 +14,21 @@ from headrace.connectors.base import (
     EntityDescription,
     PrintedRecord,
     PrintStart,
+    RowSink,
     RowSource,
     StoreDescriptor,
 )
-from headrace.connectors.s3 import options, reading
+from headrace.connectors.s3 import options, partitions, reading
 from headrace.connectors.s3.client import File, files, s3
 from headrace.connectors.s3.failures import classified
 from headrace.connectors.s3.reading import Part
+from headrace.connectors.s3.types import stored_type
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
-from headrace.core.schema import Column
+from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import is_primitive
 
 SAMPLE_ROWS = 100
 _LISTED = 10_000
@@ -214,6 +217,58 @@ def _missing(path: EntityPath) -> UserError:
     )
 
 
+def _create(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
+    """A table begins with its first file: asks only whether there can be one."""
+    _check_layout(schema, reader.take(options.FORMAT) or "parquet", reader.take(options.PARTITIONS))
+    bucket, prefix = options.folder_of(store, path)
+    with classified(store, bucket):
+        s3(store).list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+
+
+def _check(
+    store: Mapping[str, str], path: EntityPath, schema: Schema, given: Mapping[str, str], upsert: bool
+) -> None:
+    """Whether files of these columns fit to those that are there."""
+    kind = given[options.FORMAT.name]
+    _check_layout(schema, kind, given.get(options.PARTITIONS.name), keyed=upsert)
+    found = S3Folders().describe_entity(store, path)
+    there = found.configs["format"]
+    if there != kind:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the files of {'/'.join(path)} are {there.upper()}, and the table's would be {kind.upper()}",
+            hint="Say their 'value.format', or take another folder with 's3.uri'.",
+        )
+    types = {column.name: column.type for column in found.columns}
+    for column in schema.columns if kind == "parquet" else ():
+        other = types.get(column.name)
+        in_folder = f"/{column.name}=" in found.configs["newest"]
+        if other is not None and not in_folder and stored_type(other) != stored_type(column.type):
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"the column {column.name} is {column.type}, and {other} in the files of {'/'.join(path)}",
+                hint="CAST it, or take another folder with 's3.uri'.",
+            )
+
+
+def _check_layout(schema: Schema, kind: str, by: str | None, *, keyed: bool = False) -> None:
+    if keyed or schema.primary_key:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "files have no primary key: rows are appended, and never updated",
+            hint="Leave PRIMARY KEY out; a table of Iceberg or PostgreSQL takes updates and deletes.",
+        )
+    if by is not None:
+        partitions.check(partitions.parts_of(by), schema)
+    nested = next((column for column in schema.columns if not is_primitive(column.type)), None)
+    if kind == "csv" and nested is not None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"CSV cannot hold the column {nested.name}, which is {nested.type}",
+            hint="Use 'value.format' = PARQUET or JSON.",
+        )
+
+
 _folders = S3Folders()
 S3 = StoreDescriptor(
     type="s3",
@@ -229,6 +284,7 @@ S3 = StoreDescriptor(
         changes=False,
         skips=True,
     ),
+    row_sink=RowSink(create=_create, check=_check, options=options.sink_options, exactly_once=True),
     entities=_folders,
     printer=_folders,
 )

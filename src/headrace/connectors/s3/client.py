@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headrace.connectors.aws import OWN_REGION, REGION, Address, client, client_config
-from headrace.connectors.s3.options import URIS, place
+from headrace.connectors.s3.options import IDENTITY, URIS, place
 from headrace.connectors.tls import TLS_CA
 
 _HIDDEN = ("_", ".")
@@ -32,12 +32,10 @@ def s3(store: Mapping[str, str], *, connections: int = 10) -> Any:
     if found.aws and found.region is None:
         host = urlsplit(endpoint).hostname or ""
         endpoint = endpoint.replace(host, host.replace(".amazonaws.", f".{region}.amazonaws."))
-    address = Address(endpoint, region, store.get(TLS_CA.name))
+    address = Address(endpoint, found.aws, region, store.get(TLS_CA.name))
     # What is not AWS has one address, which the operator's rules allowed: a bucket is not put before it.
     style = {"addressing_style": "virtual" if found.aws else "path"}
-    return client(
-        "s3", address, store, aws=found.aws, config=client_config(connections=connections, s3=style)
-    )
+    return client("s3", address, store, IDENTITY, client_config(connections=connections, s3=style))
 
 
 def files(client: Any, bucket: str, prefix: str) -> Iterator[File]:

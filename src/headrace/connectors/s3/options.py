@@ -6,14 +6,14 @@ a client is given nothing that is not declared here.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from headrace.connectors import aws
-from headrace.connectors.aws import ACCESS_KEY_ID, EXTERNAL_ID, REGION, ROLE, SECRET_ACCESS_KEY
+from headrace.connectors.aws import REGION
+from headrace.connectors.s3.partitions import parts_of
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
@@ -29,12 +29,14 @@ from headrace.core.properties import (
 )
 from headrace.core.sqlstate import SqlState
 
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 _OF_AWS = re.compile(
     r"(?:(?P<bucket>.+)\.)?(?P<service>s3(?:-fips)?(?:\.dualstack)?(?:[.-](?P<region>[a-z]{2,}(?:-[a-z]+)+-\d+))?"
     r"\.amazonaws\.com(?:\.cn)?)\Z"
 )
+IDENTITY = aws.identity("aws")
+ACCESS_KEY_ID, SECRET_ACCESS_KEY = IDENTITY.access_key_id, IDENTITY.secret_access_key
+ROLE, EXTERNAL_ID = IDENTITY.role, IDENTITY.external_id
 _FORM = "https://bucket.s3.us-east-1.amazonaws.com"
 _KEY_BYTES = 1024
 
@@ -67,18 +69,10 @@ def place(uris: str) -> Place:
             raise ValueError(f"expected {_FORM}, found {uris!r}")
         bucket, region, host = bucket or found["bucket"], found["region"], found["service"]
     strange = parts.query or parts.fragment or not (bucket is None or _BUCKET.match(bucket))
-    if parts.scheme not in ("https", "http") or strange or not _is_host(host):
+    if parts.scheme not in ("https", "http") or strange or not aws.is_host(host):
         raise ValueError(f"expected {_FORM}, or http(s)://host:port/bucket, found {uris!r}")
     shown = f"[{host}]" if ":" in host else host
     return Place(f"{parts.scheme}://{shown}" + (f":{port}" if port else ""), bucket, region, own)
-
-
-def _is_host(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return _HOST.match(host) is not None
-    return True
 
 
 def _uris(text: str) -> str:
@@ -106,6 +100,11 @@ def is_path(path: EntityPath) -> bool:
         and legal
         and len("/".join(names).encode()) < _KEY_BYTES
     )
+
+
+def _partitions(text: str) -> str:
+    parts_of(text)
+    return text.strip()
 
 
 def _delimiter(text: str) -> str:
@@ -139,7 +138,7 @@ DISCOVERY = PropertySpec(
 FORMAT = PropertySpec(
     "value.format",
     choice("json", "csv", "parquet"),
-    Scope.RELATION | Scope.SOURCE | Scope.SINK,
+    Scope.ENTITY | Scope.RELATION | Scope.SOURCE | Scope.SINK,
     "of the files: `PARQUET`; `JSON`, an object on each line; `CSV`, a row on each line",
     default="needed to read; PARQUET for a table",
 )
@@ -157,10 +156,24 @@ HEADER = PropertySpec(
     "CSV: whether the first line of a file has the names of the columns, which must be those of the relation, in order",
     default="FALSE",
 )
-STORE: Specs = (URIS, TLS_DISABLED, TLS_CA, *aws.IDENTITY)
+PARTITIONS = PropertySpec(
+    "s3.partition.by",
+    PropertyType("", _partitions),
+    Scope.ENTITY | Scope.RELATION | Scope.SINK,
+    "of a table: folders `name=value` by columns and times, as `'country, day(ts)'`; there are `year`, `month`, `day` and `hour`",
+    default="none",
+)
+COMMIT_INTERVAL = PropertySpec(
+    "s3.commit.interval.millis",
+    number(0, 3_600_000, "milliseconds, 0 to 3600000"),
+    Scope.RELATION | Scope.SINK,
+    "of a table: new files come no more often than this; longer makes fewer and larger ones",
+    default="10000",
+)
+STORE: Specs = (URIS, TLS_DISABLED, TLS_CA, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID, REGION)
 PROPERTIES: Specs = (
     *STORE,
-    *(LOCATION, FORMAT, DELIMITER, HEADER, DISCOVERY),
+    *(LOCATION, FORMAT, DELIMITER, HEADER, DISCOVERY, PARTITIONS, COMMIT_INTERVAL),
 )
 
 
@@ -172,8 +185,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
             URIS, f"{'http' if plain else 'https'}://…, as '{TLS_DISABLED.name}' is {str(plain).upper()}"
         )
     texts = {URIS.name: uris, TLS_DISABLED.name: str(plain).upper()}
-    more: tuple[PropertySpec[str], ...] = (TLS_CA, *aws.IDENTITY)
-    texts |= {spec.name: value for spec in more if (value := reader.take(spec)) is not None}
+    texts |= {spec.name: value for spec in STORE[2:] if (value := reader.take(spec)) is not None}
     found = place(uris)
     said = texts.get(REGION.name)
     if found.region is not None and said not in (None, found.region):
@@ -217,6 +229,17 @@ def source_options(reader: PropertyReader) -> dict[str, str]:
     interval = reader.take(DISCOVERY)
     found[DISCOVERY.name] = str(10 if interval is None else interval)
     return found
+
+
+def sink_options(reader: PropertyReader) -> dict[str, str]:
+    """How a query writes files; raises UserError 3D008 for what only readers do."""
+    if reader.gives(DISCOVERY):
+        raise reader.bad(DISCOVERY, "left out: it is for streams, which look for files")
+    interval, partitions = reader.take(COMMIT_INTERVAL), reader.take(PARTITIONS)
+    found = _format_options(reader)
+    found[FORMAT.name] = reader.take(FORMAT) or "parquet"
+    found[COMMIT_INTERVAL.name] = str(10_000 if interval is None else interval)
+    return found if partitions is None else found | {PARTITIONS.name: partitions}
 
 
 def _format_options(reader: PropertyReader) -> dict[str, str]:

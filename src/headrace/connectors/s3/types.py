@@ -56,21 +56,30 @@ _OURS: dict[pa.DataType, DataType] = {
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def arrow_type(kind: DataType, *, stored: bool = False) -> pa.DataType:
-    """As Spark has it for `formats.types.spark_type`; `stored`: as a file has it, where a TIMESTAMP is no moment but a time of day."""
+def arrow_type(kind: DataType) -> pa.DataType:
+    """As Spark has it for `formats.types.spark_type`."""
+    return _arrow(kind, "UTC")
+
+
+def stored_type(kind: DataType) -> pa.DataType:
+    """As a file has it: a TIMESTAMP has no zone there."""
+    return _arrow(kind, None)
+
+
+def _arrow(kind: DataType, zone: str | None) -> pa.DataType:
     match kind:
         case Primitive(name):
             return _PRIMITIVES[name]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
         case Timestamp(_, local):
-            return pa.timestamp("us", "UTC" if local or not stored else None)
+            return pa.timestamp("us", "UTC" if local else zone)
         case Array(element):
-            return pa.list_(arrow_type(element, stored=stored))
+            return pa.list_(_arrow(element, zone))
         case Map(key, value):
-            return pa.map_(arrow_type(key, stored=stored), arrow_type(value, stored=stored))
+            return pa.map_(_arrow(key, zone), _arrow(value, zone))
         case Struct(fields):
-            return pa.struct([(name, arrow_type(field, stored=stored)) for name, field in fields])
+            return pa.struct([(name, _arrow(field, zone)) for name, field in fields])
     return pa.string()
 
 

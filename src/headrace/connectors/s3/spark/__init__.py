@@ -17,9 +17,9 @@ from headrace.core.names import path_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowRequest
+    from headrace.connectors.streaming import RowRequest, RowSinkRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits"]
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits", "write_rows"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
@@ -51,6 +51,13 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
     )
     folder = Folder.of(store, bucket, path_text(request.entity), request.columns, request.options)
     return rows_of(found, folder, on_error=request.on_error)
+
+
+def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """Files, all of a batch or none. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
+    from headrace.connectors.s3.spark.writing import writer
+
+    return writer(request)
 
 
 def splits(request: RowRequest) -> dict[str, list[int]]:

@@ -1,0 +1,106 @@
+"""Batches as files, on Spark: what is read again is what was written, in every format, and a batch that comes twice is there once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.connectors.s3.client import files
+from headrace.connectors.s3.spark.reading import Folder, found_parts, rows_of
+from headrace.connectors.s3.spark.writing import writer
+from headrace.connectors.streaming import RowSinkRequest
+from headrace.core.schema import Column
+from headrace.core.types import parse_type
+from headrace.formats.types import name_sql, spark_type
+from tests.harness.s3 import S3Client
+from tests.harness.spark import spark_session
+from tests.s3.conftest import Store
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+COLUMNS = tuple(
+    Column(name, parse_type(text))
+    for name, text in (
+        ("id", "BIGINT"),
+        ("country", "VARCHAR"),
+        ("price", "DECIMAL(10, 2)"),
+        ("ts", "TIMESTAMP"),
+        ("at", "TIMESTAMP_LTZ"),
+        ("day", "DATE"),
+        ("tags", "ARRAY<VARCHAR>"),
+        ("page", "STRUCT<url VARCHAR, n INT>"),
+        ("data", "BYTES"),
+    )
+)
+ROWS = """VALUES
+(1, 'at', 1.25, TIMESTAMP '2026-01-31 23:30:00.5', TIMESTAMP '2026-01-31 23:30:00.5', DATE '2026-01-31', array('a', NULL),
+ named_struct('url', '/ä', 'n', 1), X'00FF'),
+(2, 'it''s/=', NULL, TIMESTAMP '2026-02-01 00:30:00', NULL, NULL, array(), NULL, NULL),
+(3, NULL, 2, NULL, NULL, NULL, NULL, named_struct('url', 'x', 'n', NULL), X'')"""
+SINGLE = 6
+"""The columns before those that CSV cannot hold."""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+def typed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
+    """As a query gives its rows."""
+    kinds = [f"CAST(col{number} AS {spark_type(column.type)})" for number, column in enumerate(COLUMNS, 1)]
+    named = [f"{kind} AS {name_sql(column.name)}" for kind, column in zip(kinds, COLUMNS, strict=True)]
+    return frame.selectExpr(*named[: len(columns)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "by"),
+    [("parquet", None), ("parquet", "country, day(ts)"), ("json", "month(day)"), ("csv", None)],
+)
+def test_rows_and_back(
+    spark: SparkSession, s3: S3Client, store: Store, seed: str, tmp_path: Path, kind: str, by: str | None
+) -> None:
+    columns = COLUMNS[:SINGLE] if kind == "csv" else COLUMNS
+    options = {"value.format": kind, "csv.header": "TRUE", "s3.commit.interval.millis": "0"}
+    options |= {"s3.partition.by": by} if by else {}
+    request = RowSinkRequest(
+        "q-1", (s3.bucket, seed), columns, (), False, store, options=options, checkpoint=str(tmp_path)
+    )
+    batch = typed(spark.sql(ROWS), columns)
+    writer(request)(batch, 0)
+    written = s3.keys(f"{seed}/")
+    if by == "country, day(ts)":
+        assert sorted({key.removeprefix(f"{seed}/").rpartition("/")[0] for key in written}) == [
+            "country=__HIVE_DEFAULT_PARTITION__/ts_day=__HIVE_DEFAULT_PARTITION__",
+            "country=at/ts_day=2026-01-31",
+            "country=it%27s%2F%3D/ts_day=2026-02-01",
+        ]
+    # The driver died before Spark knew: the same batch comes again, in another process.
+    writer(request)(batch, 0)
+    assert s3.keys(f"{seed}/") == written
+
+    found = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts = spark.createDataFrame(found.to_pylist(), "file STRING, number BIGINT, start BIGINT, end BIGINT")
+    folder = Folder.of(store, s3.bucket, f"{s3.bucket}.{seed}", columns, options)
+    read = rows_of(parts, folder, on_error="terminate").select(*(name_sql(column.name) for column in columns))
+    assert rows(read) == rows(batch)
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    return sorted((row.asDict(recursive=True) for row in frame.collect()), key=lambda row: int(row["id"]))
+
+
+def test_an_empty_batch_writes_nothing(
+    spark: SparkSession, s3: S3Client, store: Store, seed: str, tmp_path: Path
+) -> None:
+    options = {"value.format": "json", "csv.header": "FALSE", "s3.commit.interval.millis": "0"}
+    request = RowSinkRequest(
+        "q-1", (s3.bucket, seed), COLUMNS, (), False, store, options=options, checkpoint=str(tmp_path)
+    )
+    writer(request)(typed(spark.sql(ROWS), COLUMNS).where("id > 5"), 0)
+    assert s3.keys(f"{seed}/") == []
