@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
@@ -15,11 +16,14 @@ from headrace.core.types import Array, DataType, Map, Struct, Timestamp
 from headrace.formats.types import name_sql, spark_type
 from headrace.runtime.jars import ICEBERG
 
+# Plans and logs show the name that is made of a store's properties, and among those are its keys.
+_SALT = secrets.token_bytes(16)
+
 
 def table_name(session: SparkSession, store: Mapping[str, str], path: EntityPath) -> str:
     """A table as Spark SQL of this session, which knows the store's catalog from then on."""
     add_jars(session, ICEBERG)
-    digest = hashlib.sha256(json.dumps(dict(store), sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(_SALT + json.dumps(dict(store), sort_keys=True).encode()).hexdigest()
     name = f"iceberg_{digest[:16]}"
     for key, text in catalog_settings(store).items():
         session.conf.set(f"spark.sql.catalog.{name}{key and '.'}{key}", text)
