@@ -51,6 +51,11 @@ print("nobody", dict(files.apply({}, {"client.region": "eu-west-1"}).properties(
 told = {"s3.endpoint": "http://10.0.0.1", "client.factory": "any.Class", "s3.access-key-id": "a", "s3.secret-access-key": "b"}
 print("vended", sorted(files.apply({"s3.path-style-access": "true"}, told).properties()))
 print("own", files.apply({"s3.access-key-id": "own", "s3.secret-access-key": "b"}, told).properties()["s3.access-key-id"])
+settings = session._jvm.org.apache.iceberg.rest.responses.ConfigResponse.builder()
+for name in ("uri", "oauth2-server-uri", "rest.auth.type", "prefix"):
+    settings = settings.withOverride(name, "http://10.0.0.1").withDefault(name, "http://10.0.0.1")
+believed = session._jvm.io.headrace.iceberg.CatalogAnswers.believed(settings.build())
+print("believed", sorted(believed.overrides()), sorted(believed.defaults()))
 print("inherited", [name for name in os.environ if "GATEWAY" in name])
 session.stop()
 """
@@ -78,6 +83,7 @@ def test_spark_runs_on_the_java_and_with_the_jars_of_the_runtime(tmp_path: Path)
     assert re.search(r"nobody .*AnonymousCredentialsProvider", result.stdout)
     assert "vended ['s3.access-key-id', 's3.path-style-access', 's3.secret-access-key']\n" in result.stdout
     assert "own own\n" in result.stdout
+    assert "believed ['prefix'] ['prefix']\n" in result.stdout
     assert "kafka ['key', 'value', 'topic', 'partition', 'offset'" in result.stdout
 
 

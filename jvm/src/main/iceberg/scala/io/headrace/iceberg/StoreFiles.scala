@@ -13,6 +13,9 @@ object StoreFiles {
   private val Keys = Seq("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
   private val Prefixes = Seq("s3.", "client.", "http-client.")
   private val Region = "client.region"
+
+  /** What a catalog may say of them. */
+  val Told: Seq[String] = Keys :+ Region
   private val Provider = "client.credentials-provider"
   // Without keys: never the identity that this machine has.
   private val Nobody = Map(Provider -> "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider")

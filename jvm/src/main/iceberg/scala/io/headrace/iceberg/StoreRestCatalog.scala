@@ -5,9 +5,9 @@ import java.util.function.{Function => JFunction}
 
 import org.apache.iceberg.rest.{RESTCatalog, RESTClient, RESTSessionCatalog}
 
-/** A REST catalog that says nothing of where files are but their bucket and, if the store has none, the keys for it.
+/** A REST catalog that says nothing of where it and its files are but their bucket and, if the store has none, the keys for it.
   *
-  * Iceberg's own takes any property from the catalog's answers: the class that reads files, on this machine too, and the address that
+  * Iceberg's own takes any property from the catalog's answers: the class that reads files, on this machine too, and the addresses that
   * it connects to. Who runs a catalog is not to have that.
   */
 class StoreRestCatalog extends RESTCatalog {
@@ -23,5 +23,5 @@ class StoreRestCatalog extends RESTCatalog {
   override protected def newSessionCatalog(
       client: JFunction[util.Map[String, String], RESTClient]
   ): RESTSessionCatalog =
-    new RESTSessionCatalog(client, (_, told) => StoreFiles(store, told))
+    new RESTSessionCatalog(settings => CatalogAnswers(client(settings)), (_, told) => StoreFiles(store, told))
 }
