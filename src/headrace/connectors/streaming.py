@@ -33,7 +33,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column
@@ -123,3 +123,11 @@ class RowSinkRequest:
     checkpoint: str = ""
     resources: ExitStack = field(default_factory=ExitStack)
     stopping: threading.Event = field(default_factory=threading.Event)
+
+
+def tasks(session: Any) -> int:
+    """Into how many tasks a store's part of a SparkSession's work is worth to be cut: as many as a stateful operator has.
+
+    A driver has far more places for tasks, since they are for all of its queries.
+    """
+    return int(session.conf.get("spark.sql.shuffle.partitions"))

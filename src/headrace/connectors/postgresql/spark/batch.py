@@ -27,7 +27,7 @@ from headrace.connectors.postgresql.batch import Condition, Reading
 from headrace.connectors.postgresql.connection import connect
 from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.spark.source import READING
-from headrace.connectors.streaming import TableRequest
+from headrace.connectors.streaming import TableRequest, tasks
 from headrace.formats.types import name_sql, spark_type
 
 _OPERATORS = {EqualTo: "=", LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">", GreaterThanOrEqual: ">="}
@@ -39,7 +39,7 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
         connection = connect(request.properties, *request.entity[:-2])
     # The snapshot is there for as long as its transaction.
     request.resources.callback(connection.close)
-    parts = session.sparkContext.defaultParallelism
+    parts = tasks(session)
     reading = batch.begin(connection, request.properties, request.entity, request.columns, parts)
     session.dataSource.register(TableBatches)
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")

@@ -17,6 +17,7 @@ from headrace.connectors.s3.client import File, s3
 from headrace.connectors.s3.failures import classified
 from headrace.connectors.s3.options import DELIMITER, FORMAT, HEADER
 from headrace.connectors.s3.reading import METADATA, Part
+from headrace.connectors.streaming import tasks
 from headrace.core.errors import UserError
 from headrace.core.names import printed
 from headrace.core.schema import Column
@@ -93,7 +94,7 @@ def found_parts(found: Sequence[tuple[int, File]]) -> pa.RecordBatch:
 
 def rows_of(found: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
     """The declared and hidden columns of the rows of some parts of files."""
-    spread = found.repartition(found.sparkSession.sparkContext.defaultParallelism)
+    spread = found.repartition(tasks(found.sparkSession))
     metadata = spark_type(METADATA)
     if folder.format == "parquet":
         columns = "".join(f"{name_sql(column.name)} {spark_type(column.type)}, " for column in folder.columns)

@@ -24,7 +24,7 @@ from headrace.connectors.s3.options import COMMIT_INTERVAL, DELIMITER, FORMAT, H
 from headrace.connectors.s3.partitions import folder_sql, parts_of
 from headrace.connectors.s3.spark.reading import client_of
 from headrace.connectors.s3.types import stored_type
-from headrace.connectors.streaming import RowSinkRequest
+from headrace.connectors.streaming import RowSinkRequest, tasks
 from headrace.core.schema import Column
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
@@ -75,7 +75,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         if request.stopping.wait(max(0.0, due - time.monotonic())):
             raise RuntimeError("the query is to stop")
         target = Target(store, bucket, prefix, f"part{mark}{epoch:08d}", kind, columns, header)
-        rows = batch.selectExpr(*written).coalesce(batch.sparkSession.sparkContext.defaultParallelism)
+        rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
         found = rows.mapInArrow(_task(target), "upload STRING").collect()
         with classified(store, bucket):
             kept.commit(epoch, (Upload(**json.loads(row["upload"])) for row in found))
