@@ -9,7 +9,14 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 
-from headrace.connectors.base import EntityDescription, PrintedRecord, PrintStart, RowSink, StoreDescriptor
+from headrace.connectors.base import (
+    EntityDescription,
+    PrintedRecord,
+    PrintStart,
+    RowSink,
+    StoreDescriptor,
+    TableSource,
+)
 from headrace.connectors.clickhouse import tables
 from headrace.connectors.clickhouse.client import ClickHouse, identifier
 from headrace.connectors.clickhouse.options import PROPERTIES, read_path, read_store, read_table
@@ -126,6 +133,7 @@ CLICKHOUSE = StoreDescriptor(
     read=read_store,
     test=test,
     path=read_path,
+    table_source=TableSource(),
     row_sink=RowSink(create=_create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,

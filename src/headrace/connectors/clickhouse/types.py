@@ -150,6 +150,11 @@ def read_sql(column: str, kind: DataType, found: Type) -> str:
     return f"CAST({name}, {literal(_in_microseconds(kind))})"
 
 
+def compares(found: Type) -> bool:
+    """Whether ClickHouse and Spark compare such a column's values alike, of floats not NaN: as they are, without a cast."""
+    return found.name in (*_PLAIN, "Decimal") and found.name not in ("Float32", "Float64", "UInt64")
+
+
 def reads(own: DataType, kind: DataType) -> bool:
     """Whether a column whose type is ours for it can be read as a relation's: text lengths and parts of a second do not matter."""
     match own, kind:

@@ -12,15 +12,22 @@ from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowSinkRequest
+    from headrace.connectors.streaming import RowSinkRequest, TableRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "write_rows"]
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "table", "write_rows"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
 _PROBE_TIMEOUT_S = 10.0
+
+
+def table(session: SparkSession, request: TableRequest) -> DataFrame:
+    """Raises UserError 3D007 for a missing table, 42703 and 42P16 for columns that are not its own."""
+    from headrace.connectors.clickhouse.spark.source import frame
+
+    return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
