@@ -8,58 +8,47 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
+from headrace.connectors.reaction import Reaction
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
 _AWAY = SqlState.REMOTE_UNAVAILABLE
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One reaction: what it is recognized by (a pattern), and what is told."""
-
-    pattern: str
-    error: type[UserError] | type[ExternalError]
-    state: SqlState
-    message: str
-    hint: str
-
-
 _KINDS = (
-    _Kind(
+    Reaction(
         r"NoSuchNamespaceException|Namespace does not exist|EntityNotFoundException.*Database",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such namespace in the catalog",
         "LIST ENTITIES shows those that there are; CREATE ENTITY namespace makes one.",
     ),
-    _Kind(
+    Reaction(
         r"NoSuchTableException|Table does not exist|TABLE_OR_VIEW_NOT_FOUND|EntityNotFoundException",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such table in the catalog",
         "LIST ENTITIES IN namespace shows those that there are. After one that was dropped is made again, RESTART QUERY goes on.",
     ),
-    _Kind(
+    Reaction(
         r"AlreadyExistsException",
         UserError,
         SqlState.DUPLICATE_ENTITY,
         "the table or namespace is there already",
         "Choose another name, or drop it first.",
     ),
-    _Kind(
+    Reaction(
         r"NamespaceNotEmptyException",
         UserError,
         SqlState.DEPENDENT_OBJECTS_EXIST,
         "the namespace has tables",
         "Drop them first.",
     ),
-    _Kind(
+    Reaction(
         r"CommitFailedException|CommitStateUnknownException|ConcurrentModification|Found conflicting files"
         r"|Missing required files to delete",
         ExternalError,
@@ -67,7 +56,7 @@ _KINDS = (
         "another writer changed the table at the same time",
         "It is tried again by itself, from what the table is then.",
     ),
-    _Kind(
+    Reaction(
         r"SignatureDoesNotMatch|InvalidAccessKeyId|UnrecognizedClient|InvalidClientTokenId|InvalidSignature|InvalidToken|ExpiredToken"
         r"|AuthFailure|IncompleteSignature",
         ExternalError,
@@ -75,35 +64,35 @@ _KINDS = (
         "authentication: AWS refused the store's keys",
         "Check 'aws.access_key_id' and 'aws.secret_access_key', or the keys that the catalog vends.",
     ),
-    _Kind(
+    Reaction(
         r"AccessDenied|Access Denied|not authorized to perform|S3Exception.*Status Code: 403",
         ExternalError,
         _AWAY,
         "authorization: AWS does not allow this to the store's keys",
         "Let them list, read, write and delete in the bucket, and with ICEBERG_GLUE read and change the tables.",
     ),
-    _Kind(
+    Reaction(
         r"NoSuchBucket|The specified bucket does not exist",
         ExternalError,
         _AWAY,
         "there is no such bucket",
         "Check where the catalog puts its tables, 'iceberg.warehouse.default_path', and 'iceberg.s3.endpoint'.",
     ),
-    _Kind(
+    Reaction(
         r"NotAuthorizedException|Not authorized|HTTP 401|invalid_client|unauthorized_client|invalid_grant|invalid_scope",
         ExternalError,
         _AWAY,
         "authentication: the catalog refused the credentials",
         "Check 'iceberg.rest.client_id', 'iceberg.rest.client_secret' and 'iceberg.rest.client_scope', or 'iceberg.rest.token'.",
     ),
-    _Kind(
+    Reaction(
         r"ForbiddenException|Forbidden|HTTP 403",
         ExternalError,
         _AWAY,
         "authorization: the catalog does not allow this",
         "Grant it to the store's client in the catalog.",
     ),
-    _Kind(
+    Reaction(
         r"UnknownHostException|NameResolutionError|Name or service not known|nodename nor servname|Failed to resolve"
         r"|Temporary failure in name resolution",
         ExternalError,
@@ -111,28 +100,28 @@ _KINDS = (
         "DNS: a host name of the store is not known",
         "Check 'uris' and 'iceberg.s3.endpoint', and that the names can be resolved from where Headrace runs.",
     ),
-    _Kind(
+    Reaction(
         r"CERTIFICATE_VERIFY_FAILED|PKIX path|SSLHandshakeException|SSLError",
         ExternalError,
         _AWAY,
         "TLS: the certificate of the store is not trusted",
         "Use the host name that the certificate is for; public authorities are trusted.",
     ),
-    _Kind(
+    Reaction(
         r"NullPointerException.*required|Cannot write nullable values to non-null|NOT_NULL_ASSERT|NOT_NULL_CONSTRAINT",
         UserError,
         SqlState.DATA_EXCEPTION,
         "a row has NULL where the table needs a value",
         "Leave such rows out with WHERE … IS NOT NULL, or make the column optional in the table.",
     ),
-    _Kind(
+    Reaction(
         r"INCOMPATIBLE_DATA_FOR_TABLE|Cannot write incompatible|UNRESOLVED_COLUMN|Invalid S3 URI|Unsupported scheme",
         UserError,
         SqlState.INVALID_RELATION_DEFINITION,
         "the table is not what it was declared to be",
         "DESCRIBE ENTITY shows what it is now; create the relation again, or change the table. Its files must be on S3.",
     ),
-    _Kind(
+    Reaction(
         r"ConnectError|Connect(ion)?Timeout|ReadTimeout|RemoteProtocolError|ReadError|ConnectException|Connection refused|Connection reset"
         r"|Unable to execute HTTP request|RESTException|ServiceFailureException|ServiceUnavailableException|EndpointConnectionError"
         r"|SocketTimeoutException|NoHttpResponseException|HTTP 5\d\d|HttpHostConnectException|SlowDown|InternalError|no catalog",

@@ -7,10 +7,10 @@ librdkafka gives codes with names, Java's clients exceptions with class names in
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.connectors.reaction import Reaction
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -24,23 +24,7 @@ _UNVERIFIED = re.compile(r"certificate|verify", re.IGNORECASE)
 _REFUSED_CERTIFICATE = re.compile(r"\balert\b.*(certificate|unknown ca)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One reaction: what its clients call it (a pattern), and what is told. `detail`: with librdkafka's own words."""
-
-    pattern: str
-    error: type[UserError] | type[ExternalError]
-    state: SqlState
-    message: str
-    hint: str
-    detail: bool = False
-
-    def told(self, detail: str = "") -> HeadraceError:
-        message = f"{self.message}: {detail}" if self.detail and detail else self.message
-        return self.error(self.state, message, hint=self.hint)
-
-
-_MISSING_TOPIC = _Kind(
+_MISSING_TOPIC = Reaction(
     r"UnknownTopicOrPartition|UNKNOWN_TOPIC_OR_PART|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION|not present in metadata"
     r"|UNKNOWN_TOPIC_ID|UnknownTopicId",
     UserError,
@@ -48,7 +32,7 @@ _MISSING_TOPIC = _Kind(
     "the topic does not exist",
     "LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
 )
-_UNREACHABLE = _Kind(
+_UNREACHABLE = Reaction(
     r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|Retriable)\w*|_ALL_BROKERS_DOWN|_TIMED_OUT"
     r"|_TRANSPORT|_RESOLVE|_BAD_MSG|\b_SSL\b|No resolvable bootstrap|Failed to (create new|construct) Kafka\w*",
     ExternalError,
@@ -56,7 +40,7 @@ _UNREACHABLE = _Kind(
     "the Kafka broker does not answer",
     "Check 'uris', the network, and that 'tls.disabled' and 'kafka.sasl.hash_function' are what the listener expects.",
 )
-_UNAUTHENTICATED = _Kind(
+_UNAUTHENTICATED = Reaction(
     r"SaslAuthentication|SASL_AUTHENTICATION|UnsupportedSaslMechanism|UNSUPPORTED_SASL_MECHANISM|_AUTHENTICATION",
     ExternalError,
     _UNREACHABLE_STATE,
@@ -64,7 +48,7 @@ _UNAUTHENTICATED = _Kind(
     "Check 'kafka.sasl.hash_function' and the properties that go with it.",
     detail=True,
 )
-_UNTRUSTED = _Kind(
+_UNTRUSTED = Reaction(
     r"SslAuthentication",
     ExternalError,
     _UNREACHABLE_STATE,
@@ -76,14 +60,14 @@ _UNTRUSTED = _Kind(
 # The first that is found counts: what a broker said of a record comes before the time-outs that follow from it.
 _KINDS = (
     _MISSING_TOPIC,
-    _Kind(
+    Reaction(
         r"TOPIC_ALREADY_EXISTS|TopicExistsException",
         UserError,
         SqlState.DUPLICATE_ENTITY,
         "the topic already exists",
         "Choose another name.",
     ),
-    _Kind(
+    Reaction(
         r"PolicyViolation|POLICY_VIOLATION",
         UserError,
         SqlState.INVALID_PARAMETER,
@@ -91,7 +75,7 @@ _KINDS = (
         "Who runs the broker can say what it allows: partitions, replicas, settings of topics.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"INVALID_CONFIG|INVALID_PARTITIONS|INVALID_REPLICATION_FACTOR|INVALID_TOPIC_EXCEPTION|InvalidTopicException",
         UserError,
         SqlState.INVALID_PARAMETER,
@@ -99,42 +83,42 @@ _KINDS = (
         "Check its name, its partitions, its replicas (no more than there are brokers) and 'kafka.topic.…'.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"max\.request\.size configuration",
         UserError,
         _RECORD_STATE,
         "a record is larger than the Kafka client sends",
         "Raise 'kafka.producer.max.request.size' of the sink, and max.message.bytes of its topic; or select less.",
     ),
-    _Kind(
+    Reaction(
         r"RecordTooLarge|RecordBatchTooLarge|MSG_SIZE_TOO_LARGE|RECORD_LIST_TOO_LARGE",
         UserError,
         _RECORD_STATE,
         "a record is larger than the Kafka broker takes",
         "The limit is the topic's max.message.bytes, or the broker's message.max.bytes: raise it, or select less.",
     ),
-    _Kind(
+    Reaction(
         r"accept message without key",
         UserError,
         _RECORD_STATE,
         "the topic is compacted, and such a topic takes no record without a key",
         "Give the records a key with PARTITION BY or 'key.columns', or change the topic's cleanup.policy.",
     ),
-    _Kind(
+    Reaction(
         r"InvalidRecordException|\bINVALID_RECORD\b|InvalidTimestampException|\bINVALID_TIMESTAMP\b",
         UserError,
         _RECORD_STATE,
         "the Kafka broker refused a record as not valid for its topic",
         "Check the topic's settings: cleanup.policy (a compacted topic needs keys) and message.timestamp.*.",
     ),
-    _Kind(
+    Reaction(
         r"TransactionalIdAuthorization|TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
         ExternalError,
         _UNREACHABLE_STATE,
         "the store's user may not use transactions",
         "An exactly-once sink needs WRITE on transactional ids and READ on groups that begin with 'headrace-'.",
     ),
-    _Kind(
+    Reaction(
         r"\w+AuthorizationException|\w+_AUTHORIZATION_FAILED",
         ExternalError,
         _UNREACHABLE_STATE,
@@ -144,42 +128,42 @@ _KINDS = (
     ),
     _UNAUTHENTICATED,
     _UNTRUSTED,
-    _Kind(
+    Reaction(
         r"\bLoginException|OAuth token not set",
         ExternalError,
         _UNREACHABLE_STATE,
         "authentication: there is no token to log in to the Kafka broker with",
         "It is tried again by itself. Check that the token endpoint, or AWS, can be reached and still knows the store's client or role.",
     ),
-    _Kind(
+    Reaction(
         r"ThrottlingQuotaExceeded|THROTTLING_QUOTA_EXCEEDED",
         ExternalError,
         _UNREACHABLE_STATE,
         "the Kafka broker's quota for the store's user is used up",
         "It is tried again by itself; who runs the broker can raise the quota.",
     ),
-    _Kind(
+    Reaction(
         r"NotEnoughReplicas|NOT_ENOUGH_REPLICAS",
         ExternalError,
         _UNREACHABLE_STATE,
         "too few replicas of the topic are in sync to take a record",
         "It is tried again by itself. The topic's min.insync.replicas asks for more brokers than are up, or than it has replicas.",
     ),
-    _Kind(
+    Reaction(
         r"KafkaStorageException|KAFKA_STORAGE_ERROR",
         ExternalError,
         _UNREACHABLE_STATE,
         "the Kafka broker cannot write to its disk",
         "It is tried again by itself; look at the broker's log and its disk.",
     ),
-    _Kind(
+    Reaction(
         r"UnsupportedVersionException|UNSUPPORTED_VERSION|_UNSUPPORTED_FEATURE",
         ExternalError,
         _UNREACHABLE_STATE,
         "the Kafka broker does not know a request that is needed",
         "Use Apache Kafka 2.5 or later, or what speaks its protocol as completely.",
     ),
-    _Kind(
+    Reaction(
         r"ProducerFenced|InvalidProducerEpoch|\b_FENCED\b|PRODUCER_FENCED|INVALID_PRODUCER_EPOCH",
         ExternalError,
         _UNREACHABLE_STATE,
@@ -187,7 +171,7 @@ _KINDS = (
         "This run ends; nothing is written twice.",
     ),
     # Not the store's fault, which would be tried again: they do not come back.
-    _Kind(
+    Reaction(
         r"OffsetOutOfRange|KAFKA_DATA_LOSS|data loss|Some data may have been lost|offset was changed"
         r"|is not available in Kafka",
         UserError,
@@ -237,7 +221,7 @@ def missing_topic(topic: str) -> UserError:
     return UserError(_MISSING_TOPIC.state, f"the topic {topic!r} does not exist", hint=_MISSING_TOPIC.hint)
 
 
-def _kind_of(reason: KafkaError) -> _Kind | None:
+def _kind_of(reason: KafkaError) -> Reaction | None:
     # librdkafka has one code for a certificate that is not trusted and for what is no TLS at all.
     if reason.code() == KafkaError._SSL and _UNVERIFIED.search(reason.str()):
         return _UNTRUSTED
@@ -246,7 +230,7 @@ def _kind_of(reason: KafkaError) -> _Kind | None:
     return _kind(reason.name())
 
 
-def _kind(text: str) -> _Kind | None:
+def _kind(text: str) -> Reaction | None:
     return next((kind for kind in _KINDS if re.search(kind.pattern, text)), None)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from headrace.connectors.reaction import Reaction
 from headrace.connectors.tls import TLS_CA
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
@@ -21,38 +21,21 @@ _WORDS = re.compile(r"An error occurred \((\w+)\) when calling the (\w+) operati
 _ARN = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d+:")
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One reaction: what it is recognized by (a pattern), and what is told. `detail`: with AWS's own words."""
-
-    pattern: str
-    error: type[UserError] | type[ExternalError]
-    state: SqlState
-    message: str
-    hint: str
-    detail: bool = False
-
-    def told(self, text: str) -> HeadraceError:
-        words = _WORDS.search(text)
-        message = f"{self.message}: {_ARN.sub('', words[3])}" if self.detail and words else self.message
-        return self.error(self.state, message, hint=self.hint)
-
-
-_GONE = _Kind(
+_GONE = Reaction(
     r"InvalidArgumentException\) when calling the (GetShardIterator|GetRecords)|[Ss]hard \S+ .*(does not exist|not found)",
     UserError,
     SqlState.DATA_EXCEPTION,
     "records that the query had not read yet are gone from the stream",
     "They expired, or the stream was made anew. Terminate the query and create it again to go on from what is there.",
 )
-_MISSING = _Kind(
+_MISSING = Reaction(
     r"ResourceNotFoundException",
     UserError,
     SqlState.ENTITY_NOT_FOUND,
     "the stream does not exist",
     "LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
 )
-_THROTTLED = _Kind(
+_THROTTLED = Reaction(
     r"ProvisionedThroughputExceeded|KMSThrottling|Throttl|TooManyRequests|RequestLimitExceeded"
     r"|LimitExceededException\) when calling the (List|Describe|Get|Put)",
     ExternalError,
@@ -60,21 +43,21 @@ _THROTTLED = _Kind(
     "Kinesis is throttling the store's requests",
     "It is tried again by itself, more slowly. More shards take more, and each shard serves all of its readers together.",
 )
-_NO_NAME = _Kind(
+_NO_NAME = Reaction(
     r"NameResolutionError|Failed to resolve|Name or service not known",
     ExternalError,
     _AWAY,
     "the host name of the Kinesis store is not known",
     "Check 'uris' and the region in it, and that the name can be resolved from where Headrace runs.",
 )
-_UNTRUSTED = _Kind(
+_UNTRUSTED = Reaction(
     r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|name '.*' doesn't match",
     ExternalError,
     _AWAY,
     "the certificate of the Kinesis store is not trusted",
     f"Use the host name that the certificate is for in 'uris', and give '{TLS_CA.name}' where no public authority vouches for it.",
 )
-_UNREACHABLE = _Kind(
+_UNREACHABLE = Reaction(
     r"EndpointConnectionError|ConnectTimeoutError|ReadTimeoutError|ConnectionClosedError|ProxyConnectionError|SSLError"
     r"|HTTPClientError|ResponseParserError|IncompleteReadError|ResponseStreamingError|InternalFailure|ServiceUnavailable"
     r"|InternalServerError|InternalServiceError|UnknownOperationException|An error occurred \(\d+\)",
@@ -86,7 +69,7 @@ _UNREACHABLE = _Kind(
 _KINDS = (
     _GONE,
     _MISSING,
-    _Kind(
+    Reaction(
         r"ResourceInUseException",
         ExternalError,
         _AWAY,
@@ -94,7 +77,7 @@ _KINDS = (
         "It is tried again by itself; a statement can be given again in a moment.",
     ),
     _THROTTLED,
-    _Kind(
+    Reaction(
         r"LimitExceededException",
         UserError,
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
@@ -102,7 +85,7 @@ _KINDS = (
         "Use fewer shards, wait until other streams are made, or have AWS raise the limit.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"UnrecognizedClient|InvalidClientTokenId|InvalidSignature|SignatureDoesNotMatch|IncompleteSignature|AuthFailure"
         r"|MissingAuthenticationToken|ExpiredToken|InvalidAccessKeyId|NoCredentialsError|PartialCredentialsError",
         ExternalError,
@@ -110,7 +93,7 @@ _KINDS = (
         "Kinesis refused the store's keys",
         "Check 'kinesis.access_key_id', 'kinesis.secret_access_key' and the region, and that the clock is right.",
     ),
-    _Kind(
+    Reaction(
         r"AccessDenied\w*\) when calling the AssumeRole",
         ExternalError,
         _AWAY,
@@ -118,7 +101,7 @@ _KINDS = (
         "The trust policy of 'kinesis.iam_role_arn' must name who assumes it, and these must be allowed sts:AssumeRole.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"AccessDenied|NotAuthorized|OptInRequired|UnauthorizedOperation",
         ExternalError,
         _AWAY,
@@ -126,7 +109,7 @@ _KINDS = (
         "Sources need DescribeStreamSummary, ListShards, GetShardIterator and GetRecords, sinks PutRecords, a store ListStreams.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"\(KMS\w+\)",
         ExternalError,
         _AWAY,
@@ -134,7 +117,7 @@ _KINDS = (
         "Check the KMS key's state and that the store's user may use it.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"(InvalidArgument|Validation)Exception\) when calling the PutRecord",
         UserError,
         SqlState.DATA_EXCEPTION,
@@ -142,7 +125,7 @@ _KINDS = (
         "A record may be as large as the stream's limit, 1 MiB unless it was raised, with its key: select less.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"InvalidArgumentException|ValidationException|ParamValidationError|SerializationException",
         UserError,
         SqlState.INVALID_PARAMETER,
@@ -192,8 +175,9 @@ def _told(error: BotoCoreError | ClientError, uris: str, stream: str | None) -> 
         return ExternalError(_AWAY, f"Kinesis reported {code}", hint="Who runs the store can say more.")
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as Kinesis", hint=_UNREACHABLE.hint)
-    return kind.told(text)
+    words = _WORDS.search(text)
+    return kind.told(_ARN.sub("", words[3]) if words else "")
 
 
-def _kind(text: str) -> _Kind | None:
+def _kind(text: str) -> Reaction | None:
     return next((kind for kind in _KINDS if re.search(kind.pattern, text)), None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from headrace.connectors.reaction import Reaction
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -16,19 +16,7 @@ _AWAY = SqlState.REMOTE_UNAVAILABLE
 _ARN = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d+:")
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One reaction: what it is recognized by (a pattern), and what is told. `detail`: with S3's own words."""
-
-    pattern: str
-    error: type[UserError] | type[ExternalError]
-    state: SqlState
-    message: str
-    hint: str
-    detail: bool = False
-
-
-_UNREACHABLE = _Kind(
+_UNREACHABLE = Reaction(
     r"EndpointConnectionError|ConnectTimeoutError|ReadTimeoutError|ConnectionClosedError|ProxyConnectionError|SSLError"
     r"|HTTPClientError|ResponseParserError|IncompleteReadError|ResponseStreamingError|InternalError|ServiceUnavailable"
     r"|InternalFailure|NotImplemented|MethodNotAllowed|RequestTimeout|\b5\d\d\b",
@@ -38,35 +26,35 @@ _UNREACHABLE = _Kind(
     "Check 'uris', https or http in it, and the network.",
 )
 _KINDS = (
-    _Kind(
+    Reaction(
         r"NoSuchBucket",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "the bucket does not exist",
         "Check its name, and the store's 'uris'; buckets are made in AWS, not here.",
     ),
-    _Kind(
+    Reaction(
         r"NoSuchKey|PreconditionFailed|InvalidRange|\b412\b",
         UserError,
         SqlState.DATA_EXCEPTION,
         "a file that a query had found is gone, or is another one now",
         "Files that are read must stay as they are. Terminate the query and create it again to read what is there.",
     ),
-    _Kind(
+    Reaction(
         r"NoSuchUpload",
         UserError,
         SqlState.DATA_EXCEPTION,
         "an upload that belongs to a commit is gone",
         "A rule of the bucket, or somebody, aborted it: let a rule for incomplete uploads wait for days.",
     ),
-    _Kind(
+    Reaction(
         r"SlowDown|Throttl|TooManyRequests|RequestLimitExceeded|\b503\b|\b429\b",
         ExternalError,
         _AWAY,
         "S3 asks to slow down",
         "It is tried again by itself, more slowly. More folders take more requests.",
     ),
-    _Kind(
+    Reaction(
         r"AccessDenied\w*\) when calling the AssumeRole",
         ExternalError,
         _AWAY,
@@ -74,7 +62,7 @@ _KINDS = (
         "The trust policy of 'aws.iam_role_arn' must name who assumes it and the external id, and these must be allowed sts:AssumeRole.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken|TokenRefreshRequired|RequestTimeTooSkewed"
         r"|InvalidClientTokenId|UnrecognizedClient|NoCredentialsError|PartialCredentialsError|MissingSecurityHeader|MissingAuthenticationToken",
         ExternalError,
@@ -82,14 +70,14 @@ _KINDS = (
         "authentication: S3 refused the store's keys",
         "Check 'aws.access_key_id', 'aws.secret_access_key' and the region, and that the clock is right.",
     ),
-    _Kind(
+    Reaction(
         r"PermanentRedirect|TemporaryRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|\b301\b",
         ExternalError,
         _AWAY,
         "the bucket is in another region",
         "Name its region in 'uris', as https://bucket.s3.<region>.amazonaws.com, or with 'aws.region'.",
     ),
-    _Kind(
+    Reaction(
         r"AccessDenied|AllAccessDisabled|Forbidden|\b403\b|AccountProblem|\(KMS",
         ExternalError,
         _AWAY,
@@ -97,14 +85,14 @@ _KINDS = (
         "Sources need s3:ListBucket and s3:GetObject, sinks s3:PutObject, s3:AbortMultipartUpload and s3:ListBucketMultipartUploads too.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"NameResolutionError|Failed to resolve|Name or service not known",
         ExternalError,
         _AWAY,
         "DNS: the host of the S3 store is not known",
         "Check 'uris' and the region in it, and that the name can be resolved from where Headrace runs.",
     ),
-    _Kind(
+    Reaction(
         r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
         ExternalError,
         _AWAY,
@@ -153,5 +141,4 @@ def _told(error: BotoCoreError | ClientError, uris: str, bucket: str | None) -> 
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as S3", hint=_UNREACHABLE.hint)
     words = error.response.get("Error", {}).get("Message", "") if isinstance(error, ClientError) else ""
-    told = f"{kind.message}: {_ARN.sub('', words)}" if kind.detail and words else kind.message
-    return kind.error(kind.state, told, hint=kind.hint)
+    return kind.told(_ARN.sub("", words))

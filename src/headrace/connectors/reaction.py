@@ -1,0 +1,28 @@
+"""How a store type tells what its clients and servers report: the rows of the table in its `failures.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What a report is recognized by (a pattern), and what is told of it: whose fault it is, SQLSTATE, sentence, hint.
+
+    With `detail` the reporter's own words follow the sentence.
+    """
+
+    pattern: str
+    error: type[UserError] | type[ExternalError]
+    state: SqlState
+    message: str
+    hint: str
+    detail: bool = False
+
+    def told(self, words: str = "") -> HeadraceError:
+        """The error, with the reporter's `words` where they are wanted and there are any."""
+        message = f"{self.message}: {words}" if self.detail and words else self.message
+        return self.error(self.state, message, hint=self.hint)
