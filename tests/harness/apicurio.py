@@ -42,7 +42,16 @@ class Apicurio:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
+        return f"{self.server}/apis/ccompat/v7"
+
+    @property
+    def server(self) -> str:
+        """Its URL without the path of the protocol, where it answers 404.
+
+        Below the path it loses about one 404 in 200 of those that have no body (3.3.3): its log says that it answered, and no byte
+        comes.
+        """
+        return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
         command = [str(java_command()), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -102,8 +111,6 @@ class Apicurio:
             assert self._process.poll() is None, self._log.read_text()[-2000:]
             try:
                 self.ask("GET", "/schemas/types")
-                # What answers to an unknown address is loaded with the first one: a statement should not wait for it.
-                httpx.get(self.url + "/elsewhere", timeout=PATIENCE_S)
                 return
             except httpx.HTTPError:
                 assert time.monotonic() < deadline, self._log.read_text()[-2000:]

@@ -1,7 +1,8 @@
 """The `.slt` files: end-to-end scripts of statements, streams and faults, and what must come of them.
 
 A file is a list of records, separated by blank lines; `#` begins a comment line. `${seed}` is a text unique to the run, `${bootstrap}` the
-broker's address, `${registry}` the URL of a schema registry, which is started for the files that have it.
+broker's address, `${registry}` the URL of a schema registry, which is started for the files that have it, and `${registry_server}` that URL
+without its path.
 
     statement ok                        the statements that follow succeed
     statement error 3D020 /regex/       the statement that follows fails so

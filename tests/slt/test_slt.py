@@ -93,7 +93,8 @@ def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     text = path.read_text()
     servers: dict[str, Any] = {}
     if "${registry}" in text:
-        servers["registry"] = request.getfixturevalue("registry").url
+        registry = request.getfixturevalue("registry")
+        servers |= {"registry": registry.url, "registry_server": registry.server}
     if "${registry_front}" in text:
         registry_front = request.getfixturevalue("registry_front")
         servers |= {"registry_front": registry_front.url(), "stop_registry": registry_front.close}
