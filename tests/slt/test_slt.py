@@ -29,8 +29,10 @@ FILES = sorted(
     set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE, *ICEBERG}
 )
 IN_PROCESS = [
-    path for path in FILES if not any(word in path.read_text() for word in ("$ kill", "${kinesis}", "${s3}"))
+    Path(__file__).with_name(f"{name}.slt")
+    for name in ("entities", "group_by", "projection", "queries", "stores", "views")
 ]
+"""What a file proves lies behind the doors, so that some of each kind are enough to show that no door does any of it."""
 
 
 @pytest.fixture(scope="module")
