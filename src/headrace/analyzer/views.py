@@ -6,7 +6,7 @@ is followed by the rules of any query. Where that could differ from the view's r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -16,12 +16,12 @@ from headrace.analyzer.logical import LogicalNode, Scan, Subquery, transform
 from headrace.analyzer.properties import RETENTION
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import named_relation
-from headrace.catalog.objects import Relation
+from headrace.catalog.objects import Relation, ViewDefinition
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.properties import value_of
 from headrace.core.sqlstate import SqlState
 from headrace.sql import parse
-from headrace.sql.ast import Properties
+from headrace.sql.ast import Properties, TimeWindow
 from headrace.sql.statements.relation import CreateRelationAs
 
 Bind = Callable[[exp.Expr, BindingContext], LogicalNode]
@@ -49,6 +49,49 @@ def _is_named_query(table: exp.Table) -> bool:
             return True
         below = above
     return False
+
+
+def renamed(view: ViewDefinition, old: Sequence[str], new: Sequence[str]) -> ViewDefinition:
+    """What a view is after the object of the path `old`, a database, a schema or a relation, has the path `new`."""
+    (statement,) = parse(view.sql)
+    if not isinstance(statement, CreateRelationAs):
+        raise InternalError(f"a view is defined by a {type(statement).__name__}")
+    query = statement.select.expression
+    tables = [table for table in query.find_all(exp.Table) if not _is_named_query(table)]
+    named = [table for table in tables if _full(table.parts, view)[: len(old)] == tuple(old)]
+    for column in query.find_all(exp.Column):
+        qualifiers = column.parts[:-1]
+        if len(qualifiers) > 1 and (path := _full(qualifiers, view))[: len(old)] == tuple(old):
+            # As its source is called from now on, see below.
+            _name(column, [path[-1]] if len(old) == len(path) else [*new, *path[len(old) :]])
+    for table in named:
+        path = _full(table.parts, view)
+        table.set("this", exp.to_identifier([*new, *path[len(old) :]][-1]))
+        _name(table, [*new, *path[len(old) :]][:-1])
+        source = table.parent if isinstance(table.parent, TimeWindow) else table
+        if len(old) == len(path) and not source.args.get("alias"):
+            source.set("alias", exp.TableAlias(this=exp.to_identifier(path[-1])))
+    text = statement.sql() if named else view.sql
+    database, schema = view.database, view.schema
+    if (database,) == tuple(old):
+        database = new[0]
+    elif (database, schema) == tuple(old):
+        schema = new[1]
+    return ViewDefinition(text, database, schema)
+
+
+def _full(parts: Sequence[exp.Expr], view: ViewDefinition) -> tuple[str, ...]:
+    """The full name that a view's query means by a name in FROM."""
+    session = (view.database or "", view.schema or "public")
+    return (*session[: 3 - len(parts)], *(part.name for part in parts))
+
+
+def _name(node: exp.Table | exp.Column, qualifiers: Sequence[str]) -> None:
+    """Give a name these qualifiers, outermost first."""
+    words = ("db", "catalog") if isinstance(node, exp.Table) else ("table", "db", "catalog")
+    given = [*reversed(qualifiers), None, None, None]
+    for word, name in zip(words, given, strict=False):
+        node.set(word, name and exp.to_identifier(name))
 
 
 def inlined(view: Relation, alias: str, span: Span | None, context: BindingContext, bind: Bind) -> Subquery:

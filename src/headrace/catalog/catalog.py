@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import insert, select
 
-from headrace.catalog import events, principals, queries, storage, tables, upgrade
+from headrace.catalog import events, principals, queries, renaming, storage, tables, upgrade
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
@@ -38,7 +38,7 @@ from headrace.catalog.objects import (
     new_id,
 )
 from headrace.catalog.removal import Removal, removal
-from headrace.catalog.repository import Repository, drop
+from headrace.catalog.repository import Repository, change_owner, drop
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
@@ -119,6 +119,14 @@ class Catalog:
         a query that is not terminated reads or writes what is to go.
         """
         return drop(self._storage, target, cascade=cascade)
+
+    def rename(self, target: object, name: str) -> Any:
+        """The object under another name; what is in it, uses it or is a query over it follows. Raises its kind's SQLSTATEs."""
+        return renaming.rename(self._storage, target, name)
+
+    def change_owner(self, target: object, role: str) -> None:
+        """Another role owns the object. Raises the SQLSTATE of its kind when it does not exist."""
+        change_owner(self._storage, target, role)
 
     # --- organization, tokens
 
@@ -284,6 +292,13 @@ class Catalog:
     def set_desired_state(self, identifier: str, state: DesiredState) -> None:
         """Raises 3D019."""
         queries.change(self._storage, identifier, desired_state=state)
+
+    def change_query(self, identifier: str, *, name: str | None = None, owner: str | None = None) -> None:
+        """Another name or another owner. Raises 3D019."""
+        given = {"name": name, "owner": owner}
+        queries.change(
+            self._storage, identifier, **{key: text for key, text in given.items() if text is not None}
+        )
 
     def request_restart(self, identifier: str) -> None:
         """Wanted running, as a new generation, with a clean slate. Raises 3D019."""

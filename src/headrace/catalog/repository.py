@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import delete, insert, update
 
@@ -13,7 +14,7 @@ from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.removal import Removal, removal
 from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
-from headrace.catalog.times import micros
+from headrace.catalog.times import micros, moment, present
 from headrace.core.errors import UserError
 
 T = TypeVar("T")
@@ -87,6 +88,21 @@ def existing(state: CatalogState, spec: KindSpec[T], path: Path) -> T:
     if found is None:
         raise UserError(spec.missing, f"{spec.described(path)} does not exist")
     return found
+
+
+def change_owner(storage: Storage, target: object, role: str) -> None:
+    """Another role owns the object. Raises the SQLSTATE of its kind when it does not exist."""
+    spec = spec_of(target)
+    with storage.transaction():
+        state = storage.state
+        found: Any = existing(state, spec, spec.path(target))
+        changed = {"owner": role} | (
+            {"updated_at": moment(present())} if hasattr(found, "updated_at") else {}
+        )
+        value = replace(found, **changed)
+        times = {"owner": role, "updated_at": present()}
+        storage.execute(update(tables.objects).where(tables.objects.c.id == found.id).values(times))
+        storage.put(state.having(value, state.uses.get(found.id, frozenset()), None))
 
 
 def drop(storage: Storage, target: object, *, cascade: bool) -> Removal:

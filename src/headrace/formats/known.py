@@ -29,6 +29,12 @@ def registry_of(layout: Format | None) -> str | None:
     return layout.registry if isinstance(layout, Avro | Protobuf) else None
 
 
+def with_registry(layout: AnyFormat, old: str, new: str) -> AnyFormat:
+    """A format whose registry, if it is `old`, has the name `new`."""
+    same = registry_of(layout) == old
+    return layout.model_copy(update={"registry": new}) if same else layout
+
+
 def format_of(data: object) -> AnyFormat:
     """The inverse of `model_dump`; raises pydantic.ValidationError."""
     return _ANY.validate_python(data)

@@ -10,6 +10,7 @@ from headrace.sql.ast import Statement
 from headrace.statements.base import HANDLERS, REQUIRED, Execution, Outcome
 
 MODULES = (
+    "alter",
     "compute_pool",
     "continuous_query",
     "database",

@@ -1,15 +1,14 @@
-"""STREAM, CHANGELOG, MATERIALIZED VIEW, RELATION: create over an entity, alter, list, describe, drop."""
+"""STREAM, CHANGELOG, MATERIALIZED VIEW, RELATION: create over an entity, list, describe, drop."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import uuid
-from dataclasses import replace
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import source_properties
-from headrace.catalog.access import Privilege, check_role
+from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Relation, RelationKind, Store
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.errors import Span, UserError
@@ -22,7 +21,6 @@ from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import (
-    AlterRelation,
     CreateRelation,
     DescribeRelation,
     DropRelation,
@@ -129,36 +127,23 @@ def _folding_told(statement: CreateRelation) -> str:
 @handles(DropRelation, requires=None)
 async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
     """Refused with 2BP01 while a query that is not terminated reads or writes it, unless CASCADE ends that; the entity stays."""
-    relation = _owned(statement, run, "DROP")
+    relation = relation_of_kind(statement.kind, statement.name, run, "DROP")
     told = await drop(relation, run, cascade=statement.cascade, span=statement.name.span)
     return Outcome(relation_ddl(relation, "DROP", f"was dropped{told}"))
 
 
-@handles(AlterRelation, requires=None)
-async def alter_relation(statement: AlterRelation, run: Execution) -> Outcome:
-    """Its description, or its owner, which must be a role that the user may take on."""
-    relation = _owned(statement, run, "ALTER")
-    if statement.owner is None:
-        changed = replace(relation, description=statement.description, updated_at=now())
-    else:
-        check_role(run.principal, statement.owner.name, span=statement.owner.span)
-        changed = replace(relation, owner=statement.owner.name, updated_at=now())
-    run.catalog.update_relation(changed)
-    return Outcome(relation_ddl(changed, "ALTER", "was changed"))
-
-
-def _owned(statement: DropRelation | AlterRelation, run: Execution, verb: str) -> Relation:
+def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) -> Relation:
     """The relation of a statement that needs OWNERSHIP, which must be of the kind that is said; raises UserError 3D020, 42501."""
-    relation = run.relation(statement.name)
+    relation = run.relation(name)
     run.authorize(Privilege.OWNERSHIP, relation)
-    wanted = _KINDS.get(statement.kind)
+    wanted = _KINDS.get(kind)
     word = relation.kind.value.replace("_", " ")
     if wanted not in (None, relation.kind):
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
-            f"{relation.name} is a {word}, not a {statement.kind.lower()}",
+            f"{relation.name} is a {word}, not a {kind.lower()}",
             hint=f"Say {verb} {word.upper()} {relation.name}.",
-            span=statement.name.span,
+            span=name.span,
         )
     return relation
 

@@ -13,7 +13,8 @@ import pytest
 
 from headrace.analyzer import bind
 from headrace.analyzer.logical import RegularJoin, Subquery, TemporalJoin, walk
-from headrace.catalog.objects import Relation
+from headrace.analyzer.views import renamed
+from headrace.catalog.objects import Relation, ViewDefinition
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from tests.plans.world import BINDING, MOMENT, WORLD, World, bound, planned, select_of, sink_of, view
@@ -240,3 +241,22 @@ def _refused(text: str, place: str, reason: str, hint: str) -> None:
     assert hint in (error.hint or "")
     assert error.span is not None
     assert text[error.span.start : error.span.end] == place
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "query"),
+    [
+        ("d.s.a", "d.s.B", 'SELECT a.n, a.n FROM d.s."B" AS a JOIN TUMBLE(e.s.w, SIZE 1 SECOND) USING (n)'),
+        ("d.s", "d.t", "SELECT a.n, d.t.a.n FROM d.t.a JOIN TUMBLE(e.s.w, SIZE 1 SECOND) USING (n)"),
+        ("d", "e 1", 'SELECT a.n, "e 1".s.a.n FROM "e 1".s.a JOIN TUMBLE(e.s.w, SIZE 1 SECOND) USING (n)'),
+        ("e.s.w", "e.s.v", "SELECT a.n, s.a.n FROM a JOIN TUMBLE(e.s.v, SIZE 1 SECOND) AS w USING (n)"),
+        ("d.t.a", "d.t.b", "SELECT a.n, s.a.n FROM a JOIN TUMBLE(e.s.w, SIZE 1 SECOND) USING (n)"),
+    ],
+)
+def test_the_names_in_a_view_follow_what_they_mean(old: str, new: str, query: str) -> None:
+    text = "CREATE MATERIALIZED VIEW v AS {}"
+    given = "SELECT a.n, s.a.n FROM a JOIN TUMBLE(e.s.w, SIZE 1 SECOND) USING (n)"
+    after = renamed(ViewDefinition(text.format(given), "d", "s"), old.split("."), new.split("."))
+    assert after.sql == text.format(query)
+    expected = {"d": ("e 1", "s"), "d.s": ("d", "t")}
+    assert (after.database, after.schema) == expected.get(old, ("d", "s"))

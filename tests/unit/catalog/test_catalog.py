@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import stat
 import threading
 import uuid
@@ -407,3 +408,37 @@ def test_the_migrations_make_exactly_the_tables_that_the_code_uses(place: Place)
         for difference in differences
         if difference[0] in ("add_table", "add_column", "remove_column")
     ] == []
+
+
+def test_what_has_another_name_keeps_its_id_and_all_that_knows_it(catalog: Catalog, place: Place) -> None:
+    given = filled(catalog)
+    plan = {"version": 3, "steps": [{"step": "read_entity", "store": "k"}, {"value": {"registry": "r"}}]}
+    running = dataclasses.replace(query(), plan=json.dumps(plan))
+    catalog.create_query(running)
+    dropped = dataclasses.replace(given, name=RelationName("d", "public", "dropped"), id=str(uuid.uuid4()))
+    catalog.create_relation(dropped)
+    other = dataclasses.replace(query(), sink=dropped.name, desired_state=DesiredState.TERMINATED)
+    catalog.create_query(dataclasses.replace(other, actual_state=QueryState.TERMINATED))
+    catalog.drop(dropped)
+    sealed = catalog.store("k")
+    catalog.rename(catalog.database("d"), "D")
+    catalog.rename(sealed, "kafka")
+    catalog.rename(catalog.relation(RelationName("D", "public", given.name.name)), "orders")
+    catalog.close()
+    again = place.open()
+    found, store = again.relation(RelationName("D", "public", "orders")), again.store("kafka")
+    assert found
+    assert store
+    assert sealed
+    assert (found.id, found.store, found.schema) == (given.id, "kafka", given.schema)
+    assert (store.id, store.properties) == (sealed.id, sealed.properties)
+    (kept, ended) = (again.query(running.id), again.query(other.id))
+    assert kept
+    assert (kept.was_made_with(found), kept.sink) == (True, found.name)
+    assert json.loads(kept.plan)["steps"][0]["store"] == "kafka"
+    assert ended
+    assert ended.sink == dropped.name
+    with pytest.raises(UserError) as failure:
+        again.drop(again.store("kafka"))
+    assert failure.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    again.close()

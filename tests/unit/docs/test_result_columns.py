@@ -28,11 +28,13 @@ STATEMENTS = [
     "LIST STORES",
     "DESCRIBE STORE k",
     "TEST STORE k",
-    "DROP STORE unused",
     "LIST ENTITIES IN a.b",
     "LIST RELATIONS",
     "DESCRIBE RELATION orders",
     "ALTER RELATION orders SET description = 'rides'",
+    "ALTER RELATION orders OWNER TO sysadmin",
+    "ALTER STORE unused RENAME TO other",
+    "ALTER STORE other RENAME TO unused",
     "DESCRIBE RELATION COLUMNS orders",
     "CREATE MATERIALIZED VIEW best AS SELECT n FROM orders QUERY WITH ('query.name' = best)",
     "INSERT INTO orders SELECT n FROM lab.tests.orders",
@@ -66,6 +68,7 @@ STATEMENTS = [
     "DROP SCHEMA_REGISTRY IF EXISTS r",
     "LIST SECRETS",
     "LIST STORES WHERE name = 'k'",
+    "DROP STORE unused",
 ]
 
 

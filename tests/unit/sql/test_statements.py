@@ -10,6 +10,7 @@ from headrace.sql import parse
 from headrace.sql.ast import Statement
 from headrace.sql.dropping import DropIfExists
 from headrace.sql.listing import FilteredList
+from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
 from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
 from headrace.sql.statements.descriptor_source import (
@@ -42,7 +43,6 @@ from headrace.sql.statements.query import (
     TerminateQuery,
 )
 from headrace.sql.statements.relation import (
-    AlterRelation,
     CreateRelation,
     CreateRelationAs,
     DescribeRelation,
@@ -170,9 +170,13 @@ STATEMENTS = [
     ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
     ("LIST ORGANIZATIONS", ListOrganizations),
     ("LIST ROLES", ListRoles),
-    ("ALTER RELATION mv SET description = 'it''s\nours'", AlterRelation),
-    ("alter materialized view a.b set Description = null", AlterRelation),
-    ("ALTER STREAM a OWNER TO sysadmin", AlterRelation),
+    ("ALTER RELATION mv SET description = 'it''s\nours'", DescribeAs),
+    ("alter materialized view a.b set Description = null", DescribeAs),
+    ("ALTER STREAM a OWNER TO sysadmin", ChangeOwner),
+    ("ALTER SCHEMA d.s OWNER TO sysadmin", ChangeOwner),
+    ('alter store "S 1" rename to s', Rename),
+    ('ALTER MATERIALIZED VIEW a.b.c RENAME TO "D"', Rename),
+    ("ALTER QUERY 0d1f6e7c-8e55-4f1a-9a3b-0123456789ab RENAME TO q", Rename),
     ("DROP STREAM IF EXISTS a.b", DropIfExists),
     ('drop materialized view if exists "A b" cascade', DropIfExists),
     ("DROP DATABASE IF EXISTS d RESTRICT", DropIfExists),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.catalog.kinds.namespace import SCHEMA
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import Definition, KindSpec, Path, Stored
@@ -11,7 +13,10 @@ from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
-from headrace.formats.known import format_of, registry_of
+from headrace.formats.known import format_of, registry_of, with_registry
+
+_LOG_STORE = ".log.store"
+"""How the properties end that name the store of a dead-letter topic."""
 
 
 def _write(relation: Relation) -> Definition:
@@ -91,6 +96,20 @@ def _uses(relation: Relation) -> list[tuple[str, Path]]:
     return [*stores, *((SCHEMA_REGISTRY.kind, (name,)) for name in registries)]
 
 
+def _renamed(relation: Relation, kind: str, old: str, new: str) -> Relation:
+    if kind == SCHEMA_REGISTRY.kind:
+        layout = relation.format
+        value, key = with_registry(layout.value, old, new), layout.key and with_registry(layout.key, old, new)
+        return replace(relation, format=replace(layout, value=value, key=key))
+    if kind != STORE.kind:
+        return relation
+    properties = {
+        name: new if name.endswith(_LOG_STORE) and text == old else text
+        for name, text in relation.properties.items()
+    }
+    return replace(relation, store=new if relation.store == old else relation.store, properties=properties)
+
+
 RELATION = KindSpec(
     kind="relation",
     value=Relation,
@@ -101,5 +120,6 @@ RELATION = KindSpec(
     missing=SqlState.RELATION_NOT_FOUND,
     parent=SCHEMA.kind,
     uses=_uses,
+    renamed=_renamed,
     upgrades=(_second,),
 )

@@ -39,7 +39,8 @@ class KindSpec(Generic[T]):
 
     `kind` is what is stored, `parent` the kind that it is in (None: the organization) and `word` what texts call it. `write` and `read`
     are between a value and its definition; each of `upgrades` makes a definition of one version into the next. `uses` are
-    the kinds and paths of what it cannot be without. `attached` objects do not keep their parent from being dropped.
+    the kinds and paths of what it cannot be without, and `renamed` a value after an object of some kind has another name, for kinds that
+    keep such names. `attached` objects do not keep their parent from being dropped.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class KindSpec(Generic[T]):
     missing: SqlState
     parent: str | None = None
     uses: Callable[[T], Iterable[tuple[str, Path]]] = lambda _: ()
+    renamed: Callable[[T, str, str, str], T] = lambda value, _kind, _old, _new: value
     upgrades: tuple[Callable[[Definition], Definition], ...] = ()
     attached: bool = False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import KindSpec, Path, Stored
 from headrace.catalog.objects import StoreFacts
@@ -24,6 +26,12 @@ def _uses(store: StoreFacts) -> list[tuple[str, Path]]:
     return [(SCHEMA_REGISTRY.kind, (store.schema_registry,))] if store.schema_registry else []
 
 
+def _renamed(store: StoreFacts, kind: str, old: str, new: str) -> StoreFacts:
+    if kind == SCHEMA_REGISTRY.kind and store.schema_registry == old:
+        return replace(store, schema_registry=new)
+    return store
+
+
 STORE = KindSpec(
     kind="store",
     value=StoreFacts,
@@ -33,4 +41,5 @@ STORE = KindSpec(
     duplicate=SqlState.DUPLICATE_STORE,
     missing=SqlState.STORE_NOT_FOUND,
     uses=_uses,
+    renamed=_renamed,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.sql.statements import (
+    alter,
     compute_pool,
     database,
     descriptor_source,
@@ -21,6 +22,7 @@ from headrace.sql.statements import (
 )
 
 __all__ = [
+    "alter",
     "compute_pool",
     "database",
     "descriptor_source",

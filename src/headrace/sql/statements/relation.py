@@ -1,4 +1,4 @@
-"""STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW: define, alter, drop, describe, list. Grammar: dialect section 9.
+"""STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW: define, drop, describe, list. Grammar: dialect section 9.
 
 `CREATE … AS SELECT` belongs to queries, see `query`; `create_relation` hands over to it at AS.
 """
@@ -12,7 +12,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import Identifier, QualifiedName
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType
-from headrace.sql.ast import Properties, Select, Statement, quoted_text
+from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar, select
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
@@ -119,38 +119,6 @@ def drop_relation(cursor: Cursor) -> DropRelation:
     return DropRelation(
         *cursor.origin, kind, cursor.qualified_name("the name of the relation"), cursor.cascade()
     )
-
-
-@dataclass(frozen=True)
-class AlterRelation(Statement):
-    """`ALTER kind name { SET description = 'text' | OWNER TO role }`; `kind` is one of `KINDS` or RELATION.
-
-    Without an `owner` it is the description that changes; None takes it away.
-    """
-
-    kind: str
-    name: QualifiedName
-    description: str | None = None
-    owner: Identifier | None = None
-
-    def sql(self) -> str:
-        if self.owner is not None:
-            return f"ALTER {self.kind} {self.name} OWNER TO {self.owner}"
-        text = "NULL" if self.description is None else quoted_text(self.description)
-        return f"ALTER {self.kind} {self.name} SET description = {text}"
-
-
-@grammar(*(f"ALTER {kind}" for kind in (*KINDS, "RELATION")))
-def alter_relation(cursor: Cursor) -> AlterRelation:
-    kind = _kind_before(cursor)
-    name = cursor.qualified_name("the name of the relation")
-    if cursor.accept("OWNER", "TO"):
-        return AlterRelation(*cursor.origin, kind, name, owner=cursor.identifier("the name of a role"))
-    if not cursor.accept("SET", "DESCRIPTION"):
-        raise cursor.error("SET description = '…' or OWNER TO role")
-    cursor.expect("=")
-    text = None if cursor.accept("NULL") else cursor.string("a description in single quotes, or NULL")
-    return AlterRelation(*cursor.origin, kind, name, text)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""ALTER: another name or another owner for an object of any kind, and what is said of a relation. Grammar: dialect sections 5 to 9, 20."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.core.names import Identifier, QualifiedName
+from headrace.sql.ast import Statement, quoted_text
+from headrace.sql.cursor import Cursor
+from headrace.sql.grammar import grammar
+
+RELATIONS = ("RELATION", "STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
+KINDS = (
+    "DATABASE",
+    "SCHEMA",
+    "STORE",
+    "SCHEMA_REGISTRY",
+    "DESCRIPTOR_SOURCE",
+    "COMPUTE_POOL",
+    "QUERY",
+    *RELATIONS,
+)
+
+
+@dataclass(frozen=True)
+class Rename(Statement):
+    """`ALTER kind name RENAME TO name`; `kind` is one of `KINDS`, and a query may be named by its id."""
+
+    kind: str
+    name: QualifiedName
+    new_name: Identifier
+
+    def sql(self) -> str:
+        return f"ALTER {self.kind} {self.name} RENAME TO {self.new_name}"
+
+
+@dataclass(frozen=True)
+class ChangeOwner(Statement):
+    """`ALTER kind name OWNER TO role`; `kind` is one of `KINDS`, and a query may be named by its id."""
+
+    kind: str
+    name: QualifiedName
+    owner: Identifier
+
+    def sql(self) -> str:
+        return f"ALTER {self.kind} {self.name} OWNER TO {self.owner}"
+
+
+@dataclass(frozen=True)
+class DescribeAs(Statement):
+    """`ALTER kind name SET description = 'text'`; `kind` is one of `RELATIONS`, and None takes the text away."""
+
+    kind: str
+    name: QualifiedName
+    description: str | None
+
+    def sql(self) -> str:
+        text = "NULL" if self.description is None else quoted_text(self.description)
+        return f"ALTER {self.kind} {self.name} SET description = {text}"
+
+
+@grammar(*(f"ALTER {kind}" for kind in KINDS))
+def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs:
+    last = cursor.tokens[cursor.index - 1].text.upper()
+    kind = "MATERIALIZED VIEW" if last == "VIEW" else last
+    name = _name(cursor, kind)
+    if cursor.accept("RENAME"):
+        cursor.expect("TO")
+        return Rename(*cursor.origin, kind, name, cursor.identifier("the new name, of one part"))
+    if cursor.accept("OWNER"):
+        cursor.expect("TO")
+        return ChangeOwner(*cursor.origin, kind, name, cursor.identifier("the name of a role"))
+    if kind not in RELATIONS:
+        hint = (
+            f"UPDATE {kind} name WITH (…) changes its properties."
+            if kind in ("STORE", "SCHEMA_REGISTRY")
+            else None
+        )
+        raise cursor.error("RENAME TO name or OWNER TO role", hint=hint)
+    if not cursor.accept("SET", "DESCRIPTION"):
+        raise cursor.error("SET description = '…', RENAME TO name or OWNER TO role")
+    cursor.expect("=")
+    text = None if cursor.accept("NULL") else cursor.string("a description in single quotes, or NULL")
+    return DescribeAs(*cursor.origin, kind, name, text)
+
+
+def _name(cursor: Cursor, kind: str) -> QualifiedName:
+    if kind == "QUERY":
+        return QualifiedName((cursor.query_reference(),))
+    most = {"SCHEMA": 2}.get(kind, 3 if kind in RELATIONS else 1)
+    return cursor.qualified_name(f"the name of the {kind.lower().replace('_', ' ')}", most)

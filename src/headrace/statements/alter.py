@@ -1,0 +1,125 @@
+"""ALTER of any kind of object: its name, its owner; and what is said of a relation."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from headrace.analyzer import views
+from headrace.catalog.access import Privilege, check_role
+from headrace.catalog.kinds import spec_of
+from headrace.catalog.objects import ComputePool, Database, Query, Relation, SchemaObject
+from headrace.core.context import SessionContext
+from headrace.core.errors import UserError
+from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, Identifier, QualifiedName
+from headrace.core.resultset import ResultSet
+from headrace.core.sqlstate import SqlState
+from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
+from headrace.statements.base import CatalogObject, Execution, Outcome, ddl, handles, now, relation_ddl
+from headrace.statements.relation import relation_of_kind
+
+_RESERVED = {"DATABASE": SYSTEM_DATABASE, "SCHEMA": INFORMATION_SCHEMA}
+
+
+@handles(Rename, requires=None)
+async def rename(statement: Rename, run: Execution) -> Outcome:
+    """Ids stay: secrets, dependents and queries go on. A session that has the name selected goes on with the new one."""
+    found, name = _owned(statement.kind, statement.name, run), statement.new_name
+    if _RESERVED.get(statement.kind) == name.name:
+        message = (
+            f"the {statement.kind.lower()} {name} has the system relations: nothing else may have its name"
+        )
+        raise UserError(spec_of(found).duplicate, message, hint="Choose another name.", span=name.span)
+    if isinstance(found, Query):
+        await asyncio.to_thread(run.catalog.change_query, found.id, name=name.name)
+        return Outcome(_answer(replace(found, name=name.name), f"is named {name}"))
+    try:
+        changed = await asyncio.to_thread(_renamed, found, name, run)
+    except UserError as error:
+        error.span = error.span or name.span
+        raise
+    return Outcome(
+        _answer(changed, f"was {found.name.name if isinstance(found, Relation) else found.name}"),
+        _context(found, changed, run),
+    )
+
+
+def _renamed(found: CatalogObject, name: Identifier, run: Execution) -> Any:
+    if isinstance(found, ComputePool) and run.services.engine.pool_state(found.name)[0] != "stopped":
+        raise UserError(
+            SqlState.DEPENDENT_OBJECTS_EXIST,
+            f"the compute pool {found.name!r} is running, and a process keeps the name that it was started with",
+            hint=f"STOP COMPUTE_POOL {Identifier(found.name)}; first.",
+        )
+    with run.catalog.transaction():
+        changed = run.catalog.rename(found, name.name)
+        if isinstance(found, Database | SchemaObject | Relation):
+            old, new = spec_of(found).path(found), spec_of(changed).path(changed)
+            for relation in run.catalog.relations():
+                if relation.definition is not None:
+                    definition = views.renamed(relation.definition, old, new)
+                    if definition != relation.definition:
+                        run.catalog.update_relation(replace(relation, definition=definition))
+        return changed
+
+
+@handles(ChangeOwner, requires=None)
+async def change_owner(statement: ChangeOwner, run: Execution) -> Outcome:
+    """The role must be one that the user may take on."""
+    found, role = _owned(statement.kind, statement.name, run), statement.owner
+    check_role(run.principal, role.name, span=role.span)
+    if isinstance(found, Query):
+        await asyncio.to_thread(run.catalog.change_query, found.id, owner=role.name)
+    else:
+        await asyncio.to_thread(run.catalog.change_owner, found, role.name)
+    return Outcome(_answer(found, f"belongs to the role {role}"))
+
+
+@handles(DescribeAs, requires=None)
+async def describe_as(statement: DescribeAs, run: Execution) -> Outcome:
+    relation = relation_of_kind(statement.kind, statement.name, run, "ALTER")
+    changed = replace(relation, description=statement.description, updated_at=now())
+    await asyncio.to_thread(run.catalog.update_relation, changed)
+    return Outcome(relation_ddl(changed, "ALTER", "was changed"))
+
+
+def _owned(kind: str, name: QualifiedName, run: Execution) -> CatalogObject:
+    """The object of that kind; raises UserError as `Execution.object`, and 42501 without OWNERSHIP."""
+    if kind in _KINDS_OF_OBJECTS:
+        found = run.object(kind, name)
+        run.authorize(Privilege.OWNERSHIP, found)
+        return found
+    return relation_of_kind(kind, name, run, "ALTER")
+
+
+_KINDS_OF_OBJECTS = (
+    "DATABASE",
+    "SCHEMA",
+    "STORE",
+    "SCHEMA_REGISTRY",
+    "DESCRIPTOR_SOURCE",
+    "COMPUTE_POOL",
+    "QUERY",
+)
+
+
+def _answer(found: Any, done: str) -> ResultSet:
+    if isinstance(found, Relation):
+        return relation_ddl(found, "ALTER", done)
+    if isinstance(found, Query):
+        return ddl("query", found.id, "ALTER", f"query {found.id} {done}", [found.id])
+    spec = spec_of(found)
+    path = spec.path(found)
+    return ddl(spec.kind, path[-1], "ALTER", f"{spec.word} {path[-1]} {done}", path)
+
+
+def _context(found: Any, changed: Any, run: Execution) -> SessionContext | None:
+    """The session's names where they named what has another name now."""
+    fields = {"database": "database", "store": "store", "compute_pool": "compute_pool", "schema": "schema"}
+    field = fields.get(spec_of(found).kind)
+    if field is None or getattr(run.context, field) != found.name:
+        return None
+    if isinstance(found, SchemaObject) and run.context.database != found.database:
+        return None
+    return run.with_context(**{field: changed.name})
