@@ -46,6 +46,12 @@ class Session:
         assert isinstance(executed.outcome, ResultSet)
         return executed.outcome
 
+    async def answer(self, text: str, principal: Principal) -> list[tuple[str | None, ...]]:
+        """The rows that somebody else is told, in that user's default role; the session's context stays."""
+        executed = await self.service.execute(text, principal=principal, context=SessionContext(""))
+        assert isinstance(executed.outcome, ResultSet)
+        return list(executed.outcome.rows)
+
     async def rows(self, text: str, *titles: str) -> list[tuple[str | None, ...]]:
         """The rows, or those columns of theirs."""
         found = await self.run(text)

@@ -21,6 +21,7 @@ from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.loading import ORGANIZATION, load
 from headrace.catalog.objects import (
+    ApiToken,
     ComputePool,
     Database,
     DescriptorSource,
@@ -35,6 +36,7 @@ from headrace.catalog.objects import (
     SchemaRegistry,
     Store,
     StoreFacts,
+    User,
     new_id,
 )
 from headrace.catalog.removal import Removal, removal
@@ -135,15 +137,52 @@ class Catalog:
         return self._storage.state.organization
 
     def ensure_administrator(self, token: str | None) -> str | None:
-        """Make sure that someone can sign in: `token` becomes the only token of the user `admin`, so that one that leaked can be replaced.
+        """Make sure that someone can sign in: `token` becomes the API token `administrator` of the user `admin`, so that one that leaked
+        can be replaced.
 
         Without `token`, a first start makes one, which is returned this once; later starts return None.
         """
         return principals.ensure_administrator(self._storage, token)
 
     def authenticate(self, token: str) -> Principal | None:
-        """Whose token it is. Only digests are stored and compared, so that timing tells nothing of a token."""
-        return self._storage.state.tokens.get(principals.digest(token))
+        """Whose token it is. Only digests are stored and compared, so that timing tells nothing of a token. Asks nobody: it is quick."""
+        return principals.authenticate(self._storage.state.members, token)
+
+    def ended(self, principal: Principal) -> str | None:
+        """Why what `principal` signed in with is good no longer, None while it is. Asks nobody either."""
+        return principals.ended(self._storage.state.members, principal)
+
+    def users(self) -> list[User]:
+        """By name."""
+        return sorted(self._storage.state.members.users.values(), key=lambda user: user.name)
+
+    def user(self, name: str) -> User | None:
+        """The user of that name, or None."""
+        return self._storage.state.members.users.get(name)
+
+    def api_tokens(self) -> list[ApiToken]:
+        """By name."""
+        return sorted(self._storage.state.members.tokens.values(), key=lambda token: token.name)
+
+    def api_token(self, name: str) -> ApiToken | None:
+        """The API token of that name, or None."""
+        return principals.token_named(self._storage.state.members, name)
+
+    def create_api_token(self, token: ApiToken) -> str:
+        """The secret, which is told this once. Raises 42P09."""
+        secret = principals.new_token()
+        principals.create_token(self._storage, token, secret)
+        return secret
+
+    def renew_api_token(self, token: ApiToken) -> str:
+        """Another secret, told this once, and the end that `token` has; the secret before is good no longer."""
+        secret = principals.new_token()
+        principals.renew_token(self._storage, token, secret)
+        return secret
+
+    def drop_api_token(self, token: ApiToken) -> None:
+        """Whoever signed in with it is signed out."""
+        principals.drop_token(self._storage, token)
 
     # --- databases and schemas
 

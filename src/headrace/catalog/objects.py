@@ -250,9 +250,48 @@ class ComputePool:
 
 
 @dataclass(frozen=True)
+class User:
+    """Somebody who may sign in, with the roles that were given to the user directly."""
+
+    name: str
+    roles: tuple[str, ...]
+    default_role: str
+    created_at: datetime.datetime
+
+
+@dataclass(frozen=True)
+class ApiToken:
+    """What a program signs in with, of which the catalog keeps a digest. It has one `role` of its user, or all (None), until it expires."""
+
+    name: str
+    user: str
+    role: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    expires_at: datetime.datetime | None = None
+    id: str = field(default_factory=new_id, kw_only=True)
+
+    def has_expired(self) -> bool:
+        """Whether its time is over now."""
+        return self.expires_at is not None and self.expires_at <= datetime.datetime.now(datetime.UTC)
+
+
+@dataclass(frozen=True)
+class Members:
+    """Who may sign in: users by name, API tokens by their digests."""
+
+    users: Mapping[str, User] = field(default_factory=dict)
+    tokens: Mapping[str, ApiToken] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
 class Principal:
-    """Who is asking: a user with the roles that the user holds (directly)."""
+    """Who is asking: a user with the roles that the user holds (directly), or the one role of an API token.
+
+    `token` is the id of the API token that it signed in with, None for whatever else.
+    """
 
     user: str
     roles: tuple[str, ...]
     default_role: str
+    token: str | None = None

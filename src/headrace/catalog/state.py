@@ -13,7 +13,7 @@ from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.kinds.store import STORE
-from headrace.catalog.objects import Organization, Principal, Query, QueryState, Relation, StoreFacts
+from headrace.catalog.objects import Members, Organization, Query, QueryState, Relation, StoreFacts
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 
@@ -24,7 +24,7 @@ Objects = Mapping[Path, Any]
 @dataclass(frozen=True)
 class CatalogState:
     """`objects` are the values of each kind by their paths, `uses` the ids of what an object cannot be without, `sealed` the encrypted
-    properties by the object's id. `queries` are those that are not terminated as they should be, `tokens` who each digest belongs to.
+    properties by the object's id. `queries` are those that are not terminated as they should be, `members` who may sign in.
     """
 
     organization: Organization
@@ -32,7 +32,7 @@ class CatalogState:
     uses: Mapping[str, frozenset[str]] = field(default_factory=dict)
     sealed: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     queries: Mapping[str, Query] = field(default_factory=dict)
-    tokens: Mapping[str, Principal] = field(default_factory=dict, repr=False)
+    members: Members = field(default_factory=Members, repr=False)
 
     # --- reads
 

@@ -54,6 +54,7 @@ users = Table(
     metadata,
     Column("name", String, primary_key=True),
     Column("default_role", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False, server_default="0"),
 )
 
 user_roles = Table(
@@ -66,9 +67,14 @@ user_roles = Table(
 tokens = Table(
     "tokens",
     metadata,
-    Column("digest", String(64), primary_key=True),
-    Column("user_name", ForeignKey("users.name", ondelete="CASCADE"), nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    Column("id", String(36), primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("user_name", ForeignKey("users.name", ondelete="CASCADE"), nullable=False, index=True),
+    # Without one it has every role of its user.
+    Column("role", String),
+    *_times(),
+    Column("expires_at", BigInteger),
 )
 
 queries = Table(

@@ -51,6 +51,8 @@ class Scope(Flag):
     """CREATE SCHEMA_REGISTRY."""
     DESCRIPTORS = auto()
     """CREATE DESCRIPTOR_SOURCE."""
+    TOKEN = auto()
+    """CREATE API_TOKEN."""
 
 
 @dataclass(frozen=True)

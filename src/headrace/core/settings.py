@@ -89,7 +89,8 @@ class Settings(BaseSettings):
     )
     token: SecretStr | None = Field(
         None,
-        description="The administrator's only token from this start on. Unset, the first start makes one and shows it once.",
+        description="The API token `administrator` of the user `admin` from this start on. Unset, the first start makes one and "
+        "says where it is.",
     )
     egress_allowed: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_egress)] = Field(
         EGRESS_DEFAULT,

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from headrace.server import failures, probes
-from headrace.server.auth import Authenticator, TokenGate
+from headrace.server.auth import TokenGate
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.hosts import HostGate, Hosts
 from headrace.server.metrics import Metrics
@@ -25,7 +25,7 @@ from headrace.server.rest.turns import RUNNING_MAX
 from headrace.server.web import PageMount, is_reserved
 
 OTHER_THREADS = 32
-"""For tokens and probes, and what the engine does in threads."""
+"""For probes, and what the engine does in threads."""
 
 
 def create_app(parts: ServerParts) -> FastAPI:
@@ -37,7 +37,7 @@ def create_app(parts: ServerParts) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        # Each text under way may wait for a store in a thread: none may keep others, or the asking for tokens, from one.
+        # Each text under way may wait for a store in a thread: none may keep others from one.
         threads = ThreadPoolExecutor(RUNNING_MAX + OTHER_THREADS, "worker")
         asyncio.get_running_loop().set_default_executor(threads)
         yield
@@ -53,7 +53,7 @@ def create_app(parts: ServerParts) -> FastAPI:
         lifespan=lifespan,
     )
     failures.register(app)
-    app.include_router(router(ControlPlane(parts.settings, hosts, runs, tickets, metrics)))
+    app.include_router(router(ControlPlane(parts.settings, hosts, runs, tickets, metrics, parts.ended)))
     app.include_router(probes.router(parts.is_ready))
 
     @app.get("/metrics")
@@ -65,7 +65,7 @@ def create_app(parts: ServerParts) -> FastAPI:
     app.add_middleware(BodyLimit, bytes_max=parts.settings.request_bytes_max)
     app.add_middleware(
         TokenGate,
-        authenticator=Authenticator(parts.authenticate),
+        authenticate=parts.authenticate,
         is_public=_public(app.routes),
         on_refusal=metrics.refused,
     )

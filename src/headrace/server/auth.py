@@ -6,10 +6,6 @@ and polls on. Websockets are let through here; they authenticate with a ticket i
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import time
-from collections import OrderedDict
 from collections.abc import Callable
 
 import structlog
@@ -22,37 +18,7 @@ from headrace.server.failures import refusal
 
 log = structlog.get_logger()
 
-KNOWN_TOKEN_S = 2.0
-"""How long an accepted token is believed without asking the catalog again: a revoked one works no longer than that."""
-
-KNOWN_TOKENS_MAX = 1024
 TOKEN_LENGTH_MAX = 4096
-
-
-class Authenticator:
-    """Tokens to principals, with a small memory of recent good answers, which holds digests and no tokens."""
-
-    def __init__(self, authenticate: Callable[[str], Principal | None]) -> None:
-        self._authenticate = authenticate
-        self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
-
-    async def principal(self, token: str) -> Principal | None:
-        """The principal of `token`, or None when it is not valid."""
-        if not token or len(token) > TOKEN_LENGTH_MAX:
-            return None
-        digest = hashlib.sha256(token.encode()).digest()
-        found = self._known.get(digest)
-        if found and found[0] > time.monotonic():
-            return found[1]
-        principal = await asyncio.to_thread(self._authenticate, token)
-        if principal is None:
-            self._known.pop(digest, None)
-            return None
-        self._known[digest] = (time.monotonic() + KNOWN_TOKEN_S, principal)
-        self._known.move_to_end(digest)
-        while len(self._known) > KNOWN_TOKENS_MAX:
-            self._known.popitem(last=False)
-        return principal
 
 
 class TokenGate:
@@ -61,13 +27,13 @@ class TokenGate:
     def __init__(
         self,
         app: ASGIApp,
-        authenticator: Authenticator,
         *,
+        authenticate: Callable[[str], Principal | None],
         is_public: Callable[[Scope], bool],
         on_refusal: Callable[[], None],
     ) -> None:
         self._app = app
-        self._authenticator = authenticator
+        self._authenticate = authenticate
         self._is_public = is_public
         self._on_refusal = on_refusal
 
@@ -77,7 +43,7 @@ class TokenGate:
             await self._app(scope, receive, send)
             return
         token = _bearer(scope)
-        principal = await self._authenticator.principal(token) if token else None
+        principal = self._authenticate(token) if token and len(token) <= TOKEN_LENGTH_MAX else None
         if principal is not None:
             scope.setdefault("state", {})["principal"] = principal
             await self._app(scope, receive, send)

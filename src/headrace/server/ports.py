@@ -101,7 +101,8 @@ class QuerySample:
 class ServerParts:
     """What the application is made of.
 
-    `authenticate` gives a token's principal or None (it may block: it is called in a thread).
+    `authenticate` gives a token's principal or None, and `ended` says why what a principal signed in with is good no longer, None
+    while it is; both answer from memory, at once.
     `sample_queries` lists the continuous queries for the metrics page; `is_ready` says whether statements can be answered (it
     may block, too).
     """
@@ -111,3 +112,4 @@ class ServerParts:
     authenticate: Callable[[str], Principal | None]
     sample_queries: Callable[[], Iterable[QuerySample]] = tuple
     is_ready: Callable[[], bool] = lambda: True
+    ended: Callable[[Principal], str | None] = lambda _principal: None

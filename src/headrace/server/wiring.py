@@ -38,6 +38,7 @@ def build(settings: Settings) -> Wired:
         catalog.authenticate,
         lambda: _samples(catalog, engine),
         catalog.is_readable,
+        catalog.ended,
     )
     return Wired(create_app(parts), catalog, engine)
 

@@ -6,7 +6,6 @@ Source: dialect section 4. The value names the statement in the message where th
 from __future__ import annotations
 
 _KINDS = (
-    "API_TOKEN",
     "FUNCTION",
     "FUNCTION_SOURCE",
     "METRICS INTEGRATION",
@@ -14,7 +13,6 @@ _KINDS = (
     "SECURITY INTEGRATION",
 )
 _PLURALS = (
-    "API_TOKENS",
     "INVITATIONS",
     "METRICS INTEGRATIONS",
     "SECURITY INTEGRATIONS",

@@ -11,6 +11,7 @@ from headrace.statements.base import HANDLERS, REQUIRED, Execution, Outcome
 
 MODULES = (
     "alter",
+    "api_token",
     "compute_pool",
     "continuous_query",
     "database",

@@ -129,6 +129,9 @@ def test_namespaces_pools_and_people_are_as_they_were(catalog: Catalog) -> None:
     principal = catalog.authenticate("token-of-the-release-before")
     assert principal is not None
     assert (principal.user, len(principal.roles)) == ("admin", 5)
+    (token,), (user,) = catalog.api_tokens(), catalog.users()
+    assert (token.name, token.role, token.expires_at) == ("administrator", None, None)
+    assert user.created_at.year == 2026
 
 
 def test_queries_know_the_very_relations_that_they_were_made_with(catalog: Catalog) -> None:

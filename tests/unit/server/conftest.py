@@ -33,7 +33,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def app(statements: ScriptedStatements, settings: Settings) -> FastAPI:
-    return create_app(ServerParts(settings, statements, TOKENS.get))
+    return create_app(ServerParts(settings, statements, TOKENS.get, ended=statements.endings.get))
 
 
 @pytest.fixture

@@ -75,6 +75,8 @@ class ScriptedStatements:
     contexts: list[SessionContext] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, bytes]] = field(default_factory=list)
+    endings: dict[Principal, str] = field(default_factory=dict)
+    """Whose token is good no longer, and why."""
 
     def answer(
         self, text: str, outcome: ResultSet | ScriptedStream | Exception, *, after_s: float = 0

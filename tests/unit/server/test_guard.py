@@ -10,7 +10,6 @@ from starlette.routing import Mount
 
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
-from headrace.server.auth import Authenticator
 from headrace.server.ports import ServerParts
 from tests.unit.server.scripted import TOKENS, ScriptedStatements
 
@@ -120,23 +119,6 @@ async def test_security_headers_are_on_every_answer(http: httpx.AsyncClient) -> 
 
 async def test_answers_of_the_api_are_not_cached(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v2/version")).headers["cache-control"] == "no-store"
-
-
-async def test_a_token_that_is_revoked_stops_working_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    valid = dict(TOKENS)
-    asked: list[str] = []
-
-    def authenticate(token: str) -> object:
-        asked.append(token)
-        return valid.get(token)
-
-    authenticator = Authenticator(authenticate)  # type: ignore[arg-type]
-    assert await authenticator.principal("good-token") == TOKENS["good-token"]
-    assert await authenticator.principal("good-token") == TOKENS["good-token"]
-    assert len(asked) == 1
-    valid.clear()
-    monkeypatch.setattr("headrace.server.auth.time.monotonic", lambda: 10**9)
-    assert await authenticator.principal("good-token") is None
 
 
 async def test_metrics_count_statements_and_refusals(http: httpx.AsyncClient) -> None:

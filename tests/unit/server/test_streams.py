@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,23 +15,31 @@ from fastapi import FastAPI
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import ApiToken
 from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.server.app import create_app
 from headrace.server.dataplane.frames import PYTHON_FRAME_BYTES_MAX
+from headrace.server.ports import ServerParts
 from tests.harness.patience import PATIENCE_S
-from tests.unit.server.scripted import ScriptedStatements, ScriptedStream, serving
+from tests.unit.server.scripted import TOKENS, ScriptedStatements, ScriptedStream, serving
 
+TOKEN = "good-token"
 GO, PYTHON, OWN = "Go-http-client/1.1", "Python/3.11 websockets/14.0", "headrace/0.1.0"
 FAILURE = ExternalError(SqlState.STORE_NOT_READY, "the broker does not answer")
 
 
-async def offer(address: str, statements: ScriptedStatements, stream: ScriptedStream) -> dict[str, str]:
+async def offer(
+    address: str, statements: ScriptedStatements, stream: ScriptedStream, token: str = TOKEN
+) -> dict[str, str]:
     statements.answer("SELECT", stream)
     async with httpx.AsyncClient(trust_env=False) as http:
         answer = await http.post(
             f"http://{address}/v2/statements",
             json={"statement": "SELECT"},
-            headers={"Authorization": "Bearer good-token"},
+            headers={"Authorization": f"Bearer {token}"},
         )
     request: dict[str, str] = answer.json()["metadata"]["dataplaneRequest"]
     return request
@@ -37,9 +47,14 @@ async def offer(address: str, statements: ScriptedStatements, stream: ScriptedSt
 
 @asynccontextmanager
 async def opened(
-    address: str, statements: ScriptedStatements, stream: ScriptedStream, *, agent: str = GO
+    address: str,
+    statements: ScriptedStatements,
+    stream: ScriptedStream,
+    *,
+    agent: str = GO,
+    token: str = TOKEN,
 ) -> AsyncIterator[ClientConnection]:
-    request = await offer(address, statements, stream)
+    request = await offer(address, statements, stream, token)
     uri = request["uri"].replace("http:", "ws:")
     async with connect(uri, user_agent_header=agent, proxy=None, max_size=None) as socket:
         await socket.send(json.dumps({"type": "auth", "accessToken": request["token"], "sessionId": ""}))
@@ -91,6 +106,47 @@ async def test_closing_the_socket_ends_the_query(address: str, statements: Scrip
     async with opened(address, statements, stream):
         pass
     await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
+
+
+@pytest.mark.parametrize("is_reading", [True, False])
+async def test_a_stream_ends_when_its_token_is_good_no_longer(
+    address: str, statements: ScriptedStatements, *, is_reading: bool
+) -> None:
+    stream = ScriptedStream()
+    if is_reading:
+        stream.running.set()
+    async with opened(address, statements, stream, agent=GO) as socket:
+        if is_reading:
+            assert (await frame(socket))["type"] == "metadata"
+        statements.endings[TOKENS[TOKEN]] = "the API token was dropped"
+        told = await frame(socket)
+        assert (told["sqlCode"], told["message"]) == (
+            "42501",
+            "the stream was ended: the API token was dropped",
+        )
+        with pytest.raises(ConnectionClosed) as closed:
+            await frame(socket)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1008
+    await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
+
+
+async def test_a_stream_ends_within_seconds_after_its_token_was_dropped(
+    tmp_path: Path, settings: Settings, port: int, statements: ScriptedStatements
+) -> None:
+    catalog = Catalog.open(tmp_path)
+    now = datetime.datetime.now(datetime.UTC)
+    token = ApiToken("ci", "admin", "public", now, now)
+    secret = catalog.create_api_token(token)
+    stream = ScriptedStream()
+    stream.running.set()
+    app = create_app(ServerParts(settings, statements, catalog.authenticate, ended=catalog.ended))
+    async with serving(app, port), opened(f"127.0.0.1:{port}", statements, stream, token=secret) as socket:
+        assert (await frame(socket))["type"] == "metadata"
+        catalog.drop_api_token(token)
+        assert (await frame(socket))["message"] == "the stream was ended: the API token was dropped"
+    await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
+    catalog.close()
 
 
 async def test_a_lost_connection_ends_the_query(address: str, statements: ScriptedStatements) -> None:

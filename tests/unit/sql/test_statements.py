@@ -11,6 +11,13 @@ from headrace.sql.ast import Statement
 from headrace.sql.dropping import DropIfExists
 from headrace.sql.listing import FilteredList
 from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
+from headrace.sql.statements.api_token import (
+    AlterApiToken,
+    CreateApiToken,
+    DescribeApiToken,
+    DropApiToken,
+    ListApiTokens,
+)
 from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
 from headrace.sql.statements.descriptor_source import (
@@ -71,6 +78,12 @@ from headrace.sql.statements.store import (
 QUERY_ID = "0b7c1a2b-0e5d-4c6e-9b12-1e5d0000000f"
 
 STATEMENTS = [
+    ("create api_token Ci with ('token.role_name' = sysadmin, 'token.expires_in_days' = 30)", CreateApiToken),
+    ("ALTER API_TOKEN ci", AlterApiToken),
+    ("ALTER API_TOKEN ci WITH ('token.expires_in_days' = 30)", AlterApiToken),
+    ("DROP API_TOKEN ci", DropApiToken),
+    ("DESCRIBE API_TOKEN ci", DescribeApiToken),
+    ("SHOW API_TOKENS", ListApiTokens),
     ("create store lake with ('type' = KAFKA, 'uris' = 'a:9092')", CreateStore),
     ("CREATE STORE IF NOT EXISTS \"Lake 东\" WITH ('type' = 'KAFKA')", CreateStore),
     ("UPDATE STORE lake WITH ('uris' = 'b:9092', 'kafka.sasl.username' = NULL)", UpdateStore),

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from headrace.catalog.objects import Principal
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.frames import (
@@ -23,21 +26,30 @@ from headrace.server.dataplane.frames import (
     manners,
     metadata_frame,
 )
-from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.dataplane.tickets import Ticket, TicketOffice
 from headrace.server.metrics import Metrics
 from headrace.server.ports import LiveResult
 
 log = structlog.get_logger()
 
 AUTHENTICATION_TIMEOUT_S = 30.0
+SIGNED_IN_CHECK_S = 1.0
+"""How often a stream looks whether its reader's token is still good."""
+
+FAREWELL_S = 5.0
 
 _NORMAL, _POLICY_VIOLATION, _INTERNAL = 1000, 1008, 1011
 
 
 async def serve_stream(
-    websocket: WebSocket, statement_id: str, tickets: TicketOffice, metrics: Metrics
+    websocket: WebSocket,
+    statement_id: str,
+    tickets: TicketOffice,
+    metrics: Metrics,
+    ended: Callable[[Principal], str | None],
 ) -> None:
-    """Serve the stream of `statement_id` to whoever presents its ticket; returns when the socket is done with."""
+    """Serve the stream of `statement_id` to whoever presents its ticket, for as long as what that principal signed in with is good
+    (`ended` says why it is no longer); returns when the socket is done with."""
     await websocket.accept()
     to = manners(websocket.headers.get("user-agent", ""))
     try:
@@ -62,7 +74,7 @@ async def serve_stream(
     )
     with metrics.stream():
         try:
-            await _run(websocket, ticket.result, to, metrics)
+            await _run(websocket, ticket, to, metrics, ended)
         finally:
             # Shielded: a cancelled socket (shutdown) must not leave its query running.
             await asyncio.shield(ticket.result.close())
@@ -81,16 +93,42 @@ async def _presented(websocket: WebSocket) -> str | None:
     return token if isinstance(token, str) else None
 
 
-async def _run(websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics) -> None:
-    """Send until the query ends or the client goes, whichever is first."""
-    sending = asyncio.create_task(_send(websocket, result, to, metrics))
+async def _run(
+    websocket: WebSocket,
+    ticket: Ticket,
+    to: Manners,
+    metrics: Metrics,
+    ended: Callable[[Principal], str | None],
+) -> None:
+    """Send until the query ends, the client goes or its token is good no longer, whichever is first."""
+    revoking = asyncio.create_task(_until_ended(ticket.principal, ended))
+    sending = asyncio.create_task(_send(websocket, ticket.result, to, metrics))
     leaving = asyncio.create_task(_until_closed(websocket))
+    tasks = {revoking, sending, leaving}
     try:
-        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        sending.cancel()
-        leaving.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if not revoking.cancelled():
+        await _turn_out(websocket, ticket, to, revoking.result())
+
+
+async def _until_ended(principal: Principal, ended: Callable[[Principal], str | None]) -> str:
+    while (reason := ended(principal)) is None:
+        await asyncio.sleep(SIGNED_IN_CHECK_S)
+    return reason
+
+
+async def _turn_out(websocket: WebSocket, ticket: Ticket, to: Manners, reason: str) -> None:
+    log.info("stream_revoked", request_id=ticket.statement_id, user=ticket.principal.user, reason=reason)
+    refused = UserError(SqlState.INSUFFICIENT_PRIVILEGE, f"the stream was ended: {reason}")
+    # A client that does not read would keep the socket open for ever.
+    with suppress(TimeoutError, WebSocketDisconnect):
+        async with asyncio.timeout(FAREWELL_S):
+            await websocket.send_text(error_frame(refused, to))
+            await websocket.close(_POLICY_VIOLATION)
 
 
 async def _until_closed(websocket: WebSocket) -> None:

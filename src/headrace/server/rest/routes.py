@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from headrace import __version__
+from headrace.catalog.objects import Principal
 from headrace.core.settings import Settings
 from headrace.server.auth import principal_of
 from headrace.server.dataplane.addresses import stream_uri
@@ -35,6 +37,7 @@ class ControlPlane:
     runs: StatementRuns
     tickets: TicketOffice
     metrics: Metrics
+    ended: Callable[[Principal], str | None]
 
 
 def router(plane: ControlPlane) -> APIRouter:
@@ -77,7 +80,7 @@ def router(plane: ControlPlane) -> APIRouter:
 
     @routes.websocket("/statements/{statement_id}")
     async def stream(websocket: WebSocket, statement_id: str) -> None:
-        await serve_stream(websocket, statement_id, plane.tickets, plane.metrics)
+        await serve_stream(websocket, statement_id, plane.tickets, plane.metrics, plane.ended)
 
     return routes
 

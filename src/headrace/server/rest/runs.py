@@ -96,9 +96,10 @@ class StatementRuns:
         return run
 
     def find(self, statement_id: str, principal: Principal) -> StatementRun | None:
-        """A remembered run of the same user."""
+        """A remembered run of the same user, by a token of the same roles."""
         run = self._runs.get(statement_id)
-        return run if run and run.principal.user == principal.user else None
+        asks = (principal.user, principal.roles)
+        return run if run and asks == (run.principal.user, run.principal.roles) else None
 
     async def close(self) -> None:
         """End what is under way."""

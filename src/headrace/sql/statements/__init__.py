@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.sql.statements import (
     alter,
+    api_token,
     compute_pool,
     database,
     descriptor_source,
@@ -23,6 +24,7 @@ from headrace.sql.statements import (
 
 __all__ = [
     "alter",
+    "api_token",
     "compute_pool",
     "database",
     "descriptor_source",
