@@ -110,6 +110,7 @@ def assign(
         "topic",
         "partition",
         {topic: list(range(count)) for topic, count in partitions.items()},
+        False,
         int(watermarks.delay * 1000),
         int(watermarks.idle * 1000),
         watermarks.all_idle,

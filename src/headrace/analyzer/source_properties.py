@@ -28,7 +28,8 @@ _ON_ERROR = {
 
 @dataclass(frozen=True)
 class _SideProperties:
-    """Those that send records of one sort to a topic: where `handling` is `word`. Without a name it is the source's and `suffix`."""
+    """Those that send records of one sort to a topic: where `handling` is `word`. Without a name it is
+    the source's and `suffix`, if that is one entity."""
 
     handling: PropertySpec[str]
     word: str
@@ -84,9 +85,11 @@ def source_properties(
         starting_timestamp_ms=timestamp,
         event_time=_event_time(relation, reader),
         on_error=on_error,
-        dead_letters=_side_topic(_DEAD_LETTERS, relation, reader, store, kept=on_error == "dead_letter"),
+        dead_letters=_side_topic(
+            _DEAD_LETTERS, relation, reader, connector, store, kept=on_error == "dead_letter"
+        ),
         late_rows=_side_topic(
-            _LATE_ROWS, relation, reader, store, kept=reader.take(dialect.ON_LATE) == "LOG"
+            _LATE_ROWS, relation, reader, connector, store, kept=reader.take(dialect.ON_LATE) == "LOG"
         ),
         timestamps=_timestamps(relation, reader),
         options=connector.source.options(reader) if connector is not None and connector.source else {},
@@ -221,11 +224,12 @@ def _side_topic(
     said: _SideProperties,
     relation: Relation,
     reader: PropertyReader,
+    connector: StoreDescriptor | None,
     store: Callable[[str], StoreFacts | None],
     *,
     kept: bool,
 ) -> SideTopic | None:
-    """Where records go, if they are kept."""
+    """Where records go, if they are kept; raises UserError 3D021 where only the user can say what it is called."""
     layout = {"topic.partitions": said.partitions, "topic.replicas": said.replicas}
     named: Specs = (said.entity, said.store, *layout.values())
     unused = next((spec for spec in named if reader.gives(spec)), None)
@@ -240,6 +244,11 @@ def _side_topic(
     name = reader.take(said.store) or relation.store or ""
     if not kept:
         return None
+    path = relation.entity or ()
+    if entity is None and connector is not None and connector.pattern(path) is not None:
+        entity = reader.require(
+            said.entity, hint="The source is several entities: say what this one is called."
+        )
     found = store(name)
     span = reader.span(said.store)
     if found is None:
@@ -252,7 +261,7 @@ def _side_topic(
     return SideTopic(
         store=found.name,
         store_type=found.type,
-        entity=(entity or f"{path_text(relation.entity or ())}-{said.suffix}",),
+        entity=(entity or f"{path_text(path)}-{said.suffix}",),
         property=said.entity.name,
         layout={name: str(count) for name, count in counts.items() if count is not None},
         span=span or reader.span(said.entity) or reader.span(said.handling),

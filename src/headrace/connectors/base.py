@@ -187,6 +187,21 @@ class Printer(Protocol):
 
 
 @dataclass(frozen=True)
+class EntityPattern:
+    """What a path means that stands for several entities: a stream reads them together, and nothing writes to it.
+
+    `names` are those that it names, which must be there; `matches` says of any whether it is among them. More may come at any time.
+    """
+
+    names: tuple[EntityPath, ...]
+    matches: Callable[[EntityPath], bool]
+
+
+def one_entity(_path: EntityPath) -> None:
+    """No path stands for several."""
+
+
+@dataclass(frozen=True)
 class StoreDescriptor:
     """A store type.
 
@@ -196,6 +211,7 @@ class StoreDescriptor:
     them as canonical text, which is all that the other functions get. `test` raises ExternalError 57015 when the store does not
     answer. `path` takes what says which entity a relation is over, given the relation's name in lower case. `layout` are the
     properties that say how an entity is divided: for one that a query makes they are as its leftmost source has them, or must be given.
+    `pattern` says of a relation's path which entities it stands for; None: for one.
     `jars` is the group of jars.lock that queries over such stores need beside Spark's: it is fetched when the first store is created.
     """
 
@@ -206,6 +222,7 @@ class StoreDescriptor:
     test: Callable[[Mapping[str, str]], None]
     path: Callable[[PropertyReader, str], EntityPath]
     layout: Mapping[str, PropertySpec[int]] = field(default_factory=dict)
+    pattern: Callable[[EntityPath], EntityPattern | None] = one_entity
     record_source: RecordSource | None = None
     row_source: RowSource | None = None
     record_sink: RecordSink | None = None

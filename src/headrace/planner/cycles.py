@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from headrace.analyzer.properties import ALLOW_CYCLE
@@ -24,6 +24,15 @@ class Output:
         return Output(str(relation.name), _place(relation))
 
 
+Reads = Callable[[Relation, tuple[str, ...]], bool]
+"""Whether a relation reads what is at a place; it may be over several entities."""
+
+
+def over(relation: Relation, place: tuple[str, ...]) -> bool:
+    """Whether a relation is over one entity, which is at the place."""
+    return _place(relation) == place
+
+
 @dataclass(frozen=True)
 class Flow:
     """A query as the relations that it reads and all that it writes; `query` is its name or id, None for a new one."""
@@ -33,12 +42,12 @@ class Flow:
     query: str | None = None
 
 
-def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None) -> None:
+def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None, *, reads: Reads = over) -> None:
     """Raises UserError 42P16, at `span`, when what `new` writes comes back to it, directly or through `others`.
 
     Relations are one where they are over the same entity of the same store.
     """
-    way = _way_back(new, list(others))
+    way = _way_back(new, list(others), reads)
     if way is None:
         return
     queries = [flow.query for _, flow, _ in way[1:] if flow.query is not None]
@@ -55,16 +64,16 @@ def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None) -> None:
 _Hop = tuple[Relation, Flow, Output]
 
 
-def _way_back(new: Flow, others: Sequence[Flow]) -> list[_Hop] | None:
+def _way_back(new: Flow, others: Sequence[Flow], reads: Reads) -> list[_Hop] | None:
     """The shortest round, as (what is read, by which query, which writes what) from `new` on; None when there is none."""
     reached = {output.place for output in new.outputs}
     ways: list[tuple[Output, list[_Hop], Output]] = [(output, [], output) for output in new.outputs]
     for first, way, end in ways:  # which grows
         for source in new.sources:
-            if _place(source) == end.place:
+            if reads(source, end.place):
                 return [(source, new, first), *way]
         for flow in others:
-            read = [item for item in flow.sources if _place(item) == end.place]
+            read = [item for item in flow.sources if reads(item, end.place)]
             for output in flow.outputs:
                 if read and output.place not in reached:
                     reached.add(output.place)

@@ -92,6 +92,17 @@ def row_sink(connector: StoreDescriptor, logical: LogicalPlan, span: Span | None
     return sink
 
 
+def check_written(connector: StoreDescriptor, entity: EntityPath, span: Span | None) -> None:
+    """Raises UserError 0A000 for a path that stands for several entities."""
+    if connector.pattern(entity) is not None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{path_text(entity)!r} stands for several entities: they are read together, and records are written to one",
+            hint="Write into a relation over one entity.",
+            span=span,
+        )
+
+
 def creation_options(
     reader: PropertyReader,
     connector: StoreDescriptor,
@@ -116,7 +127,7 @@ def creation_options(
     for name, spec in connector.layout.items():
         if name in layout or source is None:
             continue
-        other = f"The leftmost source is of another store type and has no {name} to take over."
+        other = f"The leftmost source has no {name} to take over: it is of another store type, or over several entities."
         layout[name] = source.layout.get(name) or reader.require(spec, hint=other)
     return settings | {connector.layout[name].name: str(number) for name, number in layout.items()}
 

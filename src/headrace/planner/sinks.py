@@ -16,7 +16,7 @@ from headrace.analyzer.traits import traits
 from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
 from headrace.connectors.base import EntityDescription, Guarantee, StoreDescriptor
 from headrace.core.errors import UserError
-from headrace.core.names import EntityPath, RelationName, printed
+from headrace.core.names import EntityPath, RelationName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
@@ -29,6 +29,7 @@ from headrace.planner.keys import WITH_SCHEMAS, Key, changelog_key, stream_key
 from headrace.planner.sink_properties import (
     SchemaPlaces,
     check_key,
+    check_written,
     creation_options,
     guarantee,
     key_format,
@@ -160,7 +161,10 @@ def sink_path(
     """The entity that the properties name, else one of the relation's name."""
     table = kind is RelationKind.TABLE
     reader = (table_reader if table else sink_reader)(properties.entries, Scope.SINK, connector)
-    return connector.path(reader, name.name.lower())
+    path = connector.path(reader, name.name.lower())
+    named = (entry.span for entry in properties.entries if entry.value == path_text(path))
+    check_written(connector, path, next(named, None))
+    return path
 
 
 # --- the sinks
@@ -250,6 +254,7 @@ def insert_sink(
     if relation.kind is RelationKind.STREAM and not logical.traits.insert_only:
         raise wrong_kind("INSERT_INTO", logical, relation.kind)
     facet = record_sink(connector, relation.kind, logical.span)
+    check_written(connector, relation.entity or (), logical.span)
     aligned = matched(logical, relation.schema)
     key = _insert_key(logical, aligned, relation, reader)
     reader.take(dialect.QUERY_NAME)

@@ -37,6 +37,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
+from headrace.planner.cycles import over
 from headrace.sql.ast import Properties, Property, Statement
 
 CatalogObject = (
@@ -207,6 +208,14 @@ class Execution:
             case "QUERY":
                 return self.query(name.last)
         return self.relation(name)
+
+    def reads(self, relation: Relation, place: tuple[str, ...]) -> bool:
+        """Whether a relation is over what is at a place, as `planner.cycles` has it, alone or among others."""
+        if over(relation, place):
+            return True
+        store = self.catalog.store(relation.store) if relation.store == place[0] else None
+        pattern = connector(store.type).pattern(relation.entity or ()) if store is not None else None
+        return pattern is not None and pattern.matches(place[1:])
 
     def store(self, name: Identifier | None) -> tuple[Store, StoreDescriptor]:
         """The named store or the session's, with its type; raises 3D006."""

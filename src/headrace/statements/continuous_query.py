@@ -369,7 +369,7 @@ def refuse_cycle_of(query: Query, run: Execution, span: Span | None) -> None:
     (statement,) = parse(query.sql)
     flow = _flow(query, run)
     if flow is not None and isinstance(statement, CreateRelationAs | InsertInto) and not _allowed(statement):
-        refuse_cycle(flow, _running(run, but=query.id), span)
+        refuse_cycle(flow, _running(run, but=query.id), span, reads=run.reads)
 
 
 def _refuse_cycle(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution) -> None:
@@ -378,7 +378,7 @@ def _refuse_cycle(prepared: Prepared, statement: CreateRelationAs | InsertInto, 
         return
     sources = tuple(scan.relation for scan in prepared.logical.scans)
     flow = Flow(sources, _outputs(sink, prepared.plan))
-    refuse_cycle(flow, _running(run), statement.name.span)
+    refuse_cycle(flow, _running(run), statement.name.span, reads=run.reads)
 
 
 def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
@@ -473,6 +473,8 @@ def create_entity(
 
 
 def _described(kind: StoreDescriptor, store: Store, entity: EntityPath) -> EntityDescription | None:
+    if kind.pattern(entity) is not None:
+        return EntityDescription(entity)
     try:
         return kind.entities.describe_entity(store.properties, entity) if kind.entities else None
     except UserError as error:

@@ -90,7 +90,7 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
     admin = facet(kind.entities, kind, "DROP ENTITY", statement.span)
     path = statement.name.path
     for relation in run.catalog.relations():
-        if (relation.store, relation.entity) == (store.name, path) and run.catalog.queries_of(relation.name):
+        if run.reads(relation, (store.name, *path)) and run.catalog.queries_of(relation.name):
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,
                 f"the entity {path_text(path)!r} is referenced by the relation {relation.name}, which a running query uses",

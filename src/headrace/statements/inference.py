@@ -93,6 +93,12 @@ def inferred(
             "nothing says whose columns are asked for",
             hint="Name it: GENERATE COLUMNS WITH ('topic' = …, 'value.format' = …), or as its store names entities.",
         )
+    if kind.pattern(entity) is not None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{path_text(entity)!r} stands for several entities, whose columns need not be the same",
+            hint=_LIST_THEM,
+        )
     if kind.record_source is None and kind.record_sink is None:
         admin = facet(kind.entities, kind, "to find out columns", None)
         described = admin.describe_entity(store.properties, entity)

@@ -10,7 +10,7 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Relation, RelationKind, Store
-from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.base import EntityAdmin, EntityPattern, StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, QualifiedName, RelationName, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
@@ -313,6 +313,9 @@ def _ensure_entity(
     entity, admin = relation.entity or (), kind.entities
     if admin is None:
         return
+    if (pattern := kind.pattern(entity)) is not None:
+        _check_pattern(reader, kind, admin, store, relation, pattern, name_span)
+        return
     try:
         found = admin.describe_entity(store.properties, entity)
     except UserError as error:
@@ -332,3 +335,37 @@ def _ensure_entity(
         return
     checked_layout(reader, kind, entity, found)
     reader.leave(Scope.ENTITY)
+
+
+def _check_pattern(
+    reader: PropertyReader,
+    kind: StoreDescriptor,
+    admin: EntityAdmin,
+    store: Store,
+    relation: Relation,
+    pattern: EntityPattern,
+    name_span: Span | None,
+) -> None:
+    """Raises UserError 0A000 for a changelog over several entities, 3D007 when one that is named is missing, or none matches."""
+    text = path_text(relation.entity or ())
+    if relation.kind is not RelationKind.STREAM:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{text!r} stands for several entities, and only a stream is read from several: their records have no common order",
+            hint="CREATE STREAM over them, or a changelog over one.",
+            span=name_span,
+        )
+    made_with = (spec for spec in of_scope(kind.properties, Scope.ENTITY) if reader.gives(spec))
+    if (unused := next(made_with, None)) is not None:
+        raise reader.bad(unused, "left out of a stream over several entities, which are not made")
+    found = [(name,) for name, _ in admin.list_entities(store.properties, ())]
+    missing = [name for name in pattern.names if name not in found]
+    if missing or not any(map(pattern.matches, found)):
+        raise UserError(
+            SqlState.ENTITY_NOT_FOUND,
+            f"the entity {path_text(missing[0])!r} does not exist in the store {store.name}"
+            if missing
+            else f"no entity of the store {store.name} matches {text!r} yet",
+            hint="Name those that exist: LIST ENTITIES shows them.",
+            span=name_span,
+        )

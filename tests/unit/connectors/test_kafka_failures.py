@@ -46,6 +46,14 @@ def test_an_exception_of_javas_clients(text: str, state: str, domain: str, messa
     assert told.hint
 
 
+def test_a_topic_that_may_not_be_read_is_named() -> None:
+    told = classify(
+        f"Caused by: {JAVA}TopicAuthorizationException: Not authorized to access topics: [orders_us]"
+    )
+    assert told is not None
+    assert told.message.endswith("who lacks a right: topics orders_us")
+
+
 def test_a_record_without_a_key_is_told_from_other_invalid_ones() -> None:
     refused = "org.apache.kafka.common.InvalidRecordException: "
     keyless = classify(f"{refused}Compacted topic cannot accept message without key in topic partition t-0.")

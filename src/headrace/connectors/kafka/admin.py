@@ -31,6 +31,7 @@ from headrace.connectors.kafka import options
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic
 from headrace.connectors.kafka.failures import of_client
+from headrace.connectors.kafka.patterns import pattern
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
@@ -164,6 +165,7 @@ KAFKA = StoreDescriptor(
     test=_CLIENT.test,
     path=_topic,
     layout=options.LAYOUT,
+    pattern=pattern,
     record_source=RecordSource(
         metadata=Struct(
             (("topic", VARCHAR), ("partition", INTEGER), ("offset", BIGINT), ("timestamp_type", VARCHAR))

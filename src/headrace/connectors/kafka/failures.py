@@ -19,6 +19,7 @@ _RECORD_STATE = SqlState.DATA_EXCEPTION
 _FOR_ITS_AUTHORS = re.compile(
     r"/(bootstrap|\d+): |ipv[46]#| \(after \d+ms in state \w+\)|error:[0-9A-F]+:SSL routines::|, verify that ssl\..*"
 )
+_FORBIDDEN = re.compile(r"Not authorized to access topics: \[([^\]]+)\]")
 # Of the broker's certificate by the client, and of the client's by the broker, which says it after the handshake.
 _UNVERIFIED = re.compile(r"certificate|verify", re.IGNORECASE)
 _REFUSED_CERTIFICATE = re.compile(r"\balert\b.*(certificate|unknown ca)", re.IGNORECASE)
@@ -179,6 +180,13 @@ _KINDS = (
         "records that the query had not read yet are gone from the topic",
         "They expired, or the topic was made anew. Terminate the query and create it again to go on from what is there.",
     ),
+    Reaction(
+        r"you must specify all TopicPartitions",
+        ExternalError,
+        _UNREACHABLE_STATE,
+        "topics or partitions were added while the query began to read",
+        "It is tried again by itself.",
+    ),
     _UNREACHABLE,
 )
 
@@ -186,7 +194,10 @@ _KINDS = (
 def classify(text: str) -> HeadraceError | None:
     """What the text of an exception (Java's or librdkafka's) says about the broker; None when it says nothing."""
     kind = _kind(text)
-    return kind.told() if kind is not None else None
+    if kind is None:
+        return None
+    forbidden = _FORBIDDEN.search(text)
+    return kind.told(f"topics {forbidden[1]}" if forbidden else "")
 
 
 def of_client(error: KafkaException, *, uris: str | None = None, topic: str | None = None) -> HeadraceError:

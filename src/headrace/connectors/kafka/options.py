@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
+from headrace.connectors.kafka.patterns import pattern
 from headrace.connectors.tls import (
     CLIENT_TLS,
     TLS,
@@ -183,7 +184,13 @@ SECURITY_PROTOCOL = PropertySpec(
 # --- topics
 
 _MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK
-TOPIC = PropertySpec("topic", TEXT, Scope.RELATION | Scope.SINK, "the topic", default="the relation's name")
+TOPIC = PropertySpec(
+    "topic",
+    TEXT,
+    Scope.RELATION | Scope.SINK,
+    "the topic; of a stream also [several](queries.md#several-topics): `'orders_eu; orders_us'`, `'orders_*'`",
+    default="the relation's name",
+)
 PARTITIONS = PropertySpec(
     "topic.partitions",
     COUNT,
@@ -284,8 +291,14 @@ def store_properties(reader: PropertyReader) -> dict[str, str]:
 
 
 def consumer_options(reader: PropertyReader) -> dict[str, str]:
-    """What a source passes to its consumer, and under its own name where it begins."""
-    return _options(reader, CONSUMER, _CONSUMER) | print_options(reader)
+    """What a source passes to its consumer, and under its own name where it begins.
+
+    Raises UserError 3D008 for offsets of several topics.
+    """
+    begins = print_options(reader)
+    if begins and pattern((reader.take(TOPIC) or "",)) is not None:
+        raise reader.bad(STARTING_OFFSETS, "left out of a stream over several topics")
+    return _options(reader, CONSUMER, _CONSUMER) | begins
 
 
 def print_options(reader: PropertyReader) -> dict[str, str]:

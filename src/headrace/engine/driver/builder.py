@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from headrace.connectors.registry import spark_module
+from headrace.connectors.registry import connector, spark_module
 from headrace.connectors.streaming import RowRequest, SinkRequest, SourceRequest, TableRequest
 from headrace.core.errors import InternalError
 from headrace.core.schema import Column
@@ -204,6 +204,7 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
         "__entity",
         "__split",
         java_splits,
+        connector(read.connector).pattern(read.entity) is not None,
         step.delay_ms,
         step.idle_timeout_ms,
         "flush" if work.start.plan.bounded else step.all_idle,

@@ -15,8 +15,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.kafka.client import secrets
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic, probe
-from headrace.connectors.kafka.failures import classify, of_client
+from headrace.connectors.kafka.failures import classify, missing_topic, of_client
 from headrace.connectors.kafka.options import STARTING_OFFSETS, starting_offsets
+from headrace.connectors.kafka.patterns import java_pattern, pattern
 from headrace.connectors.kafka.spark.tokens import java_options
 from headrace.connectors.kafka.spark.transactions import TransactionalOutput
 from headrace.connectors.streaming import SinkRequest, SourceRequest
@@ -63,17 +64,16 @@ _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 def splits(request: SourceRequest) -> dict[str, list[int]]:
     """Raises UserError 3D007 for a missing topic, ExternalError 57015 for a broker that does not answer."""
-    _admin, numbers = _connect(request.properties, request.entity[0])
-    return {request.entity[0]: numbers}
+    return _partitions(request)[1]
 
 
 def source(session: SparkSession, request: SourceRequest) -> DataFrame:
-    """Committed records of one topic. Lost data (expired before it was read) fails the query."""
+    """Committed records of the request's topics. Lost data (expired before it was read) fails the query."""
     reader = (
         session.readStream.format("kafka")
         .options(**java_options(session, request.properties))
+        .option(*_subscription(request))
         .options(
-            subscribe=request.entity[0],
             includeHeaders=str(request.headers).lower(),
             failOnDataLoss="true",
         )
@@ -134,23 +134,24 @@ def _starting_offsets(request: SourceRequest) -> str:
 
     The broker is asked in any case: Spark would look for it, or for the topic, for minutes.
     """
-    topic = request.entity[0]
-    admin, numbers = _connect(request.properties, topic)
+    admin, found = _partitions(request)
     explicit = starting_offsets(request.options)
     if request.starting_position == "earliest" and not explicit:
         return "earliest"
     spec = _BEGINNING if request.starting_position == "earliest" else _END
     if request.starting_position == "timestamp":
         spec = OffsetSpec.for_timestamp(request.starting_timestamp_ms or 0)
-    partitions = [TopicPartition(topic, number) for number in numbers]
-    offsets = {place.partition: offset for place, offset in _offsets(admin, partitions, spec).items()}
-    beyond = [place for place in partitions if offsets[place.partition] < 0]
+    partitions = [TopicPartition(topic, number) for topic, numbers in found.items() for number in numbers]
+    offsets = _offsets(admin, partitions, spec)
+    beyond = [place for place in partitions if offsets[place] < 0]
     if beyond:  # nothing that late: from the end
-        ends = _offsets(admin, beyond, _END)
-        offsets.update({place.partition: offset for place, offset in ends.items()})
-    _check(explicit, topic, admin, partitions)
-    offsets |= explicit
-    return json.dumps({topic: {str(number): offset for number, offset in sorted(offsets.items())}})
+        offsets |= _offsets(admin, beyond, _END)
+    if explicit:  # of one topic
+        _check(explicit, request.entity[0], admin, partitions)
+    begins: dict[str, dict[str, int]] = {topic: {} for topic in found}
+    for place in sorted(partitions):
+        begins[place.topic][str(place.partition)] = explicit.get(place.partition, offsets[place])
+    return json.dumps(begins)
 
 
 def _check(
@@ -191,6 +192,38 @@ def _offsets(
         return {place: future.result().offset for place, future in futures.items()}
     except KafkaException as error:
         raise of_client(error) from None
+
+
+def _subscription(request: SourceRequest) -> tuple[str, str]:
+    """Spark's option of the topics; by a pattern it finds new ones with every batch."""
+    topic = request.entity[0]
+    return (
+        ("subscribe", topic) if pattern(request.entity) is None else ("subscribePattern", java_pattern(topic))
+    )
+
+
+def _partitions(request: SourceRequest) -> tuple[AdminClient, dict[str, list[int]]]:
+    """A client, and the numbers of the partitions of each topic that there is now.
+
+    Raises UserError 3D007 for a missing one, and for none.
+    """
+    several = pattern(request.entity)
+    if several is None:
+        admin, numbers = _connect(request.properties, request.entity[0])
+        return admin, {request.entity[0]: numbers}
+    try:
+        admin, cluster = connect(request.properties)
+    except KafkaException as error:
+        raise of_client(error, uris=request.properties["uris"]) from None
+    for (name,) in several.names:
+        if name not in cluster.topics:
+            _connect(request.properties, name)  # which says why
+    found = {
+        name: sorted(topic.partitions) for name, topic in cluster.topics.items() if several.matches((name,))
+    }
+    if not found:
+        raise missing_topic(request.entity[0])
+    return admin, found
 
 
 def _connect(properties: Mapping[str, str], topic: str) -> tuple[AdminClient, list[int]]:

@@ -36,32 +36,21 @@ private[spark] object EventTimeCode {
 
   /** The same encoding as an expression over `eventTime` (TIMESTAMP), `entity` (STRING) and `partition` (INT).
     *
-    * It is NULL for a NULL event time, and fails the query for an entity or partition that `layout` has no code for.
+    * It is NULL for a NULL event time, and fails the query for a partition that has no code. A source of one entity needs no
+    * look at the entity of every row; `many` is the name of the [[ManyEntities]] of another.
     */
-  def column(eventTime: Column, entity: Column, partition: Column, layout: PartitionLayout): Column = {
+  def column(eventTime: Column, entity: Column, partition: Column, many: Option[String]): Column = {
     val ms = greatest(lit(MinMs), least(lit(MaxMs), unix_millis(eventTime))) + lit(Bias)
-    val inRange = partition.cast("long").between(0L, layout.partitionsPerEntity - 1L)
-    val code = when(inRange, (base(entity, layout) + partition.cast("long")) * lit(1L << TimeBits) + ms)
+    val number = many.fold(partition)(name => udf[Int, String, Int](new PartitionCode(name)).apply(entity, partition)).cast("long")
+    val code = when(number.between(0L, PartitionLimit - 1L), number * lit(1L << TimeBits) + ms)
       .otherwise(
         raise_error(
           concat(
-            lit(s"expected partitions from 0 to ${layout.partitionsPerEntity - 1} for the watermark, found "),
+            lit(s"expected partitions from 0 to ${PartitionLimit - 1} for the watermark, found "),
             coalesce(partition.cast("string"), lit("NULL"))
           )
         ).cast("long")
       )
     when(eventTime.isNull, lit(null).cast("timestamp")).otherwise(timestamp_micros(code))
   }
-
-  /** A source of one entity needs no look at the entity of every row. */
-  private def base(entity: Column, layout: PartitionLayout): Column =
-    if (layout.entities.size == 1) lit(0L)
-    else {
-      val unknown = raise_error(
-        concat(lit("found a row of an entity that the watermark does not follow: "), coalesce(entity, lit("NULL")))
-      ).cast("long")
-      layout.entities.foldRight(unknown) { (name, otherwise) =>
-        when(entity === lit(name), lit(layout.code(name, 0).toLong)).otherwise(otherwise)
-      }
-    }
 }

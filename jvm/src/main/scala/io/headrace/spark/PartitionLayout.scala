@@ -1,47 +1,68 @@
 package io.headrace.spark
 
-/** How (entity, partition) pairs of one source (a topic's partitions, a stream's shards) become the small integers that [[EventTimeCode]] has room for.
-  *
-  * Every entity owns an equal range of codes, so that an entity can gain partitions while the query runs without
-  * touching the codes of another. Entities are ordered by name: the same set of entities gives the same codes.
-  */
-private[spark] final case class PartitionLayout(entities: Vector[String]) {
-  require(entities.nonEmpty, "expected at least one entity of which to follow the watermark")
-  require(
-    entities.size <= EventTimeCode.PartitionLimit,
-    s"expected at most ${EventTimeCode.PartitionLimit} entities in one source, found ${entities.size}"
-  )
+import java.util.concurrent.ConcurrentHashMap
 
-  private val indexes: Map[String, Int] = entities.zipWithIndex.toMap
+import scala.collection.mutable
 
-  /** How many partitions each entity can have. */
-  val partitionsPerEntity: Int = EventTimeCode.PartitionLimit / entities.size
+/** How (entity, partition) pairs of one source (a topic's partitions, a stream's shards) become the small integers that [[EventTimeCode]] has room for. */
+private[spark] sealed abstract class PartitionLayout {
 
-  /** The code of the first partition of `entity`, or None for an entity that is not part of the source. */
-  def base(entity: String): Option[Int] = indexes.get(entity).map(_ * partitionsPerEntity)
-
-  /** The code of a partition.
-    *
-    * Throws IllegalArgumentException when the source has no such entity or the entity has no room for the partition.
-    */
-  def code(entity: String, partition: Int): Int = {
-    val first = base(entity).getOrElse(
-      throw new IllegalArgumentException(
-        s"expected one of the entities ${entities.mkString(", ")} in the offsets of the source, found $entity"
-      )
-    )
-    require(
-      partition >= 0 && partition < partitionsPerEntity,
-      s"expected at most $partitionsPerEntity partitions in entity $entity (${entities.size} entities share " +
-        s"${EventTimeCode.PartitionLimit} in one source), found partition $partition"
-    )
-    first + partition
-  }
+  /** The code of a partition. Throws IllegalArgumentException for an entity that is not of the source, and where no code is left. */
+  def code(entity: String, partition: Int): Int
 
   /** The (entity, partition) that has `code`. */
-  def decode(code: Int): (String, Int) = (entities(code / partitionsPerEntity), code % partitionsPerEntity)
+  def decode(code: Int): (String, Int)
 }
 
-private[spark] object PartitionLayout {
-  def of(entities: Iterable[String]): PartitionLayout = PartitionLayout(entities.toVector.distinct.sorted)
+/** Of a source of one entity: a partition's number is its code. */
+private[spark] final case class OneEntity(name: String) extends PartitionLayout {
+  override def code(entity: String, partition: Int): Int = {
+    require(entity == name, s"expected the entity $name in the offsets of the source, found $entity")
+    require(
+      partition >= 0 && partition < EventTimeCode.PartitionLimit,
+      s"expected at most ${EventTimeCode.PartitionLimit} partitions in $entity, since a watermark follows no more of one source, " +
+        s"found the number $partition"
+    )
+    partition
+  }
+
+  override def decode(code: Int): (String, Int) = (name, code)
+}
+
+/** Of a source of several entities, to which more may come while the query runs: each partition has the next code when it is first seen. */
+private[spark] final class ManyEntities extends PartitionLayout {
+  private val codes = new ConcurrentHashMap[(String, Int), Integer]()
+  private val places = mutable.ArrayBuffer.empty[(String, Int)]
+
+  override def code(entity: String, partition: Int): Int = codes.computeIfAbsent((entity, partition), next)
+
+  override def decode(code: Int): (String, Int) = places.synchronized(places(code))
+
+  private def next(place: (String, Int)): Integer = places.synchronized {
+    require(
+      places.size < EventTimeCode.PartitionLimit,
+      s"expected at most ${EventTimeCode.PartitionLimit} partitions in the entities of one source, since a watermark follows no more, " +
+        s"found ${place._1} with the partition ${place._2}"
+    )
+    places += place
+    places.size - 1
+  }
+}
+
+/** Those of this process: its tasks and the watermark of a run give a partition the same code. */
+private[spark] object ManyEntities {
+  private val layouts = new ConcurrentHashMap[String, ManyEntities]()
+
+  /** The layout of this name, made at its first use. */
+  def of(name: String): ManyEntities = layouts.computeIfAbsent(name, _ => new ManyEntities)
+
+  /** Lets it go, once the run has ended that it was for. */
+  def forget(name: String): Unit = { val _ = layouts.remove(name) }
+}
+
+/** What a task asks of every row: its partition's code. */
+private[spark] final class PartitionCode(layout: String) extends ((String, Int) => Int) with Serializable {
+  @transient private lazy val codes = ManyEntities.of(layout)
+
+  override def apply(entity: String, partition: Int): Int = codes.code(entity, partition)
 }

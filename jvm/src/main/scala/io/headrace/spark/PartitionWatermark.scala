@@ -27,6 +27,7 @@ object PartitionWatermark {
     * @param entity         the STRING column with the row's entity
     * @param partition      the INT column with the row's partition in its entity: a split of it, as a shard is
     * @param partitions     entity -> the partitions that it has now, by number; more may come while the query runs
+    * @param growing        whether more entities may come too
     * @param delayMs        how far the watermark stays behind the greatest event time of each partition
     * @param idleTimeoutMs  after how long without a row a partition stops holding the watermark back; 0: never
     * @param allIdle        what to do when all partitions are idle: `hold`, `advance`, or `flush` for a bounded run
@@ -49,6 +50,7 @@ object PartitionWatermark {
       entity: String,
       partition: String,
       partitions: JavaMap[String, JavaList[Integer]],
+      growing: Boolean,
       delayMs: Long,
       idleTimeoutMs: Long,
       allIdle: String,
@@ -60,10 +62,11 @@ object PartitionWatermark {
   ): DataFrame = {
     val known = partitions.asScala.map { case (name, numbers) => name -> numbers.asScala.map(_.intValue).toSeq }.toMap
     val window = EventWindow.of(windowMs, advanceMs)
+    val many = Option.when(growing || known.size > 1)(UUID.randomUUID().toString)
     val settings =
-      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), known, eventTime, window, Option(late), clockStepMs)
+      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), known, eventTime, window, Option(late), clockStepMs, many)
     requireColumns(df, eventTime, entity, partition)
-    val timed = EventTimeCode.column(named(eventTime), named(entity), named(partition), settings.layout)
+    val timed = EventTimeCode.column(named(eventTime), named(entity), named(partition), many)
     val code = Option(deleted).fold(timed)(flag => when(named(flag), EventTimeCode.Silent).otherwise(timed))
     val codeName = unusedName(df)
     val watermarked = df

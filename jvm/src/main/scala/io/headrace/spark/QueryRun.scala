@@ -52,6 +52,9 @@ private[spark] final class QueryRun private (
     watermark.combined()
   }
 
+  /** Lets go what the run had in this process. */
+  def forget(): Unit = streams.values.flatMap(_._1.many).foreach(ManyEntities.forget)
+
   private def look(): Unit = {
     val polledMs = SparkInternals.polledMs(execution)
     streams.foreach { case (node, (settings, read)) =>
@@ -84,7 +87,11 @@ private[spark] object QueryRun {
   def byRunId(runId: UUID): Option[QueryRun] = Option(runs.get(runId))
 
   /** Forgets the runs that have ended. */
-  def sweep(): Unit = runs.values().removeIf(run => !run.execution.isActive)
+  def sweep(): Unit = runs.values().removeIf { run =>
+    val ended = !run.execution.isActive
+    if (ended) run.forget()
+    ended
+  }
 
   private def start(execution: MicroBatchExecution): QueryRun = {
     val nodes = for {

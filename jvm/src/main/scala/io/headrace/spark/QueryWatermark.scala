@@ -79,10 +79,10 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     states.values.toSeq.sortBy(_.settings.name).map { state =>
       SourceSnapshot(
         state.settings,
-        state.partitions.toSeq.sortBy(_.code).map { partition =>
+        state.partitions.toSeq.map { partition =>
           val (entity, number) = state.settings.layout.decode(partition.code)
           PartitionSnapshot(entity, number, Option.when(partition.maxMs != Unheard)(partition.maxMs), partition.idle)
-        }
+        }.sortBy(partition => (partition.entity, partition.partition))
       )
     }
   }

@@ -56,6 +56,7 @@ private[spark] object EventWindow {
   * @param clockStepMs for rows that have the time of their batch: how often a window ends; the source is as far as the clock, by
   *                    such steps. 0: rows have times of their own
   * @param late        the [[SideTopic]] of rows that are too late for these; None: they are dropped
+  * @param many        the name of the [[ManyEntities]] of a source of several entities, or of one that may get more; None: of one
   */
 private[spark] final case class SourceSettings(
     name: String,
@@ -66,21 +67,16 @@ private[spark] final case class SourceSettings(
     eventTime: String = "",
     window: Option[EventWindow] = None,
     late: Option[String] = None,
-    clockStepMs: Long = 0
+    clockStepMs: Long = 0,
+    many: Option[String] = None
 ) {
   require(delayMs >= 0, s"expected a watermark delay of 0 ms or more for source $name, found $delayMs")
   require(idleMs >= 0, s"expected an idle timeout of 0 ms (off) or more for source $name, found $idleMs")
   require(partitions.nonEmpty, s"expected the partitions of the entities of source $name, found none")
 
-  val layout: PartitionLayout = PartitionLayout.of(partitions.keys)
+  require(partitions.size == 1 || many.isDefined, s"expected a layout for the entities ${partitions.keys.mkString(", ")} of source $name")
 
-  partitions.foreach { case (entity, numbers) =>
-    require(
-      numbers.forall(number => number >= 0 && number < layout.partitionsPerEntity),
-      s"expected at most ${layout.partitionsPerEntity} partitions in $entity, since a watermark follows at most " +
-        s"${EventTimeCode.PartitionLimit} partitions of one source, found the number ${numbers.max}"
-    )
-  }
+  lazy val layout: PartitionLayout = many.fold[PartitionLayout](OneEntity(partitions.keys.head))(ManyEntities.of)
 
   def toMetadata: Metadata = {
     val entities = new MetadataBuilder()
@@ -97,6 +93,7 @@ private[spark] final case class SourceSettings(
       .putLong("advanceMs", window.fold(0L)(_.advanceMs))
       .putString("late", late.getOrElse(""))
       .putLong("clockStepMs", clockStepMs)
+      .putString("many", many.getOrElse(""))
       .build()
     new MetadataBuilder().putMetadata(SourceSettings.Key, settings).build()
   }
@@ -119,7 +116,8 @@ private[spark] object SourceSettings {
         eventTime = settings.getString("eventTime"),
         window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs")),
         late = Option(settings.getString("late")).filter(_.nonEmpty),
-        clockStepMs = settings.getLong("clockStepMs")
+        clockStepMs = settings.getLong("clockStepMs"),
+        many = Option(settings.getString("many")).filter(_.nonEmpty)
       )
     }
 }

@@ -30,45 +30,47 @@ class EventTimeCodeSuite extends PatientSuite {
 
   test("the expression encodes as the function does, and NULL stays NULL") {
     import spark.implicits._
-    val layout = PartitionLayout.of(Seq("a", "b"))
+    val layout = ManyEntities.of("encodes")
     val rows = Seq(("a", 0, 12.5), ("b", 4, -90.25), ("a", 16382, 1.7e9))
-    val codes = rows
-      .map { case (topic, number, seconds) => (topic, number, at(seconds)) }
-      .toDF("topic", "partition", "ts")
-      .select(unix_micros(column(col("ts"), col("topic"), col("partition"), layout)))
-      .as[Long]
-      .collect()
-      .toSeq
-    assertEquals(codes, rows.map { case (topic, number, seconds) => encode(layout.code(topic, number), (seconds * 1000).toLong) })
+    val timed = rows.map { case (topic, number, seconds) => (topic, number, at(seconds)) }.toDF("topic", "partition", "ts")
+    def codes(many: Option[String]) =
+      timed.select(unix_micros(column(col("ts"), col("topic"), col("partition"), many))).as[Long].collect().toSeq
+    def ms(seconds: Double) = (seconds * 1000).toLong
+    assertEquals(codes(Some("encodes")), rows.map { case (topic, number, seconds) => encode(layout.code(topic, number), ms(seconds)) })
+    assertEquals(codes(None), rows.map { case (_, number, seconds) => encode(number, ms(seconds)) })
     val missing = Seq(("a", 0, null.asInstanceOf[java.sql.Timestamp])).toDF("topic", "partition", "ts")
-    assert(missing.select(column(col("ts"), col("topic"), col("partition"), layout)).head().isNullAt(0))
+    for (many <- Seq(None, Some("encodes")))
+      assert(missing.select(column(col("ts"), col("topic"), col("partition"), many)).head().isNullAt(0))
+    ManyEntities.forget("encodes")
   }
 
-  test("a topic or a partition without a code fails the query and says which") {
+  test("a partition without a code fails the query and says which") {
     import spark.implicits._
-    val layout = PartitionLayout.of(Seq("a", "b"))
-    for ((topic, number, said) <- Seq(("c", 0, "does not follow: c"), ("a", 20000, "found 20000"))) {
-      val df = Seq((topic, number, at(1))).toDF("topic", "partition", "ts")
-      val error = intercept[Exception](df.select(column(col("ts"), col("topic"), col("partition"), layout)).collect())
-      assert(error.getMessage.contains(said), error.getMessage)
-    }
+    val df = Seq(("a", 40000, at(1))).toDF("topic", "partition", "ts")
+    val error = intercept[Exception](df.select(column(col("ts"), col("topic"), col("partition"), None)).collect())
+    assert(error.getMessage.contains("found 40000"), error.getMessage)
   }
 
-  test("every topic has codes of its own, however many partitions it gains") {
-    val layout = PartitionLayout.of(Seq("b", "a", "c"))
-    val codes = for (topic <- layout.entities; number <- Seq(0, 1, layout.partitionsPerEntity - 1)) yield layout.code(topic, number)
-    assertEquals(codes.distinct.size, 9)
-    assertEquals(codes.map(layout.decode), for (topic <- Vector("a", "b", "c"); number <- Seq(0, 1, 10921)) yield (topic, number))
+  test("each partition of many topics has a code of its own when it is first seen, and keeps it") {
+    val layout = new ManyEntities
+    val places = Seq(("b", 0), ("a", 3), ("b", 1), ("later", 0))
+    val codes = places.map { case (topic, number) => layout.code(topic, number) }
+    assertEquals(codes, Seq(0, 1, 2, 3))
+    assertEquals(places.map { case (topic, number) => layout.code(topic, number) }, codes)
+    assertEquals(codes.map(layout.decode), places)
   }
 
   test("more partitions than there are codes are refused with the numbers") {
-    val error = intercept[IllegalArgumentException](SourceSettings("s", 0, 0, AllIdle.Hold, Map("t" -> Seq(32767))))
-    assert(error.getMessage.contains("at most 32767 partitions in t"), error.getMessage)
-    assert(error.getMessage.contains("found the number 32767"), error.getMessage)
+    val one = intercept[IllegalArgumentException](OneEntity("t").code("t", 32767))
+    assert(one.getMessage.contains("at most 32767 partitions in t") && one.getMessage.contains("the number 32767"), one.getMessage)
+    val many = new ManyEntities
+    (0 until PartitionLimit).foreach(many.code("t", _))
+    val error = intercept[IllegalArgumentException](many.code("u", 5))
+    assert(error.getMessage.contains("found u with the partition 5"), error.getMessage)
   }
 
   test("settings survive the column's metadata") {
-    val settings = SourceSettings("pageviews", 1500, 60000, AllIdle.Advance, Map("eu" -> Seq(0, 1, 2), "us" -> Seq(7, 12)))
+    val settings = SourceSettings("pageviews", 1500, 60000, AllIdle.Advance, Map("eu" -> Seq(0, 1, 2), "us" -> Seq(7, 12)), many = Some("m"))
     assertEquals(SourceSettings.fromMetadata(settings.toMetadata), Some(settings))
     assertEquals(SourceSettings.fromMetadata(org.apache.spark.sql.types.Metadata.empty), None)
   }

@@ -33,13 +33,13 @@ class PartitionWatermarkSuite extends PatientSuite {
     val stream: MemoryStream[(String, Int, Timestamp, String)] = MemoryStream[(String, Int, Timestamp, String)](spark)
     val raw: DataFrame = stream.toDF().toDF("topic", "partition", "ts", "v").withColumn("gone", col("v") === "gone")
     val df: DataFrame = PartitionWatermark.assign(
-      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), delayMs, idleMs, allIdle, deleted,
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), false, delayMs, idleMs, allIdle, deleted,
       windowMs, advanceMs, late = null, clockStepMs)
 
     /** The counts of the same stream, as if its partitions could fall idle. */
     def withIdleTimeout(ms: Long, allIdle: String): DataFrame = counted(
       PartitionWatermark.assign(
-        raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), delayMs, ms, allIdle, null, 10000, 10000, null, 0))
+        raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), false, delayMs, ms, allIdle, null, 10000, 10000, null, 0))
 
     def add(partition: Int, seconds: Double*): Unit =
       stream.addData(seconds.map(second => ("t", partition, at(second), s"p$partition")))
@@ -326,13 +326,29 @@ class PartitionWatermarkSuite extends PatientSuite {
     val stream = MemoryStream[(String, Int, String)](spark)
     val raw = stream.toDF().toDF("topic", "partition", "v").withColumn("ts", current_timestamp())
     val df = PartitionWatermark.assign(
-      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(2)), 0, 0, "hold", null, 1000, 1000, null, 1000)
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(2)), false, 0, 0, "hold", null, 1000, 1000, null, 1000)
     running(df.groupBy(window(col("ts"), "1 second")).count().select("window.start", "count")) { query =>
       for (round <- 1 to 2) {
         stream.addData(("t", 0, "a"), ("t", 0, "b"))
         assert(query.eventually(query.rows().size == round))
       }
       assertEquals(query.rows().map(_.getLong(1)), Seq(2L, 2L))
+      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+    }
+  }
+
+  test("a topic that comes while the query runs holds the watermark from then on, and loses no row") {
+    val source = new Source(partitions = 1)
+    val df = PartitionWatermark.assign(
+      source.raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(1)), true, 0, 0, "hold", null, 10000, 10000, null, 0)
+    running(df.groupBy(window(col("ts"), "10 seconds")).count().select("window.start", "count")) { query =>
+      source.add(0, 5)
+      assertEquals(query.watermark(), 5.0)
+      source.stream.addData(("t", 0, at(50), "a"), ("u", 3, at(6), "a"))
+      assertEquals(query.watermark(), 6.0)
+      source.stream.addData(("u", 3, at(7), "a"), ("u", 3, at(60), "a"))
+      assertEquals(query.watermark(), 50.0)
+      assertEquals(counted(query), Map(0.0 -> 3L))
       assertEquals(told(query), """{"counts":{},"spellings":{}}""")
     }
   }
@@ -360,10 +376,10 @@ class PartitionWatermarkSuite extends PatientSuite {
     val source = new Source()
     val counts = JavaMap.of("t", numbers(1))
     val noTime = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, 0, 0, "hold", null, 0, 0, null, 0))
+      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, false, 0, 0, "hold", null, 0, 0, null, 0))
     assert(noTime.getMessage.contains("expected a TIMESTAMP column v for the watermark, found STRING"), noTime.getMessage)
     val noMode = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, 0, 0, "wait", null, 0, 0, null, 0))
+      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, false, 0, 0, "wait", null, 0, 0, null, 0))
     assert(noMode.getMessage.contains("found wait"), noMode.getMessage)
   }
 }

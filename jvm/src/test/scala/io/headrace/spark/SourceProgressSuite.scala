@@ -1,7 +1,7 @@
 package io.headrace.spark
 
 class SourceProgressSuite extends PatientSuite {
-  private val layout = PartitionLayout.of(Seq("a", "b"))
+  private val layout = new ManyEntities
   private def code(topic: String, partition: Int) = layout.code(topic, partition)
 
   test("a partition has rows when the batch moves it or the source is ahead of the batch") {
