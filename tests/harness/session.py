@@ -8,7 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
+from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.objects import (
     DescriptorSource,
     Principal,
@@ -51,6 +54,14 @@ class Session:
         executed = await self.service.execute(text, principal=principal, context=SessionContext(""))
         assert isinstance(executed.outcome, ResultSet)
         return list(executed.outcome.rows)
+
+    def grant(self, role: str, privilege: Privilege, *path: str) -> None:
+        """A privilege on the database, schema or relation of that path, or on the organization."""
+        state = self.catalog.snapshot()
+        kinds = {1: DATABASE, 2: SCHEMA, 3: RELATION}
+        found = state.get(kinds[len(path)], path) if path else state.organization
+        assert found is not None
+        self.catalog.grant(Grant(found.id, privilege, role, "sysadmin"))
 
     async def rows(self, text: str, *titles: str) -> list[tuple[str | None, ...]]:
         """The rows, or those columns of theirs."""

@@ -20,7 +20,7 @@ class RelationLookup(Protocol):
     """The part of `catalog.state.CatalogState` that binding uses; reads only, from memory."""
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        """The relation of that full name, or None."""
+        """The relation of that full name, or None. May raise UserError for one that may not be read."""
         ...
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
@@ -36,6 +36,7 @@ class RelationLookup(Protocol):
 class BindingContext:
     """What names mean: the catalog, the session's database and schema, and what store types can do.
 
+    `inside_views` is where the names in a view's own query are looked for, which its owner was allowed to read.
     `continuous` are the properties of the continuous query that is bound, in which a materialized view stands for its own query;
     None: a snapshot query, whose views are tables.
     """
@@ -44,6 +45,7 @@ class BindingContext:
     session: SessionContext
     connectors: Callable[[str], StoreDescriptor] | None = None
     continuous: QueryProperties | None = None
+    inside_views: RelationLookup | None = None
 
 
 def suggestion(name: str, known: Sequence[str], *, otherwise: str | None = None) -> str | None:
@@ -79,11 +81,15 @@ def resolve_relation(
         )
     chosen_schema = names[-2] if len(names) >= 2 else (schema or "public")
     full = RelationName(chosen_database, chosen_schema, names[-1])
-    relation = catalog.relation(full)
+    try:
+        relation = catalog.relation(full)
+    except UserError as error:
+        error.span = span
+        raise
     if relation is None:
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
-            f"the relation {full} does not exist",
+            f"the relation {full} does not exist or is not authorized",
             hint=_nearest(full, catalog) or "LIST RELATIONS shows those that do.",
             span=span,
         )

@@ -111,7 +111,7 @@ def inlined(view: Relation, alias: str, span: Span | None, context: BindingConte
     _show_at(query, span)
     session = replace(context.session, database=definition.database, schema=definition.schema)
     try:
-        node = bind(query, replace(context, session=session))
+        node = bind(query, replace(context, session=session, catalog=context.inside_views or context.catalog))
     except UserError as error:
         message = f"in the query of the materialized view {view.name}: {error.message}"
         raise UserError(error.state, message, hint=error.hint, span=span) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 
 from sqlalchemy import insert, select
 
-from headrace.catalog import events, principals, queries, renaming, storage, tables, upgrade
+from headrace.catalog import events, grants, principals, queries, renaming, storage, tables, upgrade
+from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, Grant, Privilege
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.loading import ORGANIZATION, load
@@ -32,6 +34,7 @@ from headrace.catalog.objects import (
     QueryState,
     RegistryFacts,
     Relation,
+    Role,
     SchemaObject,
     SchemaRegistry,
     Store,
@@ -39,7 +42,7 @@ from headrace.catalog.objects import (
     User,
     new_id,
 )
-from headrace.catalog.removal import Removal, removal
+from headrace.catalog.removal import Removal, refuse_owner, removal
 from headrace.catalog.repository import Repository, change_owner, drop
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.state import CatalogState
@@ -68,6 +71,7 @@ class Catalog:
         self._descriptor_sources = Repository(kept, DESCRIPTOR_SOURCE)
         self._relations = Repository(kept, RELATION)
         self._pools = Repository(kept, COMPUTE_POOL)
+        self._roles = Repository(kept, ROLE)
 
     @staticmethod
     def open(directory: Path, url: str | None = None) -> Catalog:
@@ -114,13 +118,15 @@ class Catalog:
         """What goes with an object, and which queries must have ended before."""
         return removal(self._storage.state, target)
 
-    def drop(self, target: object, *, cascade: bool = False) -> Removal:
+    def drop(
+        self, target: object, *, cascade: bool = False, known: Callable[[object], bool] = lambda _: True
+    ) -> Removal:
         """Drop an object, with all that depends on it if `cascade`: what went is returned.
 
-        Raises the SQLSTATE of its kind when it does not exist, and 2BP01, with names, while something depends on it (without `cascade`) or
-        a query that is not terminated reads or writes what is to go.
+        Raises the SQLSTATE of its kind when it does not exist, and 2BP01, with the names of what may be `known`, while something
+        depends on it (without `cascade`) or a query that is not terminated reads or writes what is to go.
         """
-        return drop(self._storage, target, cascade=cascade)
+        return drop(self._storage, target, cascade=cascade, known=known)
 
     def rename(self, target: object, name: str) -> Any:
         """The object under another name; what is in it, uses it or is a query over it follows. Raises its kind's SQLSTATEs."""
@@ -146,11 +152,11 @@ class Catalog:
 
     def authenticate(self, token: str) -> Principal | None:
         """Whose token it is. Only digests are stored and compared, so that timing tells nothing of a token. Asks nobody: it is quick."""
-        return principals.authenticate(self._storage.state.members, token)
+        return principals.authenticate(self._storage.state.members, self._storage.state.graph, token)
 
     def ended(self, principal: Principal) -> str | None:
         """Why what `principal` signed in with is good no longer, None while it is. Asks nobody either."""
-        return principals.ended(self._storage.state.members, principal)
+        return principals.ended(self._storage.state.members, self._storage.state.graph, principal)
 
     def users(self) -> list[User]:
         """By name."""
@@ -183,6 +189,34 @@ class Catalog:
     def drop_api_token(self, token: ApiToken) -> None:
         """Whoever signed in with it is signed out."""
         principals.drop_token(self._storage, token)
+
+    # --- roles and grants
+
+    def roles(self) -> list[Role]:
+        """By name."""
+        return self._roles.all()
+
+    def role(self, name: str) -> Role | None:
+        """The role of that name, or None."""
+        return self._roles.get(name)
+
+    def create_role(self, name: str, owner: str, beneath: Iterable[Role] = ()) -> None:
+        """A role that has what the roles `beneath` have. Raises 42P011."""
+        with self.transaction():
+            self._roles.create(Role(name, owner, moment(present())))
+            for role in beneath:
+                grants.give_role(self._storage, role, to_role=name)
+
+    def drop_role(self, role: Role) -> None:
+        """With all that was granted to it. Raises 3D001, or 2BP01 while it owns something."""
+        with self.transaction():
+            refuse_owner(self._storage.state, role)
+            drop(self._storage, role, cascade=False, known=lambda _: True)
+            grants.forget_role(self._storage, role.name)
+
+    def grant(self, grant: Grant) -> bool:
+        """Whether anything changed: to grant again what is granted is nothing."""
+        return grants.give(self._storage, grant)
 
     # --- databases and schemas
 
@@ -412,7 +446,7 @@ def _seed(kept: storage.Storage) -> None:
         "id": new_id(),
         "kind": ORGANIZATION,
         "name": "headrace",
-        "owner": "orgadmin",
+        "owner": ORGADMIN,
         "created_at": now,
         "updated_at": now,
         "definition": "{}",
@@ -420,5 +454,9 @@ def _seed(kept: storage.Storage) -> None:
     kept.execute(insert(tables.objects).values(organization))
     principals.seed(kept)
     kept.read()
-    pool = ComputePool(DEFAULT_COMPUTE_POOL, "small", "sysadmin", moment(now), moment(now))
+    for name in BUILT_IN_ROLES:
+        Repository(kept, ROLE).create(Role(name, ORGADMIN, moment(now)))
+    pool = ComputePool(DEFAULT_COMPUTE_POOL, "small", SYSADMIN, moment(now), moment(now))
     Repository(kept, COMPUTE_POOL).create(pool)
+    # Who may read a relation needs no more than that: a role for it begins with the pool that everybody has.
+    grants.give(kept, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))

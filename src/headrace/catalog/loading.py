@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping, select
 
-from headrace.catalog import principals, queries, tables
+from headrace.catalog import grants, principals, queries, tables
 from headrace.catalog.kinds import KINDS
 from headrace.catalog.kinds.spec import Path, Stored
 from headrace.catalog.objects import Organization
@@ -51,4 +51,6 @@ def load(storage: Storage) -> CatalogState:
         {row["id"]: row["sealed"] for rows in by_kind.values() for row in rows if row["sealed"] is not None},
         {query.id: query for query in queries.read(storage, tables.UNFINISHED)},
         principals.read(storage),
+        grants.read_graph(storage),
+        grants.read(storage),
     )

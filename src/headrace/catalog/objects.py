@@ -75,6 +75,16 @@ class Organization:
 
 
 @dataclass(frozen=True)
+class Role:
+    """What privileges are granted to, and what owns objects. Which roles are beneath it is `policy.RoleGraph`'s."""
+
+    name: str
+    owner: str
+    created_at: datetime.datetime
+    id: str = field(default_factory=new_id, kw_only=True)
+
+
+@dataclass(frozen=True)
 class Database:
     """A named set of schemas."""
 
@@ -206,6 +216,7 @@ class Query:
     `id` is a UUID. `plan` is the JSON text of a `planner.physical.SparkPlan`. `message` is the last error's text or None;
     `restarts` counts automatic restarts since the last start asked for by a user. `generation` grows with each RESTART,
     so that a level-triggered supervisor sees that one is wanted. `uses` are the ids of its relations; the catalog fills it in.
+    `needs` are what its owner must have to run it: privileges, each with an object's id.
     """
 
     id: str
@@ -227,6 +238,7 @@ class Query:
     restarts: int = 0
     generation: int = 1
     uses: frozenset[str] = frozenset()
+    needs: tuple[tuple[str, str], ...] = ()
 
     def was_made_with(self, relation: Relation | None) -> bool:
         """Whether what has the name of a relation of the query now is that relation: neither dropped nor made again.

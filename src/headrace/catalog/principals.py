@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 
 from headrace.catalog import tables
-from headrace.catalog.access import BUILT_IN_ROLES, roles_of
+from headrace.catalog.access import BUILT_IN_ROLES
 from headrace.catalog.objects import ApiToken, Members, Principal, User
+from headrace.catalog.policy import RoleGraph
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
 from headrace.core.errors import UserError
@@ -85,13 +86,13 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def authenticate(members: Members, token: str) -> Principal | None:
+def authenticate(members: Members, graph: RoleGraph, token: str) -> Principal | None:
     """Whose token it is, None when it is none, or none any more."""
     found = members.tokens.get(digest(token))
-    return _principal(members, found) if found is not None else None
+    return _principal(members, graph, found) if found is not None else None
 
 
-def ended(members: Members, principal: Principal) -> str | None:
+def ended(members: Members, graph: RoleGraph, principal: Principal) -> str | None:
     """Why what `principal` signed in with is good no longer; None while it is."""
     if principal.token is None:
         return None
@@ -100,13 +101,13 @@ def ended(members: Members, principal: Principal) -> str | None:
         return "the API token was dropped"
     if found.has_expired():
         return f"the API token {found.name!r} has expired"
-    now = _principal(members, found)
-    if now is None or not roles_of(now) >= set(principal.roles):
+    now = _principal(members, graph, found)
+    if now is None or not graph.roles_of(now) >= set(principal.roles):
         return f"the roles of the user {found.user!r} were changed"
     return None
 
 
-def _principal(members: Members, token: ApiToken) -> Principal | None:
+def _principal(members: Members, graph: RoleGraph, token: ApiToken) -> Principal | None:
     """None where the user no longer holds the role of the token."""
     user = members.users[token.user]
     holder = Principal(user.name, user.roles, user.default_role, token.id)
@@ -116,7 +117,7 @@ def _principal(members: Members, token: ApiToken) -> Principal | None:
         return holder
     return (
         replace(holder, roles=(token.role,), default_role=token.role)
-        if token.role in roles_of(holder)
+        if token.role in graph.roles_of(holder)
         else None
     )
 

@@ -105,6 +105,7 @@ def _row(query: Query) -> dict[str, object]:
         "sqlstate": query.sqlstate,
         "restarts": query.restarts,
         "generation": query.generation,
+        "needs": json.dumps(query.needs),
         "created_at": micros(query.created_at),
         "updated_at": micros(query.updated_at),
     }
@@ -130,5 +131,6 @@ def _query(row: RowMapping | Mapping[str, Any], uses: frozenset[str]) -> Query:
         sqlstate=row["sqlstate"],
         restarts=row["restarts"],
         generation=row["generation"],
+        needs=tuple((privilege, identifier) for privilege, identifier in json.loads(row["needs"])),
         uses=uses,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.catalog.kinds import described, spec_of
-from headrace.catalog.objects import Query
+from headrace.catalog.objects import Query, Role
+from headrace.catalog.policy import named, owner_of
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
@@ -21,17 +23,21 @@ class Removal:
     objects: tuple[Any, ...]
     queries: tuple[Query, ...]
 
-    def refuse(self, *, cascade: bool) -> None:
+    def refuse(self, *, cascade: bool, known: Callable[[object], bool]) -> None:
         """Raises UserError 2BP01, which names what keeps the object: without `cascade` all that depends on it but for what is attached
-        to it, with it the queries that have not ended."""
+        to it, with it the queries that have not ended. Of what is not to be `known` it tells only how much there is."""
         *others, target = self.objects
-        blocking = [] if cascade else [described(found) for found in others if not spec_of(found).attached]
-        blocking += [f"the running query {query.id}" for query in self.queries]
+        in_the_way = [] if cascade else [found for found in others if not spec_of(found).attached]
+        told = [described(found) for found in in_the_way if known(found)]
+        told += [f"the running query {query.id}" for query in self.queries if known(query)]
+        hidden = len(in_the_way) + len(self.queries) - len(told)
+        blocking = [*told, *([f"{hidden} that you may not see"] if hidden else [])]
         if not blocking:
             return
         named = ", ".join(blocking[:NAMED_MAX])
         more = f" and {len(blocking) - NAMED_MAX} more" if len(blocking) > NAMED_MAX else ""
-        first = f"TERMINATE QUERY {self.queries[0].id};" if self.queries else "Drop them"
+        running = [query for query in self.queries if known(query)]
+        first = f"TERMINATE QUERY {running[0].id};" if running else "Drop them"
         raise UserError(
             SqlState.DEPENDENT_OBJECTS_EXIST,
             f"{described(target)} is referenced by {named}{more}",
@@ -52,3 +58,20 @@ def removal(state: CatalogState, target: Any) -> Removal:
 
     visit(target)
     return Removal(tuple(found.values()), tuple(state.queries_using(found.values())))
+
+
+def refuse_owner(state: CatalogState, role: Role) -> None:
+    """Raises UserError 2BP01, which names what a role owns: nobody else might be allowed to do anything with it."""
+    owned = [
+        value for value in (*state.by_id.values(), *state.queries.values()) if owner_of(value) == role.name
+    ]
+    owned = [value for value in owned if value.id != role.id]
+    if not owned:
+        return
+    told = ", ".join(named(value) for value in owned[:NAMED_MAX])
+    more = f" and {len(owned) - NAMED_MAX} more" if len(owned) > NAMED_MAX else ""
+    raise UserError(
+        SqlState.DEPENDENT_OBJECTS_EXIST,
+        f"the role {role.name} owns {told}{more}",
+        hint="Drop them, or GRANT OWNERSHIP ON … TO ROLE another one, first.",
+    )

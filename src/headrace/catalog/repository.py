@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import delete, insert, update
 
-from headrace.catalog import tables
+from headrace.catalog import grants, tables
 from headrace.catalog.kinds import spec_of
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.removal import Removal, removal
@@ -105,13 +106,14 @@ def change_owner(storage: Storage, target: object, role: str) -> None:
         storage.put(state.having(value, state.uses.get(found.id, frozenset()), None))
 
 
-def drop(storage: Storage, target: object, *, cascade: bool) -> Removal:
+def drop(storage: Storage, target: object, *, cascade: bool, known: Callable[[object], bool]) -> Removal:
     """What went: the object with what is attached to it, or with all that depends on it. Raises its kind's SQLSTATE, or 2BP01."""
     spec = spec_of(target)
     with storage.transaction():
         going = removal(storage.state, existing(storage.state, spec, spec.path(target)))
-        going.refuse(cascade=cascade)
+        going.refuse(cascade=cascade, known=known)
         for gone in going.objects:
             storage.execute(delete(tables.objects).where(tables.objects.c.id == gone.id))
             storage.put(storage.state.without(gone))
+        grants.forget_objects(storage, [gone.id for gone in going.objects])
     return going

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
@@ -14,6 +15,7 @@ from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import Members, Organization, Query, QueryState, Relation, StoreFacts
+from headrace.catalog.policy import Grants, Policy, RoleGraph
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 
@@ -24,7 +26,8 @@ Objects = Mapping[Path, Any]
 @dataclass(frozen=True)
 class CatalogState:
     """`objects` are the values of each kind by their paths, `uses` the ids of what an object cannot be without, `sealed` the encrypted
-    properties by the object's id. `queries` are those that are not terminated as they should be, `members` who may sign in.
+    properties by the object's id. `queries` are those that are not terminated as they should be, `members` who may sign in. `graph` and
+    `grants` are what `policy` answers by.
     """
 
     organization: Organization
@@ -33,8 +36,20 @@ class CatalogState:
     sealed: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     queries: Mapping[str, Query] = field(default_factory=dict)
     members: Members = field(default_factory=Members, repr=False)
+    graph: RoleGraph = field(default_factory=RoleGraph)
+    grants: Grants = field(default_factory=dict)
 
     # --- reads
+
+    @cached_property
+    def policy(self) -> Policy:
+        """Who may do what at this moment."""
+        return Policy(self.organization, self.objects, self.graph, self.grants)
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Any]:
+        """The objects of all kinds by their ids."""
+        return {found.id: found for found in self._each()}
 
     def get(self, spec: KindSpec[T], path: Path) -> T | None:
         """The object of that kind and path, or None."""

@@ -64,6 +64,25 @@ user_roles = Table(
     Column("role", String, primary_key=True),
 )
 
+role_grants = Table(
+    "role_grants",
+    metadata,
+    # `role` was granted to `grantee`, which has what it has.
+    Column("role", String, primary_key=True),
+    Column("grantee", String, primary_key=True),
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    # An object's id, a query's or the organization's: in one of two tables, so that no key can say which.
+    Column("object", String(36), primary_key=True),
+    Column("privilege", String, primary_key=True),
+    Column("role", String, primary_key=True, index=True),
+    Column("grantor", String, nullable=False),
+    Column("grantable", Boolean, nullable=False),
+)
+
 tokens = Table(
     "tokens",
     metadata,
@@ -96,6 +115,7 @@ queries = Table(
     Column("sqlstate", String),
     Column("restarts", Integer, nullable=False),
     Column("generation", Integer, nullable=False),
+    Column("needs", Text, nullable=False),
     *_times(),
 )
 

@@ -6,11 +6,16 @@ import asyncio
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
-from headrace.catalog.access import check_role, roles_of
+from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
+from headrace.catalog.kinds.spec import KindSpec
+from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import Principal
+from headrace.catalog.policy import check_role
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import printed
@@ -78,21 +83,28 @@ class StatementService:
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         """`context` as an answer tells it, whatever came of the statement: defaults filled in, and nothing in it that does not
-        exist or that `principal` may not take on."""
-        catalog = self._services.catalog
+        exist or that its role may not know of, nor a role that `principal` may not take on."""
+        state = self._services.catalog.snapshot()
+        allowed = state.graph.roles_of(principal)
+        role = context.role if context.role in allowed else principal.default_role
+
+        def known(spec: KindSpec[Any], *path: str | None) -> bool:
+            found = state.get(spec, tuple(part or "" for part in path))
+            return found is not None and state.policy.known(role, found)
+
         database, schema, store, pool = context.database, context.schema, context.store, context.compute_pool
-        if database and catalog.database(database) is None:
+        if not known(DATABASE, database):
             database = None
-        if database is None or (schema and catalog.schema(database, schema) is None):
+        if not known(SCHEMA, database, schema):
             schema = None
         return replace(
             context,
-            organization_id=catalog.organization().id,
-            role=context.role if context.role in roles_of(principal) else principal.default_role,
+            organization_id=state.organization.id,
+            role=role,
             database=database,
             schema=schema or ("public" if database else None),
-            store=store if store and catalog.store(store) else None,
-            compute_pool=pool if pool and catalog.compute_pool(pool) else None,
+            store=store if known(STORE, store) else None,
+            compute_pool=pool if known(COMPUTE_POOL, pool) else None,
         )
 
     def _begun(self, context: SessionContext, principal: Principal, *, chooses: str | None) -> SessionContext:
@@ -106,9 +118,10 @@ class StatementService:
                 hint=f"Connect to {organization.id}, or say USE ORGANIZATION {printed(organization.name)}.",
             )
         role = context.role or principal.default_role
-        if chooses == "ROLE" and role not in roles_of(principal):
+        graph = self._services.catalog.snapshot().graph
+        if chooses == "ROLE" and role not in graph.roles_of(principal):
             role = principal.default_role
-        check_role(principal, role)
+        check_role(graph, principal, role, exists=self._services.catalog.role(role) is not None)
         schema = context.schema or ("public" if context.database else None)
         return replace(context, organization_id=organization.id, role=role, schema=schema)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from headrace.analyzer import views
-from headrace.catalog.access import Privilege, check_role
 from headrace.catalog.kinds import spec_of
 from headrace.catalog.objects import ComputePool, Database, Query, Relation, SchemaObject
+from headrace.catalog.policy import Requirement
 from headrace.core.context import SessionContext
 from headrace.core.errors import UserError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, Identifier, QualifiedName
@@ -17,15 +18,20 @@ from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
 from headrace.statements.base import CatalogObject, Execution, Outcome, ddl, handles, now, relation_ddl
+from headrace.statements.dropping import ownership
 from headrace.statements.relation import relation_of_kind
 
 _RESERVED = {"DATABASE": SYSTEM_DATABASE, "SCHEMA": INFORMATION_SCHEMA}
 
 
-@handles(Rename, requires=None)
+def _ownership(statement: Rename | ChangeOwner | DescribeAs, run: Execution) -> Iterator[Requirement]:
+    return ownership(_named(statement.kind, statement.name, run), run)
+
+
+@handles(Rename, requires=_ownership)
 async def rename(statement: Rename, run: Execution) -> Outcome:
     """Ids stay: secrets, dependents and queries go on. A session that has the name selected goes on with the new one."""
-    found, name = _owned(statement.kind, statement.name, run), statement.new_name
+    found, name = _named(statement.kind, statement.name, run), statement.new_name
     if _RESERVED.get(statement.kind) == name.name:
         message = (
             f"the {statement.kind.lower()} {name} has the system relations: nothing else may have its name"
@@ -64,11 +70,11 @@ def _renamed(found: CatalogObject, name: Identifier, run: Execution) -> Any:
         return changed
 
 
-@handles(ChangeOwner, requires=None)
+@handles(ChangeOwner, requires=_ownership)
 async def change_owner(statement: ChangeOwner, run: Execution) -> Outcome:
     """The role must be one that the user may take on."""
-    found, role = _owned(statement.kind, statement.name, run), statement.owner
-    check_role(run.principal, role.name, span=role.span)
+    found, role = _named(statement.kind, statement.name, run), statement.owner
+    run.check_role(role)
     if isinstance(found, Query):
         await asyncio.to_thread(run.catalog.change_query, found.id, owner=role.name)
     else:
@@ -76,7 +82,7 @@ async def change_owner(statement: ChangeOwner, run: Execution) -> Outcome:
     return Outcome(_answer(found, f"belongs to the role {role}"))
 
 
-@handles(DescribeAs, requires=None)
+@handles(DescribeAs, requires=_ownership)
 async def describe_as(statement: DescribeAs, run: Execution) -> Outcome:
     relation = relation_of_kind(statement.kind, statement.name, run, "ALTER")
     changed = replace(relation, description=statement.description, updated_at=now())
@@ -84,12 +90,10 @@ async def describe_as(statement: DescribeAs, run: Execution) -> Outcome:
     return Outcome(relation_ddl(changed, "ALTER", "was changed"))
 
 
-def _owned(kind: str, name: QualifiedName, run: Execution) -> CatalogObject:
-    """The object of that kind; raises UserError as `Execution.object`, and 42501 without OWNERSHIP."""
+def _named(kind: str, name: QualifiedName, run: Execution) -> CatalogObject:
+    """The object of that kind; raises UserError as `Execution.object`."""
     if kind in _KINDS_OF_OBJECTS:
-        found = run.object(kind, name)
-        run.authorize(Privilege.OWNERSHIP, found)
-        return found
+        return run.object(kind, name)
     return relation_of_kind(kind, name, run, "ALTER")
 
 

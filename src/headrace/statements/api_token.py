@@ -6,7 +6,7 @@ import asyncio
 import datetime
 from dataclasses import replace
 
-from headrace.catalog.access import Privilege, allows, check_role
+from headrace.catalog.access import Privilege
 from headrace.catalog.objects import ApiToken
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier
@@ -21,7 +21,7 @@ from headrace.sql.statements.api_token import (
     DropApiToken,
     ListApiTokens,
 )
-from headrace.statements.base import Execution, Outcome, ddl, handles, now
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now
 
 DAYS_MAX = 3650
 DAYS_DEFAULT = 90
@@ -42,14 +42,14 @@ _COLUMNS = [
 ]
 
 
-@handles(CreateApiToken, requires=None)
+@handles(CreateApiToken, requires=nothing)
 async def create_api_token(statement: CreateApiToken, run: Execution) -> Outcome:
     """For the user who asks, and a role that this user may take on."""
     reader = PropertyReader(
         statement.properties.entries, PROPERTIES, what="an API token", lacking=statement.span
     )
     role = reader.require(ROLE)
-    check_role(run.principal, role, span=reader.span(ROLE))
+    run.check_role(Identifier(role, reader.span(ROLE)))
     moment = now()
     token = ApiToken(statement.name.name, run.principal.user, role, moment, moment, _end(reader, run, moment))
     try:
@@ -60,7 +60,7 @@ async def create_api_token(statement: CreateApiToken, run: Execution) -> Outcome
     return Outcome(_shown_once(token, "CREATE", "was created", secret))
 
 
-@handles(AlterApiToken, requires=None)
+@handles(AlterApiToken, requires=nothing)
 async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
     """Another secret and another end, the same name and role: the secret before is good no longer."""
     token = _token(statement.name, run)
@@ -76,13 +76,13 @@ async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
     user = run.catalog.user(token.user)
     held = user.roles if user is not None else ()
     for role in held if token.role is None else (token.role,):
-        check_role(run.principal, role, span=statement.name.span)
+        run.check_role(Identifier(role, statement.name.span))
     renewed = replace(token, updated_at=moment, expires_at=_end(reader, run, moment))
     secret = await asyncio.to_thread(run.catalog.renew_api_token, renewed)
     return Outcome(_shown_once(token, "ALTER", "was made anew", secret))
 
 
-@handles(DropApiToken, requires=None)
+@handles(DropApiToken, requires=nothing)
 async def drop_api_token(statement: DropApiToken, run: Execution) -> Outcome:
     """Requests, streams and sessions with it end within seconds."""
     token = _token(statement.name, run)
@@ -90,20 +90,20 @@ async def drop_api_token(statement: DropApiToken, run: Execution) -> Outcome:
     return Outcome(ddl("api_token", token.name, "DROP", f"API token {token.name} was dropped", [token.name]))
 
 
-@handles(DescribeApiToken, requires=None)
+@handles(DescribeApiToken, requires=nothing)
 async def describe_api_token(statement: DescribeApiToken, run: Execution) -> Outcome:
     """One row of the list."""
     return Outcome(result(_COLUMNS, [_row(_token(statement.name, run))]))
 
 
-@handles(ListApiTokens, requires=None)
+@handles(ListApiTokens, requires=nothing)
 async def list_api_tokens(_statement: ListApiTokens, run: Execution) -> Outcome:
     return Outcome(result(_COLUMNS, [_row(token) for token in visible_tokens(run)]))
 
 
 def visible_tokens(run: Execution) -> list[ApiToken]:
     """Those of the user who asks, of everybody for who may MANAGE_MEMBERS; by name."""
-    everybody = allows(run.role, Privilege.MANAGE_MEMBERS, None)
+    everybody = run.may(Privilege.MANAGE_MEMBERS)
     return [token for token in run.catalog.api_tokens() if everybody or token.user == run.principal.user]
 
 

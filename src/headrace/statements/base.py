@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
+from headrace.analyzer import LogicalPlan
 from headrace.analyzer.catalog_view import suggestion
-from headrace.catalog.access import Privilege, allows, authorize
+from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
     ComputePool,
@@ -19,10 +20,12 @@ from headrace.catalog.objects import (
     Principal,
     Query,
     Relation,
+    Role,
     SchemaObject,
     SchemaRegistry,
     Store,
 )
+from headrace.catalog.policy import Policy, Requirement, check_role, refusal
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.egress import Egress
 from headrace.connectors.registry import connector
@@ -40,8 +43,17 @@ from headrace.engine.results import ResultChannel
 from headrace.planner.cycles import over
 from headrace.sql.ast import Properties, Property, Statement
 
+T = TypeVar("T")
 CatalogObject = (
-    Database | SchemaObject | Store | SchemaRegistry | DescriptorSource | Relation | ComputePool | Query
+    Database
+    | SchemaObject
+    | Store
+    | SchemaRegistry
+    | DescriptorSource
+    | Relation
+    | ComputePool
+    | Query
+    | Role
 )
 
 
@@ -65,13 +77,17 @@ class Outcome:
 @dataclass(frozen=True)
 class Execution:
     """One statement on its way: who asks, in which context, with which services and uploaded files. A listing `everywhere` does not
-    stop at the session's database."""
+    stop at the session's database. What the active role may not know of is not found by any of these methods.
+
+    `bindings` keep what a query was bound to when its requirements were found, so that it is that which runs.
+    """
 
     services: Services
     principal: Principal
     context: SessionContext
     everywhere: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    bindings: dict[bool, LogicalPlan] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def catalog(self) -> Catalog:
@@ -83,9 +99,29 @@ class Execution:
         """The active role: the context's, or the principal's default."""
         return self.context.role or self.principal.default_role
 
-    def authorize(self, privilege: Privilege, target: object | None = None) -> None:
-        """Raises UserError 42501 unless the active role holds `privilege` on `target` (None: the organization)."""
-        authorize(self.principal, self.role, privilege, target)
+    @property
+    def policy(self) -> Policy:
+        """Who may do what now."""
+        return self.catalog.snapshot().policy
+
+    def check(self, requirements: Iterable[Requirement]) -> None:
+        """Raises UserError 42501 for the first that the active role does not fulfil, or what tells nothing of an unknown object."""
+        for requirement in requirements:
+            if not self.policy.fulfils(self.role, requirement):
+                raise refusal(self.policy, self.role, requirement)
+
+    def may(self, privilege: Privilege, target: object | None = None) -> bool:
+        """Whether the active role may use a privilege on an object (None: the organization)."""
+        return self.policy.check(self.role, privilege, target)
+
+    def visible(self, objects: Iterable[T]) -> list[T]:
+        """Those of the objects that the active role sees: for lists."""
+        policy, role = self.policy, self.role
+        return [found for found in objects if policy.visible(role, found)]
+
+    def knows(self, found: object | None) -> bool:
+        """Whether there is an object, and the active role has some privilege on it."""
+        return found is not None and self.policy.known(self.role, found)
 
     def database_of(self, name: Identifier | None) -> str:
         """The named database or the session's; raises 3D002."""
@@ -96,18 +132,23 @@ class Execution:
                 "no database is selected",
                 hint="Say USE DATABASE name, write database.schema.name, or make one with CREATE DATABASE name.",
             )
-        if self.catalog.database(database) is None:
+        if not self.knows(self.catalog.database(database)):
             raise UserError(
                 SqlState.DATABASE_NOT_FOUND,
-                f"the database {database!r} does not exist",
+                f"the database {database!r} does not exist or is not authorized",
                 hint=suggestion(
                     database,
-                    [item.name for item in self.catalog.databases()],
+                    [item.name for item in self.visible(self.catalog.databases())],
                     otherwise="LIST DATABASES shows those that do.",
                 ),
                 span=name.span if name else None,
             )
         return database
+
+    def database(self, name: Identifier | None) -> Database:
+        """The named database or the session's; raises 3D002."""
+        wanted = self.database_of(name)
+        return next(found for found in self.catalog.databases() if found.name == wanted)
 
     def listed_database(self, name: Identifier | None) -> str | None:
         """The database that a list is about: the named one or the session's, None for all of them; raises 3D002."""
@@ -133,13 +174,13 @@ class Execution:
         database = self.database_of(name.parts[-3] if len(name.parts) == 3 else None)
         named = name.parts[-2] if len(name.parts) >= 2 else None
         schema = named.name if named else (self.context.schema or "public")
-        if self.catalog.schema(database, schema) is None:
+        if not self.knows(self.catalog.schema(database, schema)):
             raise UserError(
                 SqlState.SCHEMA_NOT_FOUND,
-                f"the schema {schema!r} does not exist in the database {database!r}",
+                f"the schema {schema!r} does not exist or is not authorized in the database {database!r}",
                 hint=suggestion(
                     schema,
-                    [item.name for item in self.catalog.schemas(database)],
+                    [item.name for item in self.visible(self.catalog.schemas(database))],
                     otherwise=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
                 ),
                 span=named.span if named else name.span,
@@ -150,13 +191,14 @@ class Execution:
         """The existing relation of that name; raises 3D020."""
         full = self.relation_name(name)
         relation = self.catalog.relation(full)
-        if relation is None:
+        if relation is None or not self.knows(relation):
+            known = self.visible(self.catalog.relations(full.database, full.schema))
             raise UserError(
                 SqlState.RELATION_NOT_FOUND,
-                f"the relation {full} does not exist",
+                f"the relation {full} does not exist or is not authorized",
                 hint=suggestion(
                     full.name,
-                    [item.name.name for item in self.catalog.relations(full.database, full.schema)],
+                    [item.name.name for item in known],
                     otherwise="LIST RELATIONS shows those that do.",
                 ),
                 span=name.span,
@@ -167,10 +209,10 @@ class Execution:
         """The existing schema of that name of one or two parts; raises 3D002, 3D003."""
         database = self.database_of(name.parts[0] if len(name.parts) == 2 else None)
         schema = self.catalog.schema(database, name.last.name)
-        if schema is None:
+        if schema is None or not self.knows(schema):
             raise UserError(
                 SqlState.SCHEMA_NOT_FOUND,
-                f"the schema {name.last.name!r} does not exist in the database {database!r}",
+                f"the schema {name.last.name!r} does not exist or is not authorized in the database {database!r}",
                 hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
                 span=name.span,
             )
@@ -179,22 +221,23 @@ class Execution:
     def query(self, reference: Identifier) -> Query:
         """The query of that id or name; raises 3D019."""
         query = self.catalog.query(reference.name) or self.catalog.query_by_name(reference.name)
-        if query is None:
-            names = [query.name for query in self.catalog.queries() if query.name is not None]
+        if query is None or not self.knows(query):
+            names = [query.name for query in self.visible(self.catalog.queries()) if query.name is not None]
             raise UserError(
                 SqlState.QUERY_NOT_FOUND,
-                f"the query {reference.name!r} does not exist",
+                f"the query {reference.name!r} does not exist or is not authorized",
                 hint=suggestion(reference.name, names, otherwise="LIST QUERIES shows those that do."),
                 span=reference.span,
             )
         return query
 
     def object(self, kind: str, name: QualifiedName) -> CatalogObject:
-        """The existing object of a kind (DATABASE, SCHEMA, STORE, SCHEMA_REGISTRY, DESCRIPTOR_SOURCE, COMPUTE_POOL, QUERY, RELATION)."""
+        """The existing object of a kind, which is a word of `sql.statements.privilege.KINDS`."""
         match kind:
+            case "ROLE":
+                return self.named_role(name.last)
             case "DATABASE":
-                wanted = self.database_of(name.last)
-                return next(found for found in self.catalog.databases() if found.name == wanted)
+                return self.database(name.last)
             case "SCHEMA":
                 return self.schema(name)
             case "STORE":
@@ -227,25 +270,32 @@ class Execution:
                 hint="Say USE STORE name, write IN STORE name, or make one with CREATE STORE name WITH (…).",
             )
         store = self.catalog.store(chosen)
-        if store is None:
+        if store is None or not self.knows(store):
             raise UserError(
                 SqlState.STORE_NOT_FOUND,
-                f"the store {chosen!r} does not exist",
+                f"the store {chosen!r} does not exist or is not authorized",
                 hint="LIST STORES shows those that do.",
                 span=name.span if name else None,
             )
         return store, connector(store.type)
 
+    def connection(self, relation: str) -> tuple[Store, StoreDescriptor]:
+        """The store that a relation is over, which nobody needs a privilege on who has one on the relation; raises 3D006."""
+        store = self.catalog.store(relation)
+        if store is None:
+            raise UserError(SqlState.STORE_NOT_FOUND, f"the store {relation!r} does not exist")
+        return store, connector(store.type)
+
     def schema_registry(self, name: Identifier) -> SchemaRegistry:
         """The schema registry of that name; raises 3D009."""
         registry = self.catalog.schema_registry(name.name)
-        if registry is None:
+        if registry is None or not self.knows(registry):
             raise UserError(
                 SqlState.SCHEMA_REGISTRY_NOT_FOUND,
-                f"the schema registry {name.name!r} does not exist",
+                f"the schema registry {name.name!r} does not exist or is not authorized",
                 hint=suggestion(
                     name.name,
-                    [item.name for item in self.catalog.schema_registries()],
+                    [item.name for item in self.visible(self.catalog.schema_registries())],
                     otherwise="LIST SCHEMA_REGISTRIES shows those that do; CREATE SCHEMA_REGISTRY makes one.",
                 ),
                 span=name.span,
@@ -255,13 +305,13 @@ class Execution:
     def descriptor_source(self, name: Identifier) -> DescriptorSource:
         """The descriptor source of that name; raises 3D011."""
         source = self.catalog.descriptor_source(name.name)
-        if source is None:
+        if source is None or not self.knows(source):
             raise UserError(
                 SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
-                f"the descriptor source {name.name!r} does not exist",
+                f"the descriptor source {name.name!r} does not exist or is not authorized",
                 hint=suggestion(
                     name.name,
-                    [item.name for item in self.catalog.descriptor_sources()],
+                    [item.name for item in self.visible(self.catalog.descriptor_sources())],
                     otherwise="LIST DESCRIPTOR_SOURCES shows those that do; CREATE DESCRIPTOR_SOURCE makes one.",
                 ),
                 span=name.span,
@@ -272,18 +322,14 @@ class Execution:
     def descriptors(self) -> dict[str, bytes]:
         """The descriptor sources that the active role may use, by name."""
         sources = self.catalog.descriptor_sources()
-        return {
-            source.name: source.descriptors
-            for source in sources
-            if allows(self.role, Privilege.USAGE, source)
-        }
+        return {source.name: source.descriptors for source in sources if self.may(Privilege.USAGE, source)}
 
     def registry_client(self, store: Store) -> RegistryClient | None:
         """The client of a store's schema registry; None when it has none. What it asks blocks: use a thread."""
         if store.schema_registry is None:
             return None
-        registry = self.schema_registry(Identifier(store.schema_registry))
-        return registry_client(registry.properties, self.egress)
+        registry = self.catalog.schema_registry(store.schema_registry)
+        return registry_client(registry.properties, self.egress) if registry is not None else None
 
     @property
     def egress(self) -> Egress:
@@ -327,26 +373,44 @@ class Execution:
             )
         return self.files[name]
 
-    def compute_pool(self) -> str:
+    def compute_pool(self) -> ComputePool:
         """The session's compute pool, or the default one; raises 3D023."""
-        name = self.context.compute_pool
-        if name is None:
-            return self.catalog.default_compute_pool
-        pool = self.named_compute_pool(Identifier(name))
-        self.authorize(Privilege.USAGE, pool)
-        return pool.name
+        return self.named_compute_pool(
+            Identifier(self.context.compute_pool or self.catalog.default_compute_pool)
+        )
 
     def named_compute_pool(self, name: Identifier) -> ComputePool:
         """The compute pool of that name; raises 3D023."""
         pool = self.catalog.compute_pool(name.name)
-        if pool is None:
+        if pool is None or not self.knows(pool):
             raise UserError(
                 SqlState.COMPUTE_POOL_NOT_FOUND,
-                f"the compute pool {name.name!r} does not exist",
+                f"the compute pool {name.name!r} does not exist or is not authorized",
                 hint="LIST COMPUTE_POOLS shows those that do, USE COMPUTE_POOL chooses one.",
                 span=name.span,
             )
         return pool
+
+    def named_role(self, name: Identifier) -> Role:
+        """The role of that name; raises 3D001."""
+        role = self.catalog.role(name.name)
+        if role is None:
+            raise UserError(
+                SqlState.ROLE_NOT_FOUND,
+                f"the role {name.name!r} does not exist",
+                hint=suggestion(
+                    name.name,
+                    [item.name for item in self.catalog.roles()],
+                    otherwise="LIST ROLES shows those that do; CREATE ROLE makes one.",
+                ),
+                span=name.span,
+            )
+        return role
+
+    def check_role(self, name: Identifier) -> None:
+        """Raises UserError 3D001 for a role that does not exist, 42501 for one that the user may not take on."""
+        exists = self.catalog.role(name.name) is not None
+        check_role(self.policy.graph, self.principal, name.name, exists=exists, span=name.span)
 
     def with_context(self, **changes: Any) -> SessionContext:
         """A changed copy of the context."""
@@ -374,24 +438,35 @@ def facet(found: F | None, kind: StoreDescriptor, what: str, span: Span | None) 
 S = TypeVar("S", bound=Statement)
 Handler = Callable[[S, Execution], Awaitable[Outcome]]
 HANDLERS: dict[type[Statement], Handler[Statement]] = {}
-REQUIRED: dict[type[Statement], Privilege | None] = {}
+Requirements = Callable[[S, Execution], Iterable[Requirement]]
+REQUIREMENTS: dict[type[Statement], Requirements[Statement]] = {}
 
 
-def handles(kind: type[S], *, requires: Privilege | None) -> Callable[[Handler[S]], Handler[S]]:
-    """Register the handler of a statement.
+def handles(kind: type[S], *, requires: Requirements[S]) -> Callable[[Handler[S]], Handler[S]]:
+    """Register the handler of a statement, and what the active role must have before it runs.
 
-    `requires` is checked on the organization before the handler runs. None means that the handler checks objects itself
-    (or lists only what the role may see).
+    `requires` gives it for a statement in its context: it changes nothing and asks nobody but the catalog. Each requirement is
+    checked before the next is asked for, so that what must not be known yet comes last. For none, say `nothing`.
     """
 
     def register(handler: Handler[S]) -> Handler[S]:
         if kind in HANDLERS:
             raise InternalError(f"two handlers for {kind.__name__}")
         HANDLERS[kind] = handler  # type: ignore[assignment]
-        REQUIRED[kind] = requires
+        REQUIREMENTS[kind] = requires  # type: ignore[assignment]
         return handler
 
     return register
+
+
+def nothing(_statement: Statement, _run: Execution) -> Iterable[Requirement]:
+    """For statements that everybody may say, since they tell a role only what it sees."""
+    return ()
+
+
+def on_organization(privilege: Privilege) -> Requirements[Statement]:
+    """For statements that need a privilege on the organization."""
+    return lambda _statement, _run: [Requirement(privilege)]
 
 
 def ddl(kind: str, name: str, command: str, summary: str, path: Sequence[str]) -> ResultSet:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import ComputePool
+from headrace.catalog.policy import Requirement
 from headrace.core.resultset import result
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
 from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
-from headrace.statements.base import Execution, Outcome, handles
+from headrace.statements.base import Execution, Outcome, handles, nothing
 
 _COLUMNS = [
     *((title, VARCHAR) for title in ("Name", "Size", "IntendedState", "ActualState", "ErrorMessages")),
@@ -18,15 +19,17 @@ _COLUMNS = [
 ]
 
 
-@handles(ListComputePools, requires=None)
+@handles(ListComputePools, requires=nothing)
 async def list_compute_pools(_statement: ListComputePools, run: Execution) -> Outcome:
-    return Outcome(result(_COLUMNS, [_row(pool, run) for pool in run.catalog.compute_pools()]))
+    return Outcome(result(_COLUMNS, [_row(pool, run) for pool in run.visible(run.catalog.compute_pools())]))
 
 
-@handles(DescribeComputePool, requires=None)
+@handles(
+    DescribeComputePool,
+    requires=lambda statement, run: [Requirement(Privilege.USAGE, run.named_compute_pool(statement.name))],
+)
 async def describe_compute_pool(statement: DescribeComputePool, run: Execution) -> Outcome:
     pool = run.named_compute_pool(statement.name)
-    run.authorize(Privilege.USAGE, pool)
     return Outcome(result(_COLUMNS, [_row(pool, run)]))
 
 

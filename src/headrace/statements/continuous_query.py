@@ -24,6 +24,7 @@ from headrace.catalog.objects import (
     Store,
     ViewDefinition,
 )
+from headrace.catalog.policy import Requirement
 from headrace.connectors.base import EntityDescription, StoreDescriptor
 from headrace.connectors.registry import connector
 from headrace.core.errors import HeadraceError, Span, UserError
@@ -53,6 +54,7 @@ from headrace.sql.ast import Select
 from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
+from headrace.statements.relation import creation
 from headrace.statements.schemas import SinkSchema, pinned, registered, sink_schemas
 from headrace.statements.system import SystemLookup
 from headrace.statements.tables import check_table, create_table, new_table
@@ -106,18 +108,53 @@ class Prepared:
     schemas: tuple[SinkSchema, ...] = ()
 
 
-@handles(CreateRelationAs, requires=None)
+def of_select(select: Select, run: Execution, *, continuous: bool = False) -> Iterator[Requirement]:
+    """SELECT on every relation that a query names. What the role may not read is not bound at all."""
+    logical = bound(select, run, continuous=continuous)
+    yield from (Requirement(Privilege.SELECT, relation) for relation in logical.named)
+
+
+def _of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
+    """What running it takes, now and whenever it is started."""
+    yield Requirement(Privilege.CREATE_QUERY)
+    yield from of_select(statement.select, run, continuous=True)
+    yield Requirement(Privilege.USAGE, run.compute_pool())
+    for scan in bound(statement.select, run, continuous=True).scans:
+        for topic in (scan.properties.dead_letters, scan.properties.late_rows):
+            if topic is not None:
+                yield Requirement(Privilege.USAGE, run.store(Identifier(topic.store, topic.span))[0])
+    if isinstance(statement, InsertInto):
+        yield Requirement(Privilege.INSERT, run.relation(statement.name))
+    elif statement.kind != "MATERIALIZED VIEW":
+        yield Requirement(Privilege.USAGE, _sink_store(statement, run)[0])
+
+
+def _of_relation(statement: CreateRelationAs, run: Execution) -> Iterator[Requirement]:
+    name = run.relation_name(statement.name)
+    yield from creation(name, run)
+    if statement.if_not_exists and run.knows(run.catalog.relation(name)):
+        return
+    yield from _of_query(statement, run)
+
+
+def _sink_store(statement: CreateRelationAs, run: Execution) -> tuple[Store, StoreDescriptor]:
+    logical = bound(statement.select, run, continuous=True)
+    name = sink_store_name(logical, statement.properties, session_store=run.context.store)
+    return run.store(Identifier(name, statement.properties.span("store")))
+
+
+@handles(CreateRelationAs, requires=_of_relation)
 async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Outcome:
     """The relation, its entity or view if missing, and the query; all or nothing but for an entity, which is harmless."""
     name = run.relation_name(statement.name)
     existing = run.catalog.relation(name)
-    if statement.if_not_exists and existing:
+    if statement.if_not_exists and existing and run.knows(existing):
         return Outcome(relation_ddl(existing, "CREATE", "already exists"))
     prepared = await asyncio.to_thread(prepare, statement, run)
     return Outcome(await _carry_out(prepared, statement, run))
 
 
-@handles(InsertInto, requires=None)
+@handles(InsertInto, requires=_of_query)
 async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
     """A query that writes into a relation that exists."""
     prepared = await asyncio.to_thread(prepare, statement, run)
@@ -125,15 +162,21 @@ async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
 
 
 def bound(select: Select, run: Execution, *, continuous: bool = False) -> LogicalPlan:
-    """The bound query; every relation that it names is checked for SELECT. Raises UserError."""
+    """The bound query, which is bound once in an execution. Raises UserError, also for a relation that the role may not read."""
+    if continuous in run.bindings:
+        return run.bindings[continuous]
+    state = run.catalog.snapshot()
     context = BindingContext(
-        catalog=SystemLookup(run.catalog.snapshot()), session=run.context, connectors=connector
+        catalog=SystemLookup(state, run.role),
+        session=run.context,
+        connectors=connector,
+        inside_views=SystemLookup(state, None),
     )
     logical = bind(select, context, continuous=continuous)
     for relation in logical.named:
-        run.authorize(Privilege.SELECT, relation)
         if not logical.snapshot and relation.kind is RelationKind.MATERIALIZED_VIEW:
             _refuse_frozen(relation, select, run)
+    run.bindings[continuous] = logical
     return logical
 
 
@@ -160,12 +203,10 @@ def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepare
 
 
 def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
-    run.authorize(Privilege.CREATE_QUERY)
     logical = bound(statement.select, run, continuous=True)
     if isinstance(statement, InsertInto):
         return _prepare_insert(statement, logical, run)
     name = run.relation_name(statement.name)
-    run.authorize(Privilege.CREATE_RELATION, run.catalog.schema(name.database, name.schema))
     if run.catalog.relation(name) is not None:
         raise UserError(
             SqlState.DUPLICATE_RELATION,
@@ -203,9 +244,7 @@ def _prepare_view(
 def _prepare_entity(
     statement: CreateRelationAs, logical: LogicalPlan, name: RelationName, run: Execution
 ) -> Prepared:
-    store_name = sink_store_name(logical, statement.properties, session_store=run.context.store)
-    store, kind = run.store(Identifier(store_name, statement.properties.span("store")))
-    run.authorize(Privilege.USAGE, store)
+    store, kind = _sink_store(statement, run)
     entity = sink_path(_KINDS[statement.kind], name, statement.properties, kind)
     source = leftmost(logical)
     if statement.kind == "TABLE":
@@ -223,7 +262,7 @@ def _prepare_entity(
         plan = plan_query(logical, table)
         relation = new_table(table, run.role)
         return Prepared(QueryKind.CREATE_TABLE_AS, logical, plan, table, name, store, kind, relation)
-    source_store, source_kind = run.store(Identifier(source.store or ""))
+    source_store, source_kind = run.connection(source.store or "")
     existing = _described(kind, store, entity)
     sink = entity_sink(
         logical,
@@ -257,7 +296,6 @@ def _prepare_entity(
 
 def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution) -> Prepared:
     relation = run.relation(statement.name)
-    run.authorize(Privilege.INSERT, relation)
     if relation.store is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -265,8 +303,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
             hint="INSERT INTO a stream or a changelog.",
             span=statement.name.span,
         )
-    store, kind = run.store(Identifier(relation.store))
-    run.authorize(Privilege.USAGE, store)
+    store, kind = run.connection(relation.store)
     table = relation.kind is RelationKind.TABLE
     logical, sink = (table_insert_sink if table else insert_sink)(
         logical, relation=relation, properties=statement.properties, store=store, connector=kind
@@ -278,7 +315,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
 
 
 def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEntity, ...]:
-    """Raises UserError 42501 for a store that may not be used, and 3D008 for the query's own sink."""
+    """Raises UserError 3D008 for the query's own sink."""
     missing: dict[tuple[str, EntityPath], MissingEntity] = {}
     sink = prepared.sink
     written = {(step.store, step.entity) for step in _beside(prepared.plan)}
@@ -287,7 +324,6 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
         if topic is None or (place := (topic.store, topic.entity)) in missing or place not in written:
             continue
         store, kind = run.store(Identifier(topic.store))
-        run.authorize(Privilege.USAGE, store)
         if not isinstance(sink, ViewSink) and place == (sink.store, sink.entity):
             raise UserError(
                 SqlState.INVALID_PARAMETER,
@@ -457,10 +493,11 @@ def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Ex
         plan=prepared.plan.to_json(),
         sink=prepared.sink_name,
         sources=tuple(relation.name for relation in prepared.logical.relations),
-        compute_pool=run.compute_pool(),
+        compute_pool=run.compute_pool().name,
         owner=run.role,
         created_at=moment,
         updated_at=moment,
+        needs=tuple(run.policy.need(requirement) for requirement in _of_query(statement, run)),
     )
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 
 from headrace.catalog.access import Privilege
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.names import SYSTEM_DATABASE
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
-from headrace.statements.base import Execution, Outcome, ddl, handles
-from headrace.statements.dropping import drop
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, on_organization
+from headrace.statements.dropping import drop, ownership
 
 
-@handles(CreateDatabase, requires=Privilege.CREATE_DATABASE)
+@handles(CreateDatabase, requires=on_organization(Privilege.CREATE_DATABASE))
 async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
     """Also makes its schema `public`, and selects both when the session has no database yet."""
     name = statement.name.name
@@ -26,10 +27,10 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
             hint="Choose another name.",
             span=statement.name.span,
         )
-    exists = statement.if_not_exists and run.catalog.database(name) is not None
+    exists = statement.if_not_exists and run.knows(run.catalog.database(name))
     if not exists:
         await asyncio.to_thread(run.catalog.create_database, name, run.role)
-    selected = run.context.database and run.catalog.database(run.context.database)
+    selected = run.context.database and run.knows(run.catalog.database(run.context.database))
     context = None if selected else run.with_context(database=name, schema="public")
     return Outcome(
         ddl(
@@ -43,7 +44,10 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
     )
 
 
-@handles(DropDatabase, requires=None)
+@handles(
+    DropDatabase,
+    requires=lambda statement, run: ownership(run.database(statement.name), run, cascade=statement.cascade),
+)
 async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
     """Its schemas go with it. Refused with 2BP01 while a relation is in one, unless CASCADE drops that too."""
     name = run.database_of(statement.name)
@@ -53,21 +57,22 @@ async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
     return Outcome(ddl("database", name, "DROP", f"database {name} was dropped{told}", [name]), context)
 
 
-@handles(ListDatabases, requires=None)
+@handles(ListDatabases, requires=nothing)
 async def list_databases(_statement: ListDatabases, run: Execution) -> Outcome:
     columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
     rows = [
         (database.name, database.name == run.context.database, database.owner, database.created_at)
-        for database in run.catalog.databases()
+        for database in run.visible(run.catalog.databases())
     ]
     return Outcome(result(columns, rows))
 
 
-@handles(DescribeDatabase, requires=None)
+@handles(
+    DescribeDatabase,
+    requires=lambda statement, run: [Requirement(Privilege.USAGE, run.database(statement.name))],
+)
 async def describe_database(statement: DescribeDatabase, run: Execution) -> Outcome:
-    name = run.database_of(statement.name)
-    database = next(database for database in run.catalog.databases() if database.name == name)
-    run.authorize(Privilege.USAGE, database)
+    database = run.database(statement.name)
     columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
     row = (database.name, database.name == run.context.database, database.owner, database.created_at)
     return Outcome(result(columns, [row]))

@@ -6,6 +6,7 @@ import asyncio
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DescriptorSource
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import Identifier
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, Scope
@@ -20,8 +21,8 @@ from headrace.sql.statements.descriptor_source import (
     ListDescriptors,
     ListDescriptorSources,
 )
-from headrace.statements.base import Execution, Outcome, ddl, handles, now
-from headrace.statements.dropping import drop
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.dropping import drop, ownership
 
 _KIND = "descriptor_source"
 FILE = PropertySpec(
@@ -36,12 +37,12 @@ DESCRIPTION = PropertySpec("description", TEXT, Scope.DESCRIPTORS, "a text for D
 PROPERTIES = (FILE, DESCRIPTION)
 
 
-@handles(CreateDescriptorSource, requires=Privilege.CREATE_DESCRIPTOR_SOURCE)
+@handles(CreateDescriptorSource, requires=on_organization(Privilege.CREATE_DESCRIPTOR_SOURCE))
 async def create_descriptor_source(statement: CreateDescriptorSource, run: Execution) -> Outcome:
     """Nothing is created of a file that holds no descriptors, or not all that they need."""
     name = statement.name.name
     existing = run.catalog.descriptor_source(name)
-    if existing is not None and not statement.if_not_exists:
+    if existing is not None and not (statement.if_not_exists and run.knows(existing)):
         raise UserError(
             SqlState.DUPLICATE_DESCRIPTOR,
             f"the descriptor source {name!r} already exists",
@@ -67,7 +68,10 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
     return Outcome(ddl(_KIND, name, "CREATE", f"descriptor source {name} was created", [name]))
 
 
-@handles(DropDescriptorSource, requires=None)
+@handles(
+    DropDescriptorSource,
+    requires=lambda statement, run: ownership(run.descriptor_source(statement.name), run),
+)
 async def drop_descriptor_source(statement: DropDescriptorSource, run: Execution) -> Outcome:
     """Whatever was made with it keeps its descriptors."""
     source = run.descriptor_source(statement.name)
@@ -76,11 +80,13 @@ async def drop_descriptor_source(statement: DropDescriptorSource, run: Execution
     return Outcome(ddl(_KIND, name, "DROP", f"descriptor source {name} was dropped", [name]))
 
 
-@handles(DescribeDescriptorSource, requires=None)
+@handles(
+    DescribeDescriptorSource,
+    requires=lambda statement, run: [Requirement(Privilege.USAGE, run.descriptor_source(statement.name))],
+)
 async def describe_descriptor_source(statement: DescribeDescriptorSource, run: Execution) -> Outcome:
     """Property and value."""
     source = run.descriptor_source(statement.name)
-    run.authorize(Privilege.USAGE, source)
     facts = {
         "name": source.name,
         "type": "Protobuf",
@@ -93,24 +99,24 @@ async def describe_descriptor_source(statement: DescribeDescriptorSource, run: E
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
 
 
-@handles(ListDescriptorSources, requires=None)
+@handles(ListDescriptorSources, requires=nothing)
 async def list_descriptor_sources(_statement: ListDescriptorSources, run: Execution) -> Outcome:
     titles = ("Name", "Type", "Url", "Tags", "Owner")
     columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
     rows = [
         (source.name, "Protobuf", None, None, source.owner, source.created_at, source.updated_at)
-        for source in run.catalog.descriptor_sources()
+        for source in run.visible(run.catalog.descriptor_sources())
     ]
     return Outcome(result(columns, rows))
 
 
-@handles(ListDescriptors, requires=None)
+@handles(ListDescriptors, requires=nothing)
 async def list_descriptors(_statement: ListDescriptors, run: Execution) -> Outcome:
     """A row for each message, named as relations name it."""
     columns = [*((title, VARCHAR) for title in ("Name", "Source", "Owner")), ("CreatedAt", TIMESTAMP)]
     rows = [
         (f"{Identifier(source.name)}.{message}", source.name, source.owner, source.created_at)
-        for source in run.catalog.descriptor_sources()
+        for source in run.visible(run.catalog.descriptor_sources())
         for message in of_set(source.descriptors).messages
     ]
     return Outcome(result(columns, rows))

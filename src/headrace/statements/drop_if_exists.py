@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier, QualifiedName
 from headrace.core.sqlstate import SqlState
 from headrace.sql.dropping import DropIfExists
-from headrace.statements.base import HANDLERS, Execution, Outcome, ddl, handles
+from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, ddl, handles
 
 _MISSING = frozenset(
     {
@@ -16,13 +19,23 @@ _MISSING = frozenset(
         SqlState.SCHEMA_REGISTRY_NOT_FOUND,
         SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
         SqlState.RELATION_NOT_FOUND,
+        SqlState.ROLE_NOT_FOUND,
     }
 )
 
 
-@handles(DropIfExists, requires=None)
+def _of_drop(statement: DropIfExists, run: Execution) -> Iterable[Requirement]:
+    """What the DROP requires of an object that the role may know of; nothing of any other."""
+    try:
+        yield from REQUIREMENTS[type(statement.drop)](statement.drop, run)
+    except UserError as error:
+        if error.state not in _MISSING:
+            raise
+
+
+@handles(DropIfExists, requires=_of_drop)
 async def drop_if_exists(statement: DropIfExists, run: Execution) -> Outcome:
-    """As DROP, which checks the privilege; where nothing has the name, nothing happens."""
+    """As DROP; where nothing has the name, nothing happens."""
     name: Identifier | QualifiedName = getattr(statement.drop, "name")  # noqa: B009 - each DROP has one
     full = name if isinstance(name, QualifiedName) else QualifiedName((name,))
     try:

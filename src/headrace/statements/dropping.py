@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, Relation, RelationKind
+from headrace.catalog.policy import Requirement, named
 from headrace.catalog.removal import Removal
 from headrace.core.errors import ExternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
@@ -19,19 +20,32 @@ PATIENCE_MS = 30_000
 """How long after a driver is killed a query that ran in it may go on being told of."""
 
 
+def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator[Requirement]:
+    """What a DROP requires: OWNERSHIP of the object, and with `cascade` of all that goes with it and the queries that end."""
+    yield Requirement(Privilege.OWNERSHIP, target)
+    if cascade:
+        going = run.catalog.removal(target)
+        goes = (*going.objects, *going.queries)
+        unknown = sum(not run.knows(found) for found in goes)
+        if unknown:
+            raise UserError(
+                SqlState.INSUFFICIENT_PRIVILEGE,
+                f"{named(target)} cannot go with {unknown} of what depends on it, which the role {run.role!r} does not own",
+                hint="A role that owns all of it drops it, or whoever owns the rest drops that first.",
+            )
+        yield from (Requirement(Privilege.OWNERSHIP, found) for found in goes)
+
+
 async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> str:
-    """Drop an object of which OWNERSHIP is needed, and with `cascade` all that depends on it, of which it is needed too.
+    """Drop an object, and with `cascade` all that depends on it; `ownership` is what it requires.
 
     Queries are terminated and have ended before anything goes, and those that are being terminated already are waited for; entities
     stay. What went beside the object is returned, for a summary.
     Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
     """
-    run.authorize(Privilege.OWNERSHIP, target)
     going = run.catalog.removal(target)
     try:
         if cascade:
-            for found in (*going.objects, *going.queries):
-                run.authorize(Privilege.OWNERSHIP, found)
             for query in going.queries:
                 await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
             run.services.engine.wake()
@@ -53,7 +67,7 @@ def _dropped(target: Any, run: Execution, *, cascade: bool) -> tuple[Removal, li
     with run.catalog.transaction():
         relations = [found for found in run.catalog.removal(target).objects if isinstance(found, Relation)]
         writers = [query.id for relation in relations for query in run.catalog.writers(relation)]
-        return run.catalog.drop(target, cascade=cascade), writers
+        return run.catalog.drop(target, cascade=cascade, known=run.knows), writers
 
 
 async def _ended(queries: Sequence[Query], run: Execution) -> None:

@@ -13,6 +13,7 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import starting_position
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
+from headrace.catalog.policy import Requirement
 from headrace.connectors.base import (
     EntityAdmin,
     EntityDescription,
@@ -41,7 +42,28 @@ from headrace.statements.base import Execution, Outcome, ddl, facet, handles
 _PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("metadata"))
 
 
-@handles(CreateEntity, requires=None)
+_OnEntities = (
+    CreateEntity | UpdateEntity | DropEntity | ListEntities | DescribeEntity | InsertIntoEntity | PrintEntity
+)
+
+
+def _store(statement: _OnEntities, run: Execution) -> tuple[Store, StoreDescriptor]:
+    """The store that IN STORE names, or WITH, or the session's."""
+    other = None
+    if isinstance(statement, CreateEntity | UpdateEntity | InsertIntoEntity | PrintEntity):
+        named = value_of(statement.properties.entries, dialect.STORE)
+        other = Identifier(named, statement.properties.span(dialect.STORE.name)) if named else None
+    return run.store(statement.store or other)
+
+
+def _usage(statement: _OnEntities, run: Execution) -> list[Requirement]:
+    """USAGE of the store: its entities are nobody's in the catalog."""
+    if isinstance(statement, ListEntities) and statement.store is None and run.context.store is None:
+        return []
+    return [Requirement(Privilege.USAGE, _store(statement, run)[0])]
+
+
+@handles(CreateEntity, requires=_usage)
 async def create_entity(statement: CreateEntity, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
     admin = facet(kind.entities, kind, "CREATE ENTITY", statement.span)
@@ -53,7 +75,7 @@ async def create_entity(statement: CreateEntity, run: Execution) -> Outcome:
     return Outcome(_ddl(path, "CREATE", f"was created in store {store.name}"))
 
 
-@handles(UpdateEntity, requires=None)
+@handles(UpdateEntity, requires=_usage)
 async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
     """That the entity is as given, which clients ask of one that they have made before; nothing of it can be changed yet."""
     store, kind = _store(statement, run)
@@ -82,11 +104,10 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
     return Outcome(_ddl(path, "UPDATE", f"in store {store.name} is as it was"))
 
 
-@handles(DropEntity, requires=None)
+@handles(DropEntity, requires=_usage)
 async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
     """Deletes the records too. Refused with 2BP01 while a running query uses a relation on the entity."""
-    store, kind = run.store(statement.store)
-    run.authorize(Privilege.USAGE, store)
+    store, kind = _store(statement, run)
     admin = facet(kind.entities, kind, "DROP ENTITY", statement.span)
     path = statement.name.path
     for relation in run.catalog.relations():
@@ -102,7 +123,7 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
     return Outcome(_ddl(path, "DROP", f"was dropped from store {store.name}"))
 
 
-@handles(ListEntities, requires=None)
+@handles(ListEntities, requires=_usage)
 async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
     """Names are printed as they must be typed (client-contract, 6.6)."""
     columns = (ResultColumn("Name"), ResultColumn("IsLeaf", BOOLEAN))
@@ -110,18 +131,16 @@ async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
         return Outcome(
             ResultSet(columns, message="no store is selected: USE STORE name, or LIST ENTITIES IN STORE name")
         )
-    store, kind = run.store(statement.store)
-    run.authorize(Privilege.USAGE, store)
+    store, kind = _store(statement, run)
     admin = facet(kind.entities, kind, "LIST ENTITIES", statement.span)
     within = statement.path.path if statement.path else ()
     found = await asyncio.to_thread(admin.list_entities, store.properties, within)
     return Outcome(ResultSet(columns, tuple((printed(name), str(leaf).lower()) for name, leaf in found)))
 
 
-@handles(DescribeEntity, requires=None)
+@handles(DescribeEntity, requires=_usage)
 async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
-    store, kind = run.store(statement.store)
-    run.authorize(Privilege.USAGE, store)
+    store, kind = _store(statement, run)
     admin = facet(kind.entities, kind, "DESCRIBE ENTITY", statement.span)
     async with _about(statement.name, store, admin):
         found = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
@@ -138,7 +157,7 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
     return Outcome(result(columns, [_description(found, store.name, layout)]))
 
 
-@handles(InsertIntoEntity, requires=None)
+@handles(InsertIntoEntity, requires=_usage)
 async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
     """One JSON record; `'key'` in WITH gives its key as text."""
     store, kind = _store(statement, run)
@@ -194,7 +213,7 @@ def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
     return Span(start, start + 1, place.line + lines, column)
 
 
-@handles(PrintEntity, requires=None)
+@handles(PrintEntity, requires=_usage)
 async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     """A live result: key, value and metadata of each record, from now on or where WITH says."""
     store, kind = _store(statement, run)
@@ -250,17 +269,6 @@ def _description(found: EntityDescription, store: str, layout: tuple[str, ...]) 
         None,
         json.dumps(details),
     )
-
-
-def _store(
-    statement: CreateEntity | UpdateEntity | InsertIntoEntity | PrintEntity, run: Execution
-) -> tuple[Store, StoreDescriptor]:
-    """The store that IN STORE names, or WITH, or the session's, which the role may use."""
-    named = value_of(statement.properties.entries, dialect.STORE)
-    other = Identifier(named, statement.properties.span(dialect.STORE.name)) if named else None
-    store, kind = run.store(statement.store or other)
-    run.authorize(Privilege.USAGE, store)
-    return store, kind
 
 
 def _reader(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from headrace.catalog.objects import Relation
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
 from headrace.core.names import RelationName
 from headrace.core.resultset import result
@@ -17,12 +19,20 @@ from headrace.planner.table_queries import plan_table_query
 from headrace.sql.ast import Statement
 from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
-from headrace.statements.base import Execution, Outcome, handles
+from headrace.statements.base import REQUIREMENTS, Execution, Outcome, handles
 from headrace.statements.continuous_query import Prepared, bound, prepare
 from headrace.statements.relation import store_name
 
 
-@handles(Explain, requires=None)
+def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
+    """What it takes to run it: a plan tells of everything that it reads."""
+    explained = statement.statement
+    if not isinstance(explained, SelectStatement | CreateRelation | CreateRelationAs | InsertInto):
+        return ()
+    return REQUIREMENTS[type(explained)](explained, run)
+
+
+@handles(Explain, requires=_of_explained)
 async def explain_statement(statement: Explain, run: Execution) -> Outcome:
     """Plans the statement and creates nothing."""
     if statement.describe:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from headrace.catalog.access import Privilege
+from headrace.catalog.policy import Requirement
 from headrace.core.resultset import result
 from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.sql.statements.generate import GenerateColumns, GenerateDdl
@@ -14,11 +15,14 @@ from headrace.statements.inference import inferred, with_columns
 from headrace.statements.relation import store_name
 
 
-@handles(GenerateDdl, requires=None)
+def _usage(statement: GenerateDdl | GenerateColumns, run: Execution) -> list[Requirement]:
+    return [Requirement(Privilege.USAGE, run.store(store_name(statement.properties))[0])]
+
+
+@handles(GenerateDdl, requires=_usage)
 async def generate_ddl(statement: GenerateDdl, run: Execution) -> Outcome:
     """One row: a CREATE STREAM or CREATE CHANGELOG that could be run as it is. Nothing is created."""
     store, kind = run.store(store_name(statement.properties))
-    run.authorize(Privilege.USAGE, store)
     bare = CreateRelation(
         statement.span, statement.text, statement.kind, statement.name, (), (), statement.properties
     )
@@ -26,11 +30,10 @@ async def generate_ddl(statement: GenerateDdl, run: Execution) -> Outcome:
     return Outcome(result([("Statement", VARCHAR)], [(_laid_out(listed),)]))
 
 
-@handles(GenerateColumns, requires=None)
+@handles(GenerateColumns, requires=_usage)
 async def generate_columns(statement: GenerateColumns, run: Execution) -> Outcome:
     """A row for each column."""
     store, kind = run.store(store_name(statement.properties))
-    run.authorize(Privilege.USAGE, store)
     found = await asyncio.to_thread(inferred, statement.properties, run, store, kind, "")
     titles = [("Name", VARCHAR), ("Type", VARCHAR), ("Nullable", BOOLEAN), ("IsPrimaryKey", BOOLEAN)]
     rows = [

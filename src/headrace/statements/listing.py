@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
 from headrace.core.names import Identifier
 from headrace.core.resultset import Cell, ResultColumn, ResultSet, result
@@ -13,7 +14,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import TIMESTAMP, VARCHAR
 from headrace.sql.listing import Condition, FilteredList
 from headrace.sql.statements.listing import ListNothing
-from headrace.statements.base import HANDLERS, Execution, Outcome, handles
+from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, handles, nothing
 
 _TITLES = {
     "FUNCTIONS": ("Name", "Signature", "Type", "SourceName", "ClassName", "EgressAllowURIs", "Properties"),
@@ -22,7 +23,11 @@ _TITLES = {
 }
 
 
-@handles(FilteredList, requires=None)
+def _of_listing(statement: FilteredList, run: Execution) -> Iterable[Requirement]:
+    return REQUIREMENTS[type(statement.listing)](statement.listing, run)
+
+
+@handles(FilteredList, requires=_of_listing)
 async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
     """The rows that fulfil every condition. One on the database widens a list of the session's database to all of them."""
     names = [_folded(condition.column.name) for condition in statement.conditions]
@@ -39,7 +44,7 @@ async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
     return Outcome(replace(rows, rows=kept))
 
 
-@handles(ListNothing, requires=None)
+@handles(ListNothing, requires=nothing)
 async def list_nothing(statement: ListNothing, _run: Execution) -> Outcome:
     """The columns that clients look for, and no rows."""
     titles = (*_TITLES[statement.kind], "Owner")

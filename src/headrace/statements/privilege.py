@@ -2,39 +2,107 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+
 from headrace.analyzer.catalog_view import suggestion
-from headrace.catalog.access import Privilege
+from headrace.catalog.access import ON_ORGANIZATION, Privilege
+from headrace.catalog.kinds import BY_NAME
+from headrace.catalog.kinds.spec import Path
+from headrace.catalog.policy import Requirement, lacking
 from headrace.core.errors import UserError
+from headrace.core.names import Identifier, QualifiedName, RelationName
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.sql.statements.privilege import CanI
-from headrace.statements.base import Execution, Outcome, handles
+from headrace.statements.base import Execution, Outcome, handles, nothing
+from headrace.statements.system import system_relation_of
 
 
-@handles(CanI, requires=None)
+@handles(CanI, requires=nothing)
 async def can_i(statement: CanI, run: Execution) -> Outcome:
-    """Whether the active role holds the privilege, and if not, why."""
-    privilege = _privilege(statement)
-    target = run.object(statement.kind, statement.name) if statement.kind and statement.name else None
-    reason = None
-    try:
-        run.authorize(privilege, target)
-    except UserError as error:
-        if error.state is not SqlState.INSUFFICIENT_PRIVILEGE:
-            raise
-        reason = f"{error.message}; {error.hint}"
+    """Whether the active role may use the privilege, and if not, what is missing. Of an object that it may not know of the answer is
+    the same as of one that does not exist."""
+    privilege = privilege_of(statement.privilege, statement.kind)
+    reason = await asyncio.to_thread(_refused, privilege, statement, run)
     return Outcome(result([("Allowed", BOOLEAN), ("Reason", VARCHAR)], [(reason is None, reason)]))
 
 
-def _privilege(statement: CanI) -> Privilege:
-    word = statement.privilege.name.upper()
-    if word not in Privilege.__members__:
-        known = list(Privilege.__members__)
+def privilege_of(word: Identifier, kind: str | None) -> Privilege:
+    """The privilege that a word means on a kind of object (None: the organization); raises UserError 42601."""
+    if kind is None:
+        known = ON_ORGANIZATION
+    else:
+        granted = (Privilege.USAGE,) if kind == "QUERY" else BY_NAME[kind.lower()].privileges
+        known = (*granted, Privilege.OWNERSHIP)
+    found = next((privilege for privilege in known if privilege.value == word.name.upper()), None)
+    if found is None:
+        names = [privilege.value for privilege in known]
+        what = "the organization" if kind is None else f"a {kind.lower().replace('_', ' ')}"
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"expected a privilege, found {word}",
-            hint=suggestion(word, known, otherwise=f"There is {', '.join(known)}."),
-            span=statement.privilege.span,
+            f"expected a privilege on {what}, found {word.name.upper()}",
+            hint=suggestion(word.name.upper(), names, otherwise=f"There is {', '.join(names)}."),
+            span=word.span,
         )
-    return Privilege[word]
+    return found
+
+
+def _refused(privilege: Privilege, statement: CanI, run: Execution) -> str | None:
+    kind, name = statement.kind, statement.name
+    if kind is None or name is None:
+        requirement = Requirement(privilege)
+    elif kind == "QUERY":
+        try:
+            requirement = Requirement(privilege, run.query(name.last))
+        except UserError as error:
+            return error.message
+    else:
+        return _refused_on(privilege, kind.lower(), name, run)
+    missing = run.policy.missing(run.role, requirement)
+    return _told(missing, run) if missing else None
+
+
+def _told(missing: list[Requirement], run: Execution) -> str:
+    holder = run.policy.holder(missing[-1])
+    return f"{lacking(run.role, missing)}; USE ROLE {holder}, or ask its holder to GRANT it."
+
+
+def _refused_on(privilege: Privilege, kind: str, name: QualifiedName, run: Execution) -> str | None:
+    """By names alone, so that what does not exist is like what the role may not know of."""
+    path = _path(kind, name, run)
+    if kind == "relation" and system_relation_of(RelationName(*path)) is not None:
+        return (
+            None
+            if privilege is Privilege.SELECT
+            else f"{name} is among the system relations, which can be read only"
+        )
+    state, steps = run.catalog.snapshot(), [*_steps(privilege, kind, path)]
+    target = state.get(BY_NAME[kind], path)
+    if target is not None and state.policy.known(run.role, target):
+        missing = state.policy.missing(run.role, Requirement(privilege, target))
+        return _told(missing, run) if missing else None
+    lacked = []
+    for needed, of_kind, where in steps:
+        found = state.get(BY_NAME[of_kind], where)
+        if found is None or not state.policy.may(run.role, needed, found):
+            lacked.append(f"{needed.value} on {BY_NAME[of_kind].described(where)}")
+    return f"{lacking(run.role, lacked)}: {BY_NAME[kind].described(path)} does not exist or is not authorized"
+
+
+def _steps(privilege: Privilege, kind: str, path: Path) -> Iterator[tuple[Privilege, str, Path]]:
+    parent = BY_NAME[kind].parent
+    if parent is not None:
+        yield from _steps(Privilege.USAGE, parent, path[:-1])
+    yield privilege, kind, path
+
+
+def _path(kind: str, name: QualifiedName, run: Execution) -> Path:
+    """The full name of an object, existing or not; raises UserError 3D002 when it takes a database and none is selected."""
+    length = {"schema": 2, "relation": 3}.get(kind, 1)
+    selected = (run.context.database, run.context.schema or "public")[: length - 1]
+    path = (*selected[: length - len(name.parts)], *name.path[-length:])
+    if None in path:
+        run.database_of(None)
+    return tuple(part for part in path if part is not None)

@@ -7,6 +7,7 @@ import json
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryState
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
@@ -14,11 +15,15 @@ from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, ListQueries, RestartQuery, TerminateQuery
-from headrace.statements.base import Execution, Outcome, ddl, handles
+from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, nothing
 from headrace.statements.continuous_query import refuse_cycle_of
 
 
-@handles(ListQueries, requires=None)
+def _on_query(privilege: Privilege) -> Requirements[DescribeQuery | TerminateQuery | RestartQuery]:
+    return lambda statement, run: [Requirement(privilege, run.query(statement.reference))]
+
+
+@handles(ListQueries, requires=nothing)
 async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
     columns = [
         ("ID", VARCHAR),
@@ -45,36 +50,33 @@ async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
             query.updated_at,
             _message(query, run),
         )
-        for query in await asyncio.to_thread(run.catalog.queries)
+        for query in run.visible(await asyncio.to_thread(run.catalog.queries))
     ]
     return Outcome(result(columns, rows))
 
 
-@handles(DescribeQuery, requires=None)
+@handles(DescribeQuery, requires=_on_query(Privilege.USAGE))
 async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
     """Property and value rows; `HISTORY`, `EVENTS`, `METRICS` and `STATE` are its other sides."""
     query = await asyncio.to_thread(run.query, statement.reference)
-    run.authorize(Privilege.USAGE, query)
     sides = {"HISTORY": _history, "EVENTS": _events, "METRICS": _metrics, "STATE": _state}
     return Outcome(await asyncio.to_thread(sides.get(statement.aspect or "", _facts), query, run))
 
 
-@handles(TerminateQuery, requires=None)
+@handles(TerminateQuery, requires=_on_query(Privilege.OWNERSHIP))
 async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
     """The query stops soon after; terminating a terminated query changes nothing."""
     query = await asyncio.to_thread(run.query, statement.reference)
-    run.authorize(Privilege.OWNERSHIP, query)
     if query.desired_state is not DesiredState.TERMINATED:
         await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
         run.services.engine.wake()
     return Outcome(ddl("query", query.id, "TERMINATE", f"query {query.id} is being terminated", [query.id]))
 
 
-@handles(RestartQuery, requires=None)
+@handles(RestartQuery, requires=_on_query(Privilege.OWNERSHIP))
 async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
     """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped."""
     query = await asyncio.to_thread(run.query, statement.reference)
-    run.authorize(Privilege.OWNERSHIP, query)
     await asyncio.to_thread(_restart, query, statement, run)
     run.services.engine.wake()
     return Outcome(ddl("query", query.id, "RESTART", f"query {query.id} is being restarted", [query.id]))

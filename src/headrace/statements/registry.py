@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.sql.ast import Statement
-from headrace.statements.base import HANDLERS, REQUIRED, Execution, Outcome
+from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, nothing
 
 MODULES = (
     "alter",
@@ -37,13 +38,14 @@ for _module in MODULES:
 
 
 async def execute(statement: Statement, run: Execution) -> Outcome:
-    """Check the declared privilege and run the handler; raises HeadraceError."""
+    """Check what the statement requires, which is done here and nowhere else, and run the handler; raises HeadraceError."""
     kind = type(statement)
     if kind not in HANDLERS:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED, "this statement is not supported yet", span=statement.span
         )
-    required = REQUIRED[kind]
-    if required is not None:
-        run.authorize(required)
+    requires = REQUIREMENTS[kind]
+    if requires is not nothing:
+        # In a thread: what a statement is about may have to be read or bound first.
+        await asyncio.to_thread(lambda: run.check(requires(statement, run)))
     return await HANDLERS[kind](statement, run)

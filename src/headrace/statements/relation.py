@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import Iterator
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import source_properties
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Relation, RelationKind, Store
+from headrace.catalog.policy import Requirement
 from headrace.connectors.base import EntityAdmin, EntityPattern, StoreDescriptor
 from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, QualifiedName, RelationName, path_text
@@ -26,8 +28,8 @@ from headrace.sql.statements.relation import (
     DropRelation,
     ListRelations,
 )
-from headrace.statements.base import Execution, Outcome, handles, now, relation_ddl
-from headrace.statements.dropping import drop
+from headrace.statements.base import Execution, Outcome, handles, nothing, now, relation_ddl
+from headrace.statements.dropping import drop, ownership
 from headrace.statements.inference import with_columns
 from headrace.statements.relation_properties import entity_format, row_format
 from headrace.statements.system import system_relation_of
@@ -41,7 +43,21 @@ _KINDS = {
 }
 
 
-@handles(CreateRelation, requires=None)
+def creation(name: RelationName, run: Execution) -> Iterator[Requirement]:
+    """What a new relation of that name takes."""
+    schema = run.catalog.schema(name.database, name.schema)
+    yield Requirement(Privilege.USAGE, schema)
+    yield Requirement(Privilege.CREATE_RELATION, schema)
+
+
+def _creation(statement: CreateRelation, run: Execution) -> Iterator[Requirement]:
+    name = run.relation_name(statement.name)
+    yield from creation(name, run)
+    if run.catalog.relation(name) is None:
+        yield Requirement(Privilege.USAGE, run.store(store_name(statement.properties))[0])
+
+
+@handles(CreateRelation, requires=_creation)
 async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
     """Defines a relation over an entity, which is made when it does not exist and its layout is given."""
     return Outcome(await asyncio.to_thread(_created, statement, run))
@@ -49,10 +65,9 @@ async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
 
 def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     name = run.relation_name(statement.name)
-    run.authorize(Privilege.CREATE_RELATION, run.catalog.schema(name.database, name.schema))
     existing = run.catalog.relation(name)
     if existing is not None:
-        if statement.if_not_exists:
+        if statement.if_not_exists and run.knows(existing):
             return relation_ddl(existing, "CREATE", "already exists")
         raise UserError(
             SqlState.DUPLICATE_RELATION,
@@ -61,7 +76,6 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
             span=statement.name.span,
         )
     store, kind = run.store(store_name(statement.properties))
-    run.authorize(Privilege.USAGE, store)
     if statement.kind == "TABLE":
         refuse_without_tables(kind, statement.span)
         if not statement.columns:
@@ -124,7 +138,10 @@ def _folding_told(statement: CreateRelation) -> str:
     )
 
 
-@handles(DropRelation, requires=None)
+@handles(
+    DropRelation,
+    requires=lambda statement, run: ownership(run.relation(statement.name), run, cascade=statement.cascade),
+)
 async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
     """Refused with 2BP01 while a query that is not terminated reads or writes it, unless CASCADE ends that; the entity stays."""
     relation = relation_of_kind(statement.kind, statement.name, run, "DROP")
@@ -133,9 +150,8 @@ async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
 
 
 def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) -> Relation:
-    """The relation of a statement that needs OWNERSHIP, which must be of the kind that is said; raises UserError 3D020, 42501."""
+    """The relation of a statement, which must be of the kind that is said; raises UserError 3D020."""
     relation = run.relation(name)
-    run.authorize(Privilege.OWNERSHIP, relation)
     wanted = _KINDS.get(kind)
     word = relation.kind.value.replace("_", " ")
     if wanted not in (None, relation.kind):
@@ -148,7 +164,7 @@ def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) 
     return relation
 
 
-@handles(ListRelations, requires=None)
+@handles(ListRelations, requires=nothing)
 async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
     """Those of the named schema, of the session's database, or all."""
     columns = [
@@ -176,16 +192,18 @@ async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
             relation.name.database,
             relation.name.schema,
         )
-        for relation in run.catalog.relations(database=database, schema=schema)
+        for relation in run.visible(run.catalog.relations(database=database, schema=schema))
         if wanted in (None, relation.kind)
     ]
     return Outcome(result(columns, rows))
 
 
-@handles(DescribeRelation, requires=None)
+@handles(
+    DescribeRelation,
+    requires=lambda statement, run: [Requirement(Privilege.SELECT, _described(statement.name, run))],
+)
 async def describe_relation(statement: DescribeRelation, run: Execution) -> Outcome:
     relation = _described(statement.name, run)
-    run.authorize(Privilege.SELECT, relation)
     if statement.columns:
         columns = [("Name", VARCHAR), ("Type", VARCHAR), ("Nullable", BOOLEAN), ("IsPrimaryKey", BOOLEAN)]
         rows = [

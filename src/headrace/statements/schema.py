@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import SchemaObject
+from headrace.catalog.objects import Database, SchemaObject
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.names import INFORMATION_SCHEMA
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
-from headrace.statements.base import Execution, Outcome, ddl, handles
-from headrace.statements.dropping import drop
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
+from headrace.statements.dropping import drop, ownership
 
 _COLUMNS = [
     ("Name", VARCHAR),
@@ -24,20 +25,28 @@ _COLUMNS = [
 ]
 
 
-@handles(CreateSchema, requires=None)
-async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
+def _database(statement: CreateSchema, run: Execution) -> Database:
     parts = statement.name.parts
-    database = run.database_of(statement.database or (parts[0] if len(parts) == 2 else None))
-    run.authorize(Privilege.CREATE_SCHEMA, run.catalog.database(database))
-    name = parts[-1].name
+    return run.database(statement.database or (parts[0] if len(parts) == 2 else None))
+
+
+@handles(
+    CreateSchema,
+    requires=lambda statement, run: [
+        Requirement(Privilege.USAGE, _database(statement, run)),
+        Requirement(Privilege.CREATE_SCHEMA, _database(statement, run)),
+    ],
+)
+async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
+    database, name = _database(statement, run).name, statement.name.last.name
     if name == INFORMATION_SCHEMA:
         raise UserError(
             SqlState.DUPLICATE_SCHEMA,
             f"the schema {name!r} already exists: each database has it, with system relations",
             hint="Choose another name.",
-            span=parts[-1].span,
+            span=statement.name.last.span,
         )
-    exists = statement.if_not_exists and run.catalog.schema(database, name) is not None
+    exists = statement.if_not_exists and run.knows(run.catalog.schema(database, name))
     if not exists:
         await asyncio.to_thread(run.catalog.create_schema, database, name, run.role)
     done = "already exists" if exists else "was created"
@@ -46,7 +55,10 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
     )
 
 
-@handles(DropSchema, requires=None)
+@handles(
+    DropSchema,
+    requires=lambda statement, run: ownership(run.schema(statement.name), run, cascade=statement.cascade),
+)
 async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
     """Refused with 2BP01 while a relation is in it, unless CASCADE drops that too."""
     schema = run.schema(statement.name)
@@ -55,16 +67,20 @@ async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
     return Outcome(ddl("schema", schema.name, "DROP", f"schema {schema.name} was dropped{told}", path))
 
 
-@handles(ListSchemas, requires=None)
+@handles(ListSchemas, requires=nothing)
 async def list_schemas(statement: ListSchemas, run: Execution) -> Outcome:
     database = run.listed_database(statement.database)
-    return Outcome(result(_COLUMNS, [_row(schema, run) for schema in run.catalog.schemas(database)]))
+    return Outcome(
+        result(_COLUMNS, [_row(schema, run) for schema in run.visible(run.catalog.schemas(database))])
+    )
 
 
-@handles(DescribeSchema, requires=None)
+@handles(
+    DescribeSchema,
+    requires=lambda statement, run: [Requirement(Privilege.USAGE, run.schema(statement.name))],
+)
 async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
     schema = run.schema(statement.name)
-    run.authorize(Privilege.USAGE, schema)
     return Outcome(result(_COLUMNS, [_row(schema, run)]))
 
 

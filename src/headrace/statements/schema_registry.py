@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import SchemaRegistry
+from headrace.catalog.policy import Requirement
 from headrace.connectors.schema_registry.client import registry_client
 from headrace.connectors.schema_registry.options import TYPE, TYPES, URIS, RegistryType, registry_type
 from headrace.core.errors import HeadraceError, UserError
@@ -22,18 +23,18 @@ from headrace.sql.statements.schema_registry import (
     ListSchemaRegistries,
     UpdateSchemaRegistry,
 )
-from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now
-from headrace.statements.dropping import drop
+from headrace.statements.base import Execution, Outcome, changed, ddl, handles, nothing, now, on_organization
+from headrace.statements.dropping import drop, ownership
 
 _KIND = "schema_registry"
 
 
-@handles(CreateSchemaRegistry, requires=Privilege.CREATE_SCHEMA_REGISTRY)
+@handles(CreateSchemaRegistry, requires=on_organization(Privilege.CREATE_SCHEMA_REGISTRY))
 async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution) -> Outcome:
     """The registry must answer: nothing is created otherwise."""
     name = statement.name.name
     existing = run.catalog.schema_registry(name)
-    if existing is not None and not statement.if_not_exists:
+    if existing is not None and not (statement.if_not_exists and run.knows(existing)):
         raise UserError(
             SqlState.DUPLICATE_SCHEMA_REGISTRY,
             f"the schema registry {name!r} already exists",
@@ -60,11 +61,13 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
     return Outcome(ddl(_KIND, name, "CREATE", f"schema registry {name} was created", [name]))
 
 
-@handles(UpdateSchemaRegistry, requires=None)
+@handles(
+    UpdateSchemaRegistry,
+    requires=lambda statement, run: ownership(run.schema_registry(statement.name), run),
+)
 async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution) -> Outcome:
     """What is given changes, and the registry must answer with it. Queries that run have it when they start again."""
     registry = run.schema_registry(statement.name)
-    run.authorize(Privilege.OWNERSHIP, registry)
     kind = TYPES[registry.type]
     reader = changed(
         run.with_files(statement.properties, kind.properties),
@@ -80,7 +83,12 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
     return Outcome(ddl(_KIND, name, "UPDATE", f"schema registry {name} was updated", [name]))
 
 
-@handles(DropSchemaRegistry, requires=None)
+@handles(
+    DropSchemaRegistry,
+    requires=lambda statement, run: ownership(
+        run.schema_registry(statement.name), run, cascade=statement.cascade
+    ),
+)
 async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) -> Outcome:
     """Refused with 2BP01 while a store has it, or a relation whose records are read or written by its schemas; CASCADE drops those."""
     registry = run.schema_registry(statement.name)
@@ -89,7 +97,7 @@ async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) ->
     return Outcome(ddl(_KIND, name, "DROP", f"schema registry {name} was dropped{told}", [name]))
 
 
-@handles(ListSchemaRegistries, requires=None)
+@handles(ListSchemaRegistries, requires=nothing)
 async def list_schema_registries(_statement: ListSchemaRegistries, run: Execution) -> Outcome:
     columns = [
         *((title, VARCHAR) for title in ("Name", "Type", "State", "Url", "Owner")),
@@ -106,16 +114,18 @@ async def list_schema_registries(_statement: ListSchemaRegistries, run: Executio
             registry.created_at,
             registry.updated_at,
         )
-        for registry in run.catalog.schema_registries()
+        for registry in run.visible(run.catalog.schema_registries())
     ]
     return Outcome(result(columns, rows))
 
 
-@handles(DescribeSchemaRegistry, requires=None)
+@handles(
+    DescribeSchemaRegistry,
+    requires=lambda statement, run: [Requirement(Privilege.USAGE, run.schema_registry(statement.name))],
+)
 async def describe_schema_registry(statement: DescribeSchemaRegistry, run: Execution) -> Outcome:
     """Property and value; secrets masked."""
     registry = run.schema_registry(statement.name)
-    run.authorize(Privilege.USAGE, registry)
     kind = TYPES[registry.type]
     facts = {
         "name": registry.name,

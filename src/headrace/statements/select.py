@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from headrace.analyzer import LogicalPlan
+from headrace.catalog.access import Privilege
+from headrace.catalog.policy import Requirement
 from headrace.core.resultset import ResultSet, result
 from headrace.planner import plan_columns, plan_query
 from headrace.planner.sinks import ResultSink
@@ -12,11 +15,18 @@ from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.table_queries import plan_table_query
 from headrace.sql.statements.query import SelectStatement
 from headrace.statements.base import Execution, Outcome, handles
-from headrace.statements.continuous_query import bound
+from headrace.statements.continuous_query import bound, of_select
 from headrace.statements.system import rows_of
 
 
-@handles(SelectStatement, requires=None)
+def _reading(statement: SelectStatement, run: Execution) -> Iterator[Requirement]:
+    yield from of_select(statement.select, run)
+    logical = bound(statement.select, run)
+    if logical.of_tables or not logical.snapshot:
+        yield Requirement(Privilege.USAGE, run.compute_pool())
+
+
+@handles(SelectStatement, requires=_reading)
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
     """A bounded result when every source is a materialized view or a system relation, a channel otherwise."""
     logical = await asyncio.to_thread(bound, statement.select, run)
@@ -28,7 +38,9 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
     else:
         plan = await asyncio.to_thread(plan_query, logical, ResultSink())
     columns = plan_columns(plan)
-    return Outcome(await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool()))
+    return Outcome(
+        await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool().name)
+    )
 
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.catalog.access import Privilege, check_role
+from headrace.catalog.access import Privilege
+from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
@@ -10,40 +11,43 @@ from headrace.sql.statements.session import Use
 from headrace.statements.base import Execution, Outcome, ddl, handles
 
 
-@handles(Use, requires=None)
+def _usage(statement: Use, run: Execution) -> list[Requirement]:
+    """USAGE of what is chosen. Which roles a user may take on is the user's, not the role's."""
+    if statement.kind in ("ORGANIZATION", "ROLE"):
+        return []
+    return [Requirement(Privilege.USAGE, run.object(statement.kind, statement.name))]
+
+
+@handles(Use, requires=_usage)
 async def use(statement: Use, run: Execution) -> Outcome:
-    """Answers with the changed context; the named object must exist and the role may use it."""
+    """Answers with the changed context."""
     return await _USES[statement.kind](statement, run)
 
 
 async def _role(statement: Use, run: Execution) -> Outcome:
     name = statement.name.last.name
-    check_role(run.principal, name, span=statement.name.span)
+    run.check_role(statement.name.last)
     return Outcome(_used("role", name), run.with_context(role=name))
 
 
 async def _database(statement: Use, run: Execution) -> Outcome:
     name = run.database_of(statement.name.last)
-    run.authorize(Privilege.USAGE, run.catalog.database(name))
     return Outcome(_used("database", name), run.with_context(database=name, schema="public"))
 
 
 async def _schema(statement: Use, run: Execution) -> Outcome:
     schema = run.schema(statement.name)
-    run.authorize(Privilege.USAGE, schema)
     used = _used("schema", schema.database, schema.name)
     return Outcome(used, run.with_context(database=schema.database, schema=schema.name))
 
 
 async def _store(statement: Use, run: Execution) -> Outcome:
     store, _ = run.store(statement.name.last)
-    run.authorize(Privilege.USAGE, store)
     return Outcome(_used("store", store.name), run.with_context(store=store.name))
 
 
 async def _compute_pool(statement: Use, run: Execution) -> Outcome:
     pool = run.named_compute_pool(statement.name.last)
-    run.authorize(Privilege.USAGE, pool)
     return Outcome(_used("compute_pool", pool.name), run.with_context(compute_pool=pool.name))
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.analyzer import properties as dialect
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Store
+from headrace.catalog.policy import Requirement
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.registry import connector, type_names
 from headrace.core.errors import HeadraceError, UserError
@@ -27,16 +29,38 @@ from headrace.sql.statements.store import (
     ListStores,
     UpdateStore,
 )
-from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now
-from headrace.statements.dropping import drop
+from headrace.statements.base import Execution, Outcome, changed, ddl, handles, nothing, now
+from headrace.statements.dropping import drop, ownership
 
 
-@handles(CreateStore, requires=Privilege.CREATE_STORE)
+def _registry(statement: CreateStore | UpdateStore, run: Execution) -> Iterator[Requirement]:
+    given = [entry for entry in statement.properties.entries if not entry.removed]
+    name = value_of(given, dialect.SCHEMA_REGISTRY)
+    if name is not None:
+        span = statement.properties.span(dialect.SCHEMA_REGISTRY.name)
+        yield Requirement(Privilege.USAGE, run.schema_registry(Identifier(name, span)))
+
+
+def _creation(statement: CreateStore, run: Execution) -> Iterator[Requirement]:
+    yield Requirement(Privilege.CREATE_STORE)
+    yield from _registry(statement, run)
+
+
+def _update(statement: UpdateStore, run: Execution) -> Iterator[Requirement]:
+    yield Requirement(Privilege.OWNERSHIP, run.store(statement.name)[0])
+    yield from _registry(statement, run)
+
+
+def _usage(statement: CheckStore | DescribeStore, run: Execution) -> list[Requirement]:
+    return [Requirement(Privilege.USAGE, run.store(statement.name)[0])]
+
+
+@handles(CreateStore, requires=_creation)
 async def create_store(statement: CreateStore, run: Execution) -> Outcome:
     """The store must answer: nothing is created otherwise. The first store of a session is selected."""
     name = statement.name.name
     existing = run.catalog.store(name)
-    if existing is None or not statement.if_not_exists:
+    if not (statement.if_not_exists and run.knows(existing)):
         if existing is not None:
             raise UserError(
                 SqlState.DUPLICATE_STORE,
@@ -47,16 +71,15 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
         store = _checked(statement, run)
         await asyncio.to_thread(_test, store, statement.properties, run)
         await asyncio.to_thread(run.catalog.create_store, store)
-    selected = run.context.store and run.catalog.store(run.context.store)
+    selected = run.context.store and run.knows(run.catalog.store(run.context.store))
     context = None if selected else run.with_context(store=name)
     return Outcome(ddl("store", name, "CREATE", f"store {name} was created", [name]), context)
 
 
-@handles(UpdateStore, requires=None)
+@handles(UpdateStore, requires=_update)
 async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
     """What is given changes, and the store must answer with it. Queries that run have it when they start again."""
     store, kind = run.store(statement.name)
-    run.authorize(Privilege.OWNERSHIP, store)
     given = run.with_files(statement.properties, kind.properties)
     registry = {dialect.SCHEMA_REGISTRY.name: store.schema_registry} if store.schema_registry else {}
     reader = changed(
@@ -66,14 +89,17 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
         kind=kind.type,
         what=f"a {kind.label} store",
     )
-    properties, chosen = _read(kind, reader, run, given)
+    properties, chosen = _read(kind, reader)
     updated = replace(store, properties=properties, schema_registry=chosen, updated_at=now())
     await asyncio.to_thread(_test, updated, given, run)
     await asyncio.to_thread(run.catalog.update_store, updated)
     return Outcome(ddl("store", store.name, "UPDATE", f"store {store.name} was updated", [store.name]))
 
 
-@handles(DropStore, requires=None)
+@handles(
+    DropStore,
+    requires=lambda statement, run: ownership(run.store(statement.name)[0], run, cascade=statement.cascade),
+)
 async def drop_store(statement: DropStore, run: Execution) -> Outcome:
     """Refused with 2BP01 while a relation is defined on it, unless CASCADE drops that too; entities stay."""
     store, _ = run.store(statement.name)
@@ -83,7 +109,7 @@ async def drop_store(statement: DropStore, run: Execution) -> Outcome:
     return Outcome(ddl("store", store.name, "DROP", summary, [store.name]), context)
 
 
-@handles(ListStores, requires=None)
+@handles(ListStores, requires=nothing)
 async def list_stores(_statement: ListStores, run: Execution) -> Outcome:
     columns = [
         *((title, VARCHAR) for title in ("Name", "Type", "State", "Message")),
@@ -103,16 +129,15 @@ async def list_stores(_statement: ListStores, run: Execution) -> Outcome:
             store.created_at,
             store.updated_at,
         )
-        for store in run.catalog.stores()
+        for store in run.visible(run.catalog.stores())
     ]
     return Outcome(result(columns, rows))
 
 
-@handles(CheckStore, requires=None)
+@handles(CheckStore, requires=_usage)
 async def check_store(statement: CheckStore, run: Execution) -> Outcome:
     """Asks the store whether it answers; one that does not is a result, not an error."""
     store, _ = run.store(statement.name)
-    run.authorize(Privilege.USAGE, store)
     message = None
     try:
         await asyncio.to_thread(_test, store, Properties(), run)
@@ -122,11 +147,10 @@ async def check_store(statement: CheckStore, run: Execution) -> Outcome:
     return Outcome(result(columns, [(store.name, "errored" if message else "ready", message)]))
 
 
-@handles(DescribeStore, requires=None)
+@handles(DescribeStore, requires=_usage)
 async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
     """One row of seven columns, which the public clients read by position (client-contract, 6.6); secrets masked."""
     store, kind = run.store(statement.name)
-    run.authorize(Privilege.USAGE, store)
     public = masked(store.properties, kind.properties)
     metadata = {
         "name": store.name,
@@ -172,23 +196,18 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     # What is missing stands nowhere: it is the type that asks for it.
     given = run.with_files(statement.properties, specs)
     reader = PropertyReader(given.entries, specs, what=f"a {found.label} store", lacking=span)
-    properties, registry = _read(found, reader, run, given)
+    properties, registry = _read(found, reader)
     moment = now()
     return Store(
         statement.name.name, found.type, run.role, moment, moment, properties, schema_registry=registry
     )
 
 
-def _read(
-    kind: StoreDescriptor, reader: PropertyReader, run: Execution, given: Properties
-) -> tuple[dict[str, str], str | None]:
+def _read(kind: StoreDescriptor, reader: PropertyReader) -> tuple[dict[str, str], str | None]:
     """The properties of a store, and the name of its schema registry."""
     for spec in (dialect.TYPE, dialect.REGION, dialect.DESCRIPTION):
         reader.take(spec)
     name = reader.take(dialect.SCHEMA_REGISTRY)
-    if name is not None:
-        registry = run.schema_registry(Identifier(name, given.span(dialect.SCHEMA_REGISTRY.name)))
-        run.authorize(Privilege.USAGE, registry)
     properties = kind.read(reader)
     reader.finish()
     return properties, name

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.catalog.access import Privilege
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from tests.harness.session import Session
@@ -26,6 +27,9 @@ async def test_a_description_is_set_shown_and_taken_away(session: Session) -> No
 async def test_an_owner_gives_it_away(session: Session) -> None:
     await session.run('USE DATABASE shop; ALTER RELATION "Best" OWNER TO public')
     assert await session.rows(SAID) == [(None, "public")]
+    session.grant("public", Privilege.USAGE, "shop")
+    session.grant("public", Privilege.USAGE, "shop", "public")
+    session.grant("public", Privilege.SELECT, "shop", "public", "orders")
     await session.run("USE ROLE public; ALTER RELATION \"Best\" SET description = 'ours'")
     with pytest.raises(UserError) as refused:
         await session.run("ALTER RELATION orders SET description = 'theirs'")

@@ -1,4 +1,4 @@
-"""Each statement of the grammar has one handler that says which privilege it needs, and a place in the documentation."""
+"""Each statement of the grammar has one handler that says what it requires, and a place in the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import headrace.sql.statements as grammars
 from headrace.sql.ast import Statement
-from headrace.statements.base import HANDLERS, REQUIRED
+from headrace.statements.base import HANDLERS, REQUIREMENTS
 from headrace.statements.registry import MODULES
 
 ROOT = Path(__file__).parents[3]
@@ -25,9 +25,9 @@ def statements() -> list[type[Statement]]:
 
 
 @pytest.mark.parametrize("kind", statements(), ids=lambda kind: kind.__name__)
-def test_a_statement_has_a_handler_with_a_declared_privilege(kind: type[Statement]) -> None:
+def test_a_statement_has_a_handler_that_declares_what_it_requires(kind: type[Statement]) -> None:
     assert kind in HANDLERS
-    assert kind in REQUIRED
+    assert kind in REQUIREMENTS
 
 
 def test_every_handler_module_is_registered() -> None:

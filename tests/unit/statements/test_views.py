@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryKind, Relation, RelationKind, ViewDefinition
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
@@ -61,6 +62,10 @@ def writer(session: Session) -> Query:
 
 @pytest.mark.usefixtures("writer")
 async def test_to_read_a_view_is_not_to_read_its_sources(session: Session) -> None:
+    session.grant("public", Privilege.CREATE_QUERY)
+    session.grant("public", Privilege.USAGE, "shop")
+    session.grant("public", Privilege.USAGE, "shop", "public")
+    session.grant("public", Privilege.INSERT, "shop", "public", "orders")
     await session.run("USE DATABASE shop")
     await session.run("USE ROLE public")
     lines = [row[0] or "" for row in await session.rows(LIVE)]
@@ -80,7 +85,10 @@ async def test_a_view_is_told_of_and_not_what_is_inside(session: Session) -> Non
 
 
 async def test_the_privilege_on_the_view_is_needed(session: Session) -> None:
-    made(session, owner="sysadmin")
+    view = made(session, owner="sysadmin").sink
+    session.grant("public", Privilege.USAGE, "shop")
+    session.grant("public", Privilege.USAGE, "shop", "public")
+    session.grant("public", Privilege.INSERT, *view.path)
     await session.run("USE DATABASE shop")
     await session.run("USE ROLE public")
     with pytest.raises(UserError, match=r"SELECT on the materialized view shop\.public\.v"):

@@ -11,11 +11,13 @@ from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import KindSpec
 from headrace.catalog.kinds.store import STORE
 
 KINDS: tuple[KindSpec[Any], ...] = (
+    ROLE,
     COMPUTE_POOL,
     DATABASE,
     SCHEMA,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.catalog.access import Privilege
 from headrace.catalog.kinds.spec import KindSpec
 from headrace.catalog.objects import Database, SchemaObject
 from headrace.core.sqlstate import SqlState
@@ -14,6 +15,7 @@ DATABASE = KindSpec(
     read=lambda stored: Database(stored.name, stored.owner, stored.created_at, id=stored.id),
     duplicate=SqlState.DUPLICATE_DATABASE,
     missing=SqlState.DATABASE_NOT_FOUND,
+    privileges=(Privilege.USAGE, Privilege.CREATE_SCHEMA),
 )
 
 SCHEMA = KindSpec(
@@ -26,6 +28,7 @@ SCHEMA = KindSpec(
     ),
     duplicate=SqlState.DUPLICATE_SCHEMA,
     missing=SqlState.SCHEMA_NOT_FOUND,
+    privileges=(Privilege.USAGE, Privilege.CREATE_RELATION),
     parent=DATABASE.kind,
     # A database always has one: an empty one goes with it.
     attached=True,

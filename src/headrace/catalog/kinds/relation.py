@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.catalog.access import Privilege
 from headrace.catalog.kinds.namespace import SCHEMA
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import Definition, KindSpec, Path, Stored
@@ -118,6 +119,7 @@ RELATION = KindSpec(
     read=_read,
     duplicate=SqlState.DUPLICATE_RELATION,
     missing=SqlState.RELATION_NOT_FOUND,
+    privileges=(Privilege.SELECT, Privilege.INSERT),
     parent=SCHEMA.kind,
     uses=_uses,
     renamed=_renamed,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from headrace.catalog.access import Privilege
 from headrace.core.errors import InternalError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
@@ -40,7 +41,8 @@ class KindSpec(Generic[T]):
     `kind` is what is stored, `parent` the kind that it is in (None: the organization) and `word` what texts call it. `write` and `read`
     are between a value and its definition; each of `upgrades` makes a definition of one version into the next. `uses` are
     the kinds and paths of what it cannot be without, and `renamed` a value after an object of some kind has another name, for kinds that
-    keep such names. `attached` objects do not keep their parent from being dropped.
+    keep such names. `attached` objects do not keep their parent from being dropped. `privileges` can be granted on an object of the
+    kind, beside OWNERSHIP, which its owner has.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class KindSpec(Generic[T]):
     renamed: Callable[[T, str, str, str], T] = lambda value, _kind, _old, _new: value
     upgrades: tuple[Callable[[Definition], Definition], ...] = ()
     attached: bool = False
+    privileges: tuple[Privilege, ...] = (Privilege.USAGE,)
 
     @property
     def word(self) -> str:

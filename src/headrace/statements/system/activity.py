@@ -43,7 +43,7 @@ def queries(run: Execution) -> Rows:
             *(item.created_at, item.updated_at, item.kind.value, item.sql, item.sink.fqn, item.compute_pool),
             *(item.message or run.services.engine.notice(item.id), item.sqlstate, item.restarts),
         )
-        for item in run.catalog.queries()
+        for item in run.visible(run.catalog.queries())
     ]
 
 
@@ -55,7 +55,7 @@ def queries(run: Execution) -> Rows:
 def query_events(run: Execution) -> Rows:
     return [
         (query.id, time, state.value, message)
-        for query in run.catalog.queries()
+        for query in run.visible(run.catalog.queries())
         for time, state, message in run.catalog.query_events(query.id)
     ]
 
@@ -69,7 +69,7 @@ def query_events(run: Execution) -> Rows:
     doc="What the last batch of each query did, and sums (`…_total`) since the server started. A query has a row after its first batch.",
 )
 def query_metrics(run: Execution) -> Rows:
-    for query in run.catalog.queries():
+    for query in run.visible(run.catalog.queries()):
         metrics = run.services.engine.progress(query.id)
         if metrics is not None:
             time = metrics.watermark_ms
@@ -95,5 +95,5 @@ def compute_pools(run: Execution) -> Rows:
             *(item.name, item.size, item.desired_state.value, *run.services.engine.pool_state(item.name)),
             *(item.owner, item.created_at, item.updated_at),
         )
-        for item in run.catalog.compute_pools()
+        for item in run.visible(run.catalog.compute_pools())
     ]

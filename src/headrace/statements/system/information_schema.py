@@ -15,7 +15,10 @@ from headrace.statements.system.relation import Rows, always, system_relation
     schema=INFORMATION_SCHEMA,
 )
 def schemata(run: Execution) -> Rows:
-    return [(item.database, item.name, item.owner) for item in run.catalog.schemas(run.database_of(None))]
+    return [
+        (item.database, item.name, item.owner)
+        for item in run.visible(run.catalog.schemas(run.database_of(None)))
+    ]
 
 
 @system_relation(
@@ -27,7 +30,7 @@ def schemata(run: Execution) -> Rows:
 def tables(run: Execution) -> Rows:
     return [
         (*item.name.path, item.kind.name.replace("_", " "))
-        for item in run.catalog.relations(run.database_of(None))
+        for item in run.visible(run.catalog.relations(run.database_of(None)))
     ]
 
 
@@ -41,6 +44,6 @@ def tables(run: Execution) -> Rows:
 def columns(run: Execution) -> Rows:
     return [
         (*item.name.path, column.name, position, "YES" if column.nullable else "NO", str(column.type))
-        for item in run.catalog.relations(run.database_of(None))
+        for item in run.visible(run.catalog.relations(run.database_of(None)))
         for position, column in enumerate(item.schema.columns, 1)
     ]

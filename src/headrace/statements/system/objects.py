@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.functions.signature import Function
-from headrace.catalog.access import BUILT_IN_ROLES
 from headrace.connectors.registry import connector
 from headrace.connectors.schema_registry.options import TYPES, URIS
 from headrace.core.names import path_text
@@ -22,7 +21,7 @@ _OWNED = (always("owner"), always("created_at", TIMESTAMP), always("updated_at",
     "databases", always("name"), always("owner"), always("created_at", TIMESTAMP), doc="The databases."
 )
 def databases(run: Execution) -> Rows:
-    return [(item.name, item.owner, item.created_at) for item in run.catalog.databases()]
+    return [(item.name, item.owner, item.created_at) for item in run.visible(run.catalog.databases())]
 
 
 @system_relation(
@@ -31,7 +30,9 @@ def databases(run: Execution) -> Rows:
     doc="The schemas of all databases.",
 )
 def schemas(run: Execution) -> Rows:
-    return [(item.database, item.name, item.owner, item.created_at) for item in run.catalog.schemas()]
+    return [
+        (item.database, item.name, item.owner, item.created_at) for item in run.visible(run.catalog.schemas())
+    ]
 
 
 @system_relation(
@@ -47,7 +48,7 @@ def stores(run: Execution) -> Rows:
             *(item.name, kind.client_label or kind.label, _READY, None, item.schema_registry),
             *(item.owner, item.created_at, item.updated_at),
         )
-        for item in run.catalog.stores()
+        for item in run.visible(run.catalog.stores())
         for kind in (connector(item.type),)
     ]
 
@@ -64,7 +65,7 @@ def schema_registries(run: Execution) -> Rows:
             *(item.name, TYPES[item.type].label, _READY, item.properties[URIS.name]),
             *(item.owner, item.created_at, item.updated_at),
         )
-        for item in run.catalog.schema_registries()
+        for item in run.visible(run.catalog.schema_registries())
     ]
 
 
@@ -88,7 +89,7 @@ def relations(run: Execution) -> Rows:
             path_text(item.entity) if item.entity else None,
             *(item.name.name, item.kind.value),
         )
-        for item in run.catalog.relations()
+        for item in run.visible(run.catalog.relations())
     ]
 
 
@@ -111,14 +112,18 @@ def relation_columns(run: Execution) -> Rows:
             *(column.name, str(column.type), column.nullable, column.name in relation.schema.primary_key),
             position,
         )
-        for relation in run.catalog.relations()
+        for relation in run.visible(run.catalog.relations())
         for position, column in enumerate(relation.schema.columns, 1)
     ]
 
 
-@system_relation("roles", always("name"), doc="The roles.")
-def roles(_run: Execution) -> Rows:
-    return [(name,) for name in sorted(BUILT_IN_ROLES)]
+@system_relation(
+    "roles",
+    *(always("name"), always("owner"), always("created_at", TIMESTAMP)),
+    doc="The roles, which everybody may know.",
+)
+def roles(run: Execution) -> Rows:
+    return [(item.name, item.owner, item.created_at) for item in run.catalog.roles()]
 
 
 @system_relation(

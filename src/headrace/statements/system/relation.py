@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.analyzer.catalog_view import RelationLookup
+from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Relation, RelationKind, StoreFacts
+from headrace.catalog.policy import Requirement, refusal
+from headrace.catalog.state import CatalogState
 from headrace.core.errors import InternalError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, SYSTEM_SCHEMA, RelationName
 from headrace.core.schema import Column, Schema
@@ -85,23 +87,37 @@ def system_relation_of(name: RelationName) -> SystemRelation | None:
 
 @dataclass(frozen=True)
 class SystemLookup:
-    """What binding sees: the relations of the catalog, and the system relations."""
+    """What binding sees: the relations that a role may read, and the system relations. `role` None: all, as inside a view."""
 
-    stored: RelationLookup
+    stored: CatalogState
+    role: str | None
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        """The relation of that full name, or None."""
-        found = system_relation_of(name)
-        return self.stored.relation(name) if found is None else found.relation(name.database)
+        """The relation of that full name, or None, as of one that the role may not know of; raises 42501 for one not to be read."""
+        system = system_relation_of(name)
+        if system is not None:
+            return system.relation(name.database)
+        found, policy = self.stored.relation(name), self.stored.policy
+        if found is None or self.role is None:
+            return found
+        if not policy.known(self.role, found):
+            return None
+        needed = Requirement(Privilege.SELECT, found)
+        if not policy.fulfils(self.role, needed):
+            raise refusal(policy, self.role, needed)
+        return found
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
         """The relations, of one database or schema if named: for suggestions."""
+        stored, role = self.stored.relations(database, schema), self.role
+        if role is not None:
+            stored = [found for found in stored if self.stored.policy.visible(role, found)]
         if (database or SYSTEM_DATABASE, schema or SYSTEM_SCHEMA) != (SYSTEM_DATABASE, SYSTEM_SCHEMA):
-            return self.stored.relations(database, schema)
+            return stored
         system = [
             item.relation(SYSTEM_DATABASE) for item in RELATIONS.values() if item.schema == SYSTEM_SCHEMA
         ]
-        return [*self.stored.relations(database, schema), *system]
+        return [*stored, *system]
 
     def store(self, name: str, /) -> StoreFacts | None:
         """The store of that name, or None."""

@@ -1,0 +1,179 @@
+"""Which roles have which privileges, and which roles are beneath which. Who may change that is checked before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from sqlalchemy import ColumnElement, delete, insert, select
+
+from headrace.catalog import principals, tables
+from headrace.catalog.access import BUILT_IN_BENEATH, PUBLIC, Grant, Privilege
+from headrace.catalog.objects import Role
+from headrace.catalog.policy import Grants, RoleGraph
+from headrace.catalog.storage import Storage
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+
+def read(storage: Storage) -> Grants:
+    """All grants, by object and privilege."""
+    found: dict[str, dict[Privilege, dict[str, Grant]]] = defaultdict(lambda: defaultdict(dict))
+    for row in storage.rows(select(tables.grants)):
+        privilege = Privilege(row["privilege"])
+        grant = Grant(row["object"], privilege, row["role"], row["grantor"], row["grantable"])
+        found[grant.object][privilege][grant.role] = grant
+    return {identifier: dict(of_object) for identifier, of_object in found.items()}
+
+
+def read_graph(storage: Storage) -> RoleGraph:
+    """Which roles are beneath which, the built-in ones as always."""
+    beneath = dict(BUILT_IN_BENEATH)
+    for row in storage.rows(select(tables.role_grants)):
+        beneath[row["grantee"]] = beneath.get(row["grantee"], frozenset()) | {row["role"]}
+    return RoleGraph(beneath)
+
+
+def each(grants: Grants) -> Iterator[Grant]:
+    """Every grant."""
+    return (
+        grant for of_object in grants.values() for holders in of_object.values() for grant in holders.values()
+    )
+
+
+def give(storage: Storage, grant: Grant) -> bool:
+    """Whether anything changed: a grant that is there stays as it is, but may get its grant option."""
+    with storage.transaction():
+        holders = storage.state.grants.get(grant.object, {}).get(grant.privilege, {})
+        known = holders.get(grant.role)
+        if known is not None and (known.grantable or not grant.grantable):
+            return False
+        values = {**vars(grant), "privilege": grant.privilege.value}
+        storage.execute(delete(tables.grants).where(_same(grant)))
+        storage.execute(insert(tables.grants).values(values))
+        _put(storage, grant, {**holders, grant.role: grant})
+        return True
+
+
+def take(storage: Storage, grants: Iterable[Grant], *, option_only: bool = False) -> None:
+    """Without these grants; with `option_only` they lose the right to grant on."""
+    with storage.transaction():
+        for grant in grants:
+            holders = dict(storage.state.grants[grant.object][grant.privilege])
+            storage.execute(delete(tables.grants).where(_same(grant)))
+            del holders[grant.role]
+            _put(storage, grant, holders)
+            if option_only:
+                give(storage, replace(grant, grantable=False))
+
+
+def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
+    """Of objects that are gone, nothing is granted."""
+    known = [identifier for identifier in identifiers if identifier in storage.state.grants]
+    if not known:
+        return
+    storage.execute(delete(tables.grants).where(tables.grants.c.object.in_(known)))
+    left = {key: value for key, value in storage.state.grants.items() if key not in known}
+    storage.put(replace(storage.state, grants=left))
+
+
+def forget_role(storage: Storage, role: str) -> None:
+    """A role that is gone has nothing, is beneath nobody, and no user holds it."""
+    take(storage, [grant for grant in each(storage.state.grants) if grant.role == role])
+    table = tables.role_grants
+    storage.execute(delete(table).where((table.c.role == role) | (table.c.grantee == role)))
+    held, users = tables.user_roles, tables.users
+    storage.execute(delete(held).where(held.c.role == role))
+    storage.execute(users.update().where(users.c.default_role == role).values(default_role=PUBLIC))
+    _reread(storage)
+
+
+def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
+    """Whether anything changed. Raises UserError 0LP01 when `role` is above the other: a circle would make them one."""
+    with storage.transaction():
+        graph = storage.state.graph
+        if role.name in graph.beneath.get(to_role, frozenset()):
+            return False
+        if to_role in graph.inherited(role.name):
+            raise UserError(
+                SqlState.INVALID_GRANT_OPERATION,
+                f"the role {role.name!r} has what the role {to_role!r} has: granted to it, they would be beneath each other",
+                hint=f"REVOKE ROLE {to_role} from what is beneath {role.name} first.",
+            )
+        storage.execute(insert(tables.role_grants).values(role=role.name, grantee=to_role))
+        _reread(storage)
+        return True
+
+
+def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
+    """Whether anything changed."""
+    table = tables.role_grants
+    same = (table.c.role == role) & (table.c.grantee == from_role)
+    with storage.transaction():
+        gone = storage.execute(delete(table).where(same)).rowcount > 0
+        _reread(storage)
+        return gone
+
+
+def give_user(storage: Storage, role: str, user: str) -> bool:
+    """Whether anything changed. Raises UserError 3D000."""
+    with storage.transaction():
+        _check_user(storage, user)
+        if role in users_roles(storage).get(user, frozenset()):
+            return False
+        storage.execute(insert(tables.user_roles).values(user_name=user, role=role))
+        _reread(storage)
+        return True
+
+
+def take_user(storage: Storage, role: str, user: str) -> bool:
+    """Whether anything changed; a user whose default role it was begins with `public`. Raises UserError 3D000."""
+    held, users = tables.user_roles, tables.users
+    with storage.transaction():
+        _check_user(storage, user)
+        gone = storage.execute(delete(held).where((held.c.user_name == user) & (held.c.role == role)))
+        same = (users.c.name == user) & (users.c.default_role == role)
+        storage.execute(users.update().where(same).values(default_role=PUBLIC))
+        _reread(storage)
+        return gone.rowcount > 0
+
+
+def users_roles(storage: Storage) -> Mapping[str, frozenset[str]]:
+    """The roles that were granted to each user."""
+    found: dict[str, frozenset[str]] = {
+        row["name"]: frozenset() for row in storage.rows(select(tables.users))
+    }
+    for row in storage.rows(select(tables.user_roles)):
+        found[row["user_name"]] |= {row["role"]}
+    return found
+
+
+def _check_user(storage: Storage, user: str) -> None:
+    if user not in users_roles(storage):
+        raise UserError(
+            SqlState.USER_NOT_FOUND,
+            f"the user {user!r} does not exist",
+            hint="LIST USERS shows those that do.",
+        )
+
+
+def _same(grant: Grant) -> ColumnElement[bool]:
+    table = tables.grants
+    return (
+        (table.c.object == grant.object)
+        & (table.c.privilege == grant.privilege.value)
+        & (table.c.role == grant.role)
+    )
+
+
+def _put(storage: Storage, grant: Grant, holders: Mapping[str, Grant]) -> None:
+    of_object = {**storage.state.grants.get(grant.object, {}), grant.privilege: holders}
+    left = {privilege: found for privilege, found in of_object.items() if found}
+    others = {key: value for key, value in storage.state.grants.items() if key != grant.object}
+    grants = {**others, grant.object: left} if left else others
+    storage.put(replace(storage.state, grants=grants))
+
+
+def _reread(storage: Storage) -> None:
+    storage.put(replace(storage.state, graph=read_graph(storage), members=principals.read(storage)))

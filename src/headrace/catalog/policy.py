@@ -1,0 +1,257 @@
+"""Who may do what with the objects of one catalog state. Listing and checking are one question: what a role sees is what it has a
+privilege on. See `access` for the words and ADR 27 for the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.catalog.access import (
+    BUILT_IN_BENEATH,
+    BUILT_IN_PRIVILEGES,
+    ON_ORGANIZATION,
+    ORGADMIN,
+    PUBLIC,
+    Grant,
+    Privilege,
+)
+from headrace.catalog.kinds import described, spec_of
+from headrace.catalog.kinds.spec import Path
+from headrace.catalog.objects import Organization, Principal, Query, Relation, RelationKind, Role
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+
+Holders = Mapping[str, Grant]
+"""Grants of one privilege on one object, by the role that has it."""
+Grants = Mapping[str, Mapping[Privilege, Holders]]
+"""All grants, by the object's id."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A privilege that a statement needs on an object; `target` None is the organization. `grantable`: with the right to grant it."""
+
+    privilege: Privilege
+    target: object | None = None
+    grantable: bool = False
+
+    def __str__(self) -> str:
+        option = " WITH GRANT OPTION" if self.grantable else ""
+        return f"{self.privilege.value} on {named(self.target)}{option}"
+
+
+@dataclass(frozen=True)
+class RoleGraph:
+    """Which roles were granted to which: `beneath` are those that a role has directly, by its name."""
+
+    beneath: Mapping[str, frozenset[str]] = field(default_factory=lambda: BUILT_IN_BENEATH)
+    _closures: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
+
+    def inherited(self, role: str) -> frozenset[str]:
+        """`role` and every role beneath it, `public` among them."""
+        known = self._closures.get(role)
+        if known is not None:
+            return known
+        found, waiting = {role, PUBLIC}, [role]
+        while waiting:
+            below = self.beneath.get(waiting.pop(), frozenset()) - found
+            found |= below
+            waiting += below
+        self._closures[role] = frozenset(found)
+        return self._closures[role]
+
+    def roles_of(self, principal: Principal) -> frozenset[str]:
+        """The roles that a principal may take on: those held, and those beneath them."""
+        return frozenset[str]().union(*map(self.inherited, principal.roles))
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Answers for one state: the objects by kind and path, the graph of roles, and the grants."""
+
+    organization: Organization
+    objects: Mapping[str, Mapping[Path, Any]]
+    graph: RoleGraph
+    grants: Grants
+    _entered: dict[tuple[str, str, Path], bool] = field(default_factory=dict, compare=False, repr=False)
+
+    # --- the question
+
+    def check(self, role: str, privilege: Privilege, target: object | None = None) -> bool:
+        """Whether `role` may use `privilege` on `target` (None: the organization): it has it, and USAGE on all that the target is in."""
+        return self.fulfils(role, Requirement(privilege, target))
+
+    def fulfils(self, role: str, requirement: Requirement) -> bool:
+        """As `check`, for a requirement, which may ask for the right to grant."""
+        return self._holds(role, requirement) and self._enters(role, requirement.target)
+
+    def visible(self, role: str, target: object) -> bool:
+        """Whether `role` may know of an object: it has some privilege on it, or may grant all of them. Roles are known to everybody."""
+        if isinstance(target, Role) or self.manages_grants(role):
+            return True
+        return self._has_any(role, target) and self._enters(role, target)
+
+    def known(self, role: str, target: object) -> bool:
+        """Whether `role` has some privilege on the object itself, whatever it may do with what the object is in."""
+        return isinstance(target, Role) or self._has_any(role, target) or self.manages_grants(role)
+
+    def may(self, role: str, privilege: Privilege, target: object) -> bool:
+        """Whether `role` has a privilege on the object itself, whatever it may do with what the object is in."""
+        return self._holds(role, Requirement(privilege, target))
+
+    def manages_grants(self, role: str) -> bool:
+        """Whether `role` may grant everything to everybody."""
+        return self._holds(role, Requirement(Privilege.MANAGE_GRANTS))
+
+    # --- what a query keeps of its requirements
+
+    def need(self, requirement: Requirement) -> tuple[str, str]:
+        """A requirement as it is stored: a privilege, and the id of an object or of the organization."""
+        return requirement.privilege.value, self._id(requirement.target)
+
+    # --- why, and by whom
+
+    def chain(self, requirement: Requirement) -> Iterator[Requirement]:
+        """What a requirement takes, outermost first: USAGE on the database, USAGE on the schema, and itself."""
+        place = _place(requirement.target)
+        if place is not None:
+            yield from self.chain(Requirement(Privilege.USAGE, self.objects[place[0]][place[1]]))
+        yield requirement
+
+    def missing(self, role: str, requirement: Requirement) -> list[Requirement]:
+        """What `role` lacks of the chain of a requirement, outermost first."""
+        return [step for step in self.chain(requirement) if not self._holds(role, step)]
+
+    def holder(self, requirement: Requirement) -> str:
+        """A role that has what a requirement asks for: the owner's."""
+        if requirement.target is not None:
+            return owner_of(requirement.target)
+        held = (
+            role for role, privileges in BUILT_IN_PRIVILEGES.items() if requirement.privilege in privileges
+        )
+        return next(held, ORGADMIN) if not requirement.grantable else ORGADMIN
+
+    def grantor(self, role: str, requirement: Requirement) -> str | None:
+        """The role, `role` or one beneath it, whose right to grant a privilege is used; None when there is none."""
+        inherited, target = self.graph.inherited(role), requirement.target
+        owner = ORGADMIN if target is None else owner_of(target)
+        if owner in inherited:
+            return owner
+        holders = self._holders(requirement)
+        given = sorted(name for name, grant in holders.items() if grant.grantable and name in inherited)
+        if given:
+            return given[0]
+        return role if self.manages_grants(role) else None
+
+    def _enters(self, role: str, target: object | None) -> bool:
+        """Whether `role` has USAGE on all that the target is in. It is the same for all that is in one schema."""
+        place = _place(target)
+        if place is None:
+            return True
+        known = self._entered.get((role, *place))
+        if known is None:
+            known = self.check(role, Privilege.USAGE, self.objects[place[0]][place[1]])
+            self._entered[role, *place] = known
+        return known
+
+    def _holds(self, role: str, step: Requirement) -> bool:
+        """Whether `role` or a role beneath it has a privilege on the object itself."""
+        if step.grantable:
+            return self.grantor(role, step) is not None
+        inherited, target, privilege = self.graph.inherited(role), step.target, step.privilege
+        if target is None:
+            built_in = (privilege in BUILT_IN_PRIVILEGES.get(name, ()) for name in inherited)
+            if ORGADMIN in inherited or any(built_in):
+                return True
+        elif owner_of(target) in inherited:
+            return True
+        return not _apart(inherited, self._holders(step))
+
+    def _has_any(self, role: str, target: object) -> bool:
+        inherited = self.graph.inherited(role)
+        if owner_of(target) in inherited:
+            return True
+        granted = self.grants.get(self._id(target), {})
+        return not all(_apart(inherited, holders) for holders in granted.values())
+
+    def _holders(self, step: Requirement) -> Holders:
+        return self.grants.get(self._id(step.target), {}).get(step.privilege, {})
+
+    def _id(self, target: Any) -> str:
+        identifier: str = self.organization.id if target is None else target.id
+        return identifier
+
+
+def _apart(inherited: frozenset[str], holders: Holders) -> bool:
+    """Whether none is in both; the shorter is gone through."""
+    if len(holders) < len(inherited):
+        return not any(name in inherited for name in holders)
+    return not any(name in holders for name in inherited)
+
+
+def owner_of(target: Any) -> str:
+    """The role that owns an object."""
+    owner: str = target.owner
+    return owner
+
+
+def _place(target: object | None) -> tuple[str, Path] | None:
+    """Kind and path of what an object is in; None where that is the organization. System relations are everybody's."""
+    if target is None or isinstance(target, Query):
+        return None
+    if isinstance(target, Relation) and target.kind is RelationKind.SYSTEM:
+        return None
+    spec = spec_of(target)
+    return None if spec.parent is None else (spec.parent, spec.path(target)[:-1])
+
+
+def privileges_on(target: object | None) -> tuple[Privilege, ...]:
+    """What can be granted on an object, or on the organization."""
+    if target is None:
+        return ON_ORGANIZATION
+    return (Privilege.USAGE,) if isinstance(target, Query) else spec_of(target).privileges
+
+
+def named(target: object | None) -> str:
+    """An object as a text names it."""
+    if target is None:
+        return "the organization"
+    if isinstance(target, Relation):
+        return f"the {target.kind.value.replace('_', ' ')} {target.name}"
+    return f"the query {target.id}" if isinstance(target, Query) else described(target)
+
+
+def check_role(
+    graph: RoleGraph, principal: Principal, role: str, *, exists: bool, span: Span | None = None
+) -> None:
+    """Raises UserError 3D001 for a role that does not exist, 42501 for one that `principal` may not take on."""
+    held = graph.roles_of(principal)
+    if role in held:
+        return
+    hint = f"USE ROLE one of {', '.join(sorted(held))}."
+    if not exists:
+        raise UserError(SqlState.ROLE_NOT_FOUND, f"the role {role!r} does not exist", hint=hint, span=span)
+    message = f"the user {principal.user!r} does not hold the role {role!r}"
+    raise UserError(SqlState.INSUFFICIENT_PRIVILEGE, message, hint=hint, span=span)
+
+
+def lacking(role: str, missing: Iterable[object]) -> str:
+    """What a role lacks, as a text tells it: outermost first."""
+    steps = [*map(str, missing)]
+    return f"the role {role!r} lacks the privilege{'s' if len(steps) > 1 else ''} {' → '.join(steps)}"
+
+
+def refusal(policy: Policy, role: str, requirement: Requirement) -> UserError:
+    """Why a role may not: not a word of an object that it may not know of, else 42501 with what is missing of the chain."""
+    target = requirement.target
+    if target is not None and not policy.known(role, target):
+        state = SqlState.QUERY_NOT_FOUND if isinstance(target, Query) else spec_of(target).missing
+        return UserError(state, f"{named(target)} does not exist or is not authorized")
+    missing = policy.missing(role, requirement)
+    return UserError(
+        SqlState.INSUFFICIENT_PRIVILEGE,
+        lacking(role, missing),
+        hint=f"USE ROLE {policy.holder(missing[-1])}, or ask its holder to GRANT it.",
+    )
