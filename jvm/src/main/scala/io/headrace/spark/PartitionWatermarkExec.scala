@@ -202,7 +202,8 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
 
   private def raise(code: Long, ms: Long): Unit = maxima.update(code, math.max(maxima.getOrElse(code, Long.MinValue), ms))
 
-  override def isZero: Boolean = lastCode == PartitionMaxima.NoPartition && maxima.isEmpty
+  // See RowCounts: it may be asked before its fields are there.
+  override def isZero: Boolean = maxima == null || lastCode == PartitionMaxima.NoPartition && maxima.isEmpty
 
   override def reset(): Unit = {
     maxima.clear()

@@ -35,7 +35,9 @@ private[spark] final class RowCounts extends AccumulatorV2[String, Map[(Long, St
     taken.groupMapReduce(_._1._2)(_._2)(_ + _)
   }
 
-  override def isZero: Boolean = synchronized(counts.isEmpty && spellings.isEmpty)
+  // A task registers an accumulator before it has read its fields, and the executor's heartbeat asks it then.
+  override def isZero: Boolean =
+    synchronized((counts == null || counts.isEmpty) && (spellings == null || spellings.isEmpty))
 
   override def reset(): Unit = synchronized {
     counts.clear()
