@@ -2,7 +2,7 @@
 
 Mapping (dialect section 16): a VARCHAR takes any value (all but strings as their JSON text), a missing field is NULL, an extra
 one is ignored; a string where a number is declared, or the other way round for times, is an error. Timestamps are read with or
-without a zone (UTC). It is read by the JVM extension (`JsonDecoder`), which is strict, and written by Spark.
+without a zone (UTC). It is read and written by the JVM extension (`JsonDecoder`, which is strict, and `JsonEncoder`).
 """
 
 from __future__ import annotations
@@ -44,23 +44,21 @@ class Json(TextFormat):
             f"{text_sql(name)}, {timestamp_sql(value, kind, layout) if isinstance(kind, Timestamp) else value}"
             for name, value, kind in fields
         )
-        pattern = _pattern(layout, "SSSSSS", local=any(_has_local(kind) for _, _, kind in fields))
-        options = f"map('ignoreNullFields', 'false', 'timestampFormat', {text_sql(pattern)})"
-        return f"CAST(to_json(named_struct({values}), {options}) AS BINARY)"
+        pattern = _pattern(layout, local=any(_has_local(kind) for _, _, kind in fields))
+        return f"headrace_to_json(named_struct({values}), {text_sql(pattern)})"
 
 
 def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
     """A TIMESTAMP as text: milliseconds are always printed, microseconds where there are any and the type has them."""
-    short = f"date_format({value}, {text_sql(_pattern(layout, 'SSS', local=kind.local))})"
-    if kind.precision <= 3:
-        return short
-    long = f"date_format({value}, {text_sql(_pattern(layout, 'SSSSSS', local=kind.local))})"
-    return f"CASE WHEN unix_micros({value}) % 1000 = 0 THEN {short} ELSE {long} END"
+    precise = str(kind.precision > 3).lower()
+    zone = "Z" if kind.local else ""
+    return f"headrace_time_text({value}, {text_sql(layout)}, {precise}, {text_sql(zone)})"
 
 
-def _pattern(layout: TimestampFormat, fraction: str, *, local: bool) -> str:
+def _pattern(layout: TimestampFormat, *, local: bool) -> str:
+    """Of times within other values."""
     divider = " " if layout == "sql" else "'T'"
-    return f"yyyy-MM-dd{divider}HH:mm:ss.{fraction}" + ("'Z'" if local else "")
+    return f"yyyy-MM-dd{divider}HH:mm:ss.SSSSSS" + ("'Z'" if local else "")
 
 
 def _unnamed(kind: DataType) -> Iterator[Map]:

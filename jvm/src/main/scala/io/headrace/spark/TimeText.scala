@@ -1,7 +1,9 @@
 package io.headrace.spark
 
-import java.time.{LocalDate, YearMonth}
+import java.nio.charset.StandardCharsets.US_ASCII
+import java.time.{LocalDate, YearMonth, ZoneOffset}
 
+import org.apache.spark.sql.catalyst.util.TimestampFormatter
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Times as records write them: the layouts `sql` and `iso8601`, and nothing that would have to be guessed.
@@ -37,8 +39,52 @@ private[spark] object TimeText {
     if (text.length < 16 || layout.dividers.indexOf(text(10)) < 0 || text(13) != ':') None
     else date(text).flatMap(day => time(text).map(day * MicrosPerDay + _))
 
+  /** Microseconds since 1970-01-01 UTC as a TIMESTAMP is written: `yyyy-MM-dd`, the layout's divider, `HH:mm:ss.SSS`, with three
+    * more digits where `precise` and they are not zero, and `zone`. Years that have not four digits are as Java writes them.
+    *
+    * A tenth of the time that Java's formatter takes.
+    */
+  def written(micros: Long, layout: Layout, precise: Boolean, zone: String): UTF8String = {
+    val date = LocalDate.ofEpochDay(Math.floorDiv(micros, MicrosPerDay))
+    val ofDay = Math.floorMod(micros, MicrosPerDay)
+    val digits = if (precise && ofDay % 1000 != 0) 6 else 3
+    if (date.getYear < 1 || date.getYear > 9999) {
+      val pattern = s"yyyy-MM-dd'${layout.dividers.head}'HH:mm:ss.${"S" * digits}"
+      UTF8String.fromString(TimestampFormatter(pattern, ZoneOffset.UTC, isParsing = false).format(micros) + zone)
+    } else {
+      val out = new Array[Byte](FractionAt + digits + zone.length)
+      put(out, 0, 4, date.getYear)
+      out(4) = '-'
+      put(out, 5, 2, date.getMonthValue)
+      out(7) = '-'
+      put(out, 8, 2, date.getDayOfMonth)
+      out(10) = layout.dividers.head.toByte
+      val seconds = (ofDay / 1000000).toInt
+      put(out, 11, 2, seconds / 3600)
+      out(13) = ':'
+      put(out, 14, 2, seconds / 60 % 60)
+      out(16) = ':'
+      put(out, 17, 2, seconds % 60)
+      out(19) = '.'
+      val fraction = (ofDay % 1000000).toInt
+      put(out, FractionAt, digits, if (digits == 3) fraction / 1000 else fraction)
+      zone.getBytes(US_ASCII).copyToArray(out, FractionAt + digits)
+      UTF8String.fromBytes(out)
+    }
+  }
+
   private val MicrosPerDay = 86400000000L
+  private val FractionAt = 20
   private val FractionDigits = 9
+
+  private def put(out: Array[Byte], at: Int, digits: Int, number: Int): Unit = {
+    var (index, left) = (at + digits - 1, number)
+    while (index >= at) {
+      out(index) = ('0' + left % 10).toByte
+      left /= 10
+      index -= 1
+    }
+  }
 
   private def date(text: String): Option[Long] = {
     val (year, month, day) = (number(text, 0, 4), number(text, 5, 2), number(text, 8, 2))
