@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from headrace.core.properties import (
     BOOLEAN,
     COUNT,
@@ -35,6 +37,19 @@ def _delimiter(text: str) -> str:
     if len(text) != 1 or not text.isascii() or text.isalnum() or text in '"\\\r\n\0':
         raise ValueError(text)
     return text
+
+
+def _record_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", text, re.ASCII):
+        raise ValueError(text)
+    return text
+
+
+def _strategy(text: str) -> str:
+    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text.removesuffix("Strategy")).lower()
+    if word not in ("topic_name", "record_name", "topic_record_name"):
+        raise ValueError(text)
+    return word
 
 
 _DEFINED = Scope.RELATION | Scope.SINK
@@ -95,6 +110,45 @@ VALUE_DESCRIPTOR = PropertySpec(
     "`'package.Message'` of the registry's schemas",
     default="with a registry whatever message a record is; of what is written the first",
     synonyms=("value.descriptor",),
+)
+_STRATEGY = PropertyType("topic_name, record_name or topic_record_name", _strategy)
+VALUE_STRATEGY = PropertySpec(
+    "value.subject.name.strategy",
+    _STRATEGY,
+    _WRITTEN,
+    "AVRO, PROTOBUF by a registry: the subject of the schema is called after the topic (`<topic>-value`), the record, or both "
+    "(`<topic>-<record>`); Confluent's words such as `RecordNameStrategy` too",
+    default="topic_name",
+)
+_RECORD = PropertyType("a name of Avro's, as shop.Order", _record_name)
+VALUE_RECORD = PropertySpec(
+    "value.record.name",
+    _RECORD,
+    _WRITTEN,
+    "AVRO: the full name of the record, as `shop.Order`; needed with the other strategies. PROTOBUF's is `value.descriptor.name`",
+    default="made of the topic's",
+)
+KEY_STRATEGY = PropertySpec(
+    "key.subject.name.strategy", _STRATEGY, _WRITTEN, "likewise, for keys", default="topic_name"
+)
+KEY_RECORD = PropertySpec(
+    "key.record.name", _RECORD, _WRITTEN, "likewise, for keys", default="made of the topic's"
+)
+BASE_VALUE = PropertySpec(
+    "avro.base.subject.value",
+    TEXT,
+    _WRITTEN,
+    "AVRO: a subject whose newest schema says more of the fields that it shares with what is written, see [AVRO](formats.md#avro)",
+    default="none",
+)
+BASE_KEY = PropertySpec("avro.base.subject.key", TEXT, _WRITTEN, "likewise, for keys", default="none")
+BASE_STORE = PropertySpec(
+    "avro.base.schema.store",
+    TEXT,
+    _WRITTEN,
+    "the store whose registry has these subjects; needs USAGE",
+    default="the sink's",
+    synonyms=("avro.base.store.name",),
 )
 KEY_DESCRIPTOR = PropertySpec(
     "key.descriptor.name",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, Literal
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.catalog_view import suggestion
@@ -53,10 +54,11 @@ def table_reader(
 
 def _said(relation: Relation | None, own: Specs) -> dict[str, str]:
     properties = relation.properties if relation is not None else {}
+    subjects = (dialect.BASE_STORE, *chain.from_iterable(_SUBJECTS.values()))
     return {
         name: value
         for name, value in properties.items()
-        if any(spec.is_called(name) for spec in (dialect.GUARANTEE, *own))
+        if any(spec.is_called(name) for spec in (dialect.GUARANTEE, *subjects, *own))
     }
 
 
@@ -101,6 +103,66 @@ def check_written(connector: StoreDescriptor, entity: EntityPath, span: Span | N
             hint="Write into a relation over one entity.",
             span=span,
         )
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Under which subject a registry has the schema of values, or of keys: by `strategy` that of the entity, of the record, or of both.
+
+    `record` is the full name of the record, where it is said. `base` is a subject that says more of the fields of what is written.
+    """
+
+    strategy: str = "topic_name"
+    record: str | None = None
+    base: str | None = None
+
+    def named(self, entity: str, part: str, record: str) -> str:
+        """The subject, of an entity's `part` (value or key) that is called `record`."""
+        return {"record_name": record, "topic_record_name": f"{entity}-{record}"}.get(
+            self.strategy, f"{entity}-{part}"
+        )
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """Those of a relation's records. `base_store` names the store whose registry has the subjects that are bases."""
+
+    value: Subject = Subject()
+    key: Subject = Subject()
+    base_store: str | None = None
+
+
+def subjects(reader: PropertyReader, value: AnyFormat, key: AnyFormat | None) -> Subjects:
+    """What is said of them; raises as `subject`."""
+    return Subjects(
+        subject(reader, value, "value"), subject(reader, key, "key"), reader.take(dialect.BASE_STORE)
+    )
+
+
+_SUBJECTS = {
+    "value": (dialect.VALUE_STRATEGY, dialect.VALUE_RECORD, dialect.BASE_VALUE),
+    "key": (dialect.KEY_STRATEGY, dialect.KEY_RECORD, dialect.BASE_KEY),
+}
+
+
+def subject(reader: PropertyReader, layout: AnyFormat | None, part: Literal["value", "key"]) -> Subject:
+    """What is said of the subject of values, or of keys, that are laid out so.
+
+    Raises UserError 3D008 where they have no such schema, 3D021 for a strategy that needs the record's name.
+    """
+    strategy, record, base = _SUBJECTS[part]
+    found = Subject(reader.take(strategy) or "topic_name", reader.take(record), reader.take(base))
+    kind = layout.format if layout is not None else ""
+    for spec, said, kinds in (
+        (strategy, found.strategy != "topic_name", WITH_SCHEMAS),
+        (record, found.record, ("avro",)),
+        (base, found.base, ("avro",)),
+    ):
+        if said and kind not in kinds:
+            raise reader.bad(spec, f"left out of a {part} that is not {' or '.join(kinds).upper()}")
+    if found.strategy != "topic_name" and kind == "avro" and found.record is None:
+        reader.require(record, hint="The subject is called after it: 'shop.Order', for one.")
+    return found
 
 
 def creation_options(

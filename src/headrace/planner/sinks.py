@@ -28,6 +28,7 @@ from headrace.planner.column_matching import left_out, matched, output_items
 from headrace.planner.keys import WITH_SCHEMAS, Key, changelog_key, stream_key
 from headrace.planner.sink_properties import (
     SchemaPlaces,
+    Subjects,
     check_key,
     check_written,
     creation_options,
@@ -37,6 +38,7 @@ from headrace.planner.sink_properties import (
     record_sink,
     row_sink,
     sink_reader,
+    subjects,
     table_reader,
     timestamp_column,
     value_format,
@@ -66,6 +68,7 @@ class EntitySink:
     creation: Mapping[str, str] | None = None
     carried_key: bool = False
     left_out: tuple[str, ...] = ()
+    subjects: Subjects = field(default_factory=Subjects)
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,7 @@ def entity_sink(
     places = SchemaPlaces(store.schema_registry, descriptors or {})
     value = value_format(reader, schema, logical.span, places=places, inherited=source.format.value)
     key = _key(logical, kind, reader, value)
+    key_layout = _checked_key(key, value, places, source, reader)
     sink = EntitySink(
         relation=name,
         kind=kind,
@@ -211,7 +215,7 @@ def entity_sink(
         schema=schema,
         format=EntityFormat(
             value=value,
-            key=_checked_key(key, value, places, source, reader),
+            key=key_layout,
             key_type=key.type,
             key_columns=key.columns,
             timestamp=timestamp_column(logical.schema, reader),
@@ -222,6 +226,7 @@ def entity_sink(
         properties=_kept(properties),
         creation=creation_options(reader, connector, entity, existing=existing, source=leftmost),
         carried_key=key.carried,
+        subjects=subjects(reader, value, key_layout),
     )
     reader.leave(Scope.SOURCE)
     reader.finish()
@@ -259,6 +264,14 @@ def insert_sink(
     key = _insert_key(logical, aligned, relation, reader)
     reader.take(dialect.QUERY_NAME)
     reader.take(dialect.ALLOW_CYCLE)
+    key_layout = _checked_key(
+        key,
+        relation.format.value,
+        SchemaPlaces(store.schema_registry),
+        leftmost(logical),
+        reader,
+        relation.format.key,
+    )
     sink = EntitySink(
         relation=relation.name,
         kind=relation.kind,
@@ -268,14 +281,7 @@ def insert_sink(
         schema=relation.schema,
         format=replace(
             relation.format,
-            key=_checked_key(
-                key,
-                relation.format.value,
-                SchemaPlaces(store.schema_registry),
-                leftmost(logical),
-                reader,
-                relation.format.key,
-            ),
+            key=key_layout,
             key_type=key.type,
             key_columns=key.columns,
         ),
@@ -284,6 +290,7 @@ def insert_sink(
         properties=relation.properties,
         carried_key=key.carried,
         left_out=left_out(logical, relation.schema),
+        subjects=subjects(reader, relation.format.value, key_layout),
     )
     reader.finish()
     return aligned, sink

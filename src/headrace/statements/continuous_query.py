@@ -123,6 +123,12 @@ def _of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Itera
         for topic in (scan.properties.dead_letters, scan.properties.late_rows):
             if topic is not None:
                 yield Requirement(Privilege.USAGE, run.store(Identifier(topic.store, topic.span))[0])
+    kept = run.relation(statement.name).properties if isinstance(statement, InsertInto) else {}
+    base = value_of(statement.properties.entries, dialect.BASE_STORE) or value_of(
+        stored(kept), dialect.BASE_STORE
+    )
+    if base is not None:
+        yield Requirement(Privilege.USAGE, run.store(Identifier(base))[0])
     if isinstance(statement, InsertInto):
         yield Requirement(Privilege.INSERT, run.relation(statement.name))
     elif statement.kind != "MATERIALIZED VIEW":
@@ -349,7 +355,11 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
 def _schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
     if not isinstance(prepared.sink, EntitySink) or prepared.store is None:
         return ()
-    return sink_schemas(prepared.sink, run.registry_client(prepared.store))
+    subjects, found = prepared.sink.subjects, None
+    if subjects.value.base or subjects.key.base:
+        store, _kind = run.store(Identifier(subjects.base_store or prepared.store.name))
+        found = run.registry_client(store)
+    return sink_schemas(prepared.sink, run.registry_client(prepared.store), found)
 
 
 def _with_schemas(prepared: Prepared, run: Execution) -> Prepared:

@@ -6,6 +6,7 @@ A registry has the schemas of a topic's records under the subjects `<topic>-valu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from headrace.analyzer import properties as dialect
 from headrace.catalog.objects import Store
@@ -22,7 +23,7 @@ from headrace.formats.known import AnyFormat
 from headrace.formats.protobuf import Protobuf
 from headrace.formats.protobuf_schema import Descriptors, decoded, of_text
 from headrace.planner.keys import WITH_SCHEMAS
-from headrace.planner.sink_properties import SchemaPlaces, named_format
+from headrace.planner.sink_properties import SchemaPlaces, named_format, subject
 from headrace.sql.ast import Properties, Property
 from headrace.sql.statements.relation import ColumnDefinition, CreateRelation
 from headrace.statements.base import Execution, facet
@@ -123,11 +124,19 @@ def inferred(
         if not reader.gives(dialect.VALUE_DESCRIPTOR):
             _client(run, store)
         value = named_format(name, reader, dialect.VALUE_DESCRIPTOR, places, span)
-        columns = _columns(value, run, store, f"{entity[-1]}-value")
+        columns = _columns(value, run, store, _subject(reader, value, entity, "value"))
         return _with_key(columns, entity, reader, places, run, store)
     except HeadraceError as error:
         error.span = error.span or span
         raise
+
+
+def _subject(
+    reader: PropertyReader, layout: AnyFormat, entity: EntityPath, part: Literal["value", "key"]
+) -> str:
+    said = subject(reader, layout, part)
+    message = layout.message if isinstance(layout, Protobuf) else None
+    return said.named(entity[-1], part, said.record or message or "")
 
 
 def _columns(layout: AnyFormat, run: Execution, store: Store, subject: str) -> tuple[Column, ...]:
@@ -161,7 +170,7 @@ def _with_key(
     if stated or name not in WITH_SCHEMAS:
         return Inferred(columns)
     layout = named_format(name, reader, dialect.KEY_DESCRIPTOR, places, span)
-    subject = f"{entity[-1]}-key"
+    subject = _subject(reader, layout, entity, "key")
     if isinstance(layout, Protobuf):
         found = _columns(layout, run, store, subject)
         key_type: DataType = Struct(tuple((column.name, column.type) for column in found))

@@ -20,7 +20,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee
+from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee, subjects
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import (
     CreateRelation,
@@ -104,6 +104,7 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     read = source_properties(relation, of_sources, kind, run.catalog.store)
     reader.leave(Scope.SOURCE)
     guarantee(reader, kind.record_sink, kind)
+    subjects(reader, relation.format.value, relation.format.key)
     if kind.record_sink is not None:
         kind.record_sink.options(reader)
     _ensure_entity(reader, kind, store, relation, statement.name.span)

@@ -1,5 +1,5 @@
 """The schemas of what a query writes: generated of its columns, checked against the registry before anything is made, registered
-when all else is, and pinned in the plan. Subjects are called after the entity: `<entity>-key` and `<entity>-value`.
+when all else is, and pinned in the plan.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headrace.analyzer import properties as dialect
 from headrace.connectors.schema_registry.client import RegisteredSchema, RegistryClient, SchemaType
 from headrace.core.errors import UserError
 from headrace.core.names import path_text
@@ -15,10 +16,12 @@ from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, Struct
 from headrace.formats.avro import Avro, generated_schema
+from headrace.formats.avro_base import based_on
 from headrace.formats.avro_schema import columns_of, type_of
 from headrace.formats.protobuf import Protobuf
 from headrace.formats.protobuf_schema import decoded, message_name, of_text, proto_text
 from headrace.planner.physical import EncodeRows, SparkPlan
+from headrace.planner.sink_properties import Subject
 from headrace.planner.sinks import EntitySink
 
 
@@ -34,11 +37,14 @@ class SinkSchema:
     id: int | None = None
 
 
-def sink_schemas(sink: EntitySink, client: RegistryClient | None) -> tuple[SinkSchema, ...]:
-    """What the sink's formats need; the newest of a subject is taken where it is of the same columns.
+def sink_schemas(
+    sink: EntitySink, client: RegistryClient | None, base: RegistryClient | None = None
+) -> tuple[SinkSchema, ...]:
+    """What the sink's formats need; the newest of a subject is taken where it is of the same columns. `base` knows
+    the subjects that are bases.
 
     Registers nothing. Raises UserError 42P16 for columns that are not compatible with a subject's versions, or that lack a required
-    field, and ExternalError 57015.
+    field, 3D010 or 42804 for a base subject that is not there or no schema of Avro's, and ExternalError 57015.
     """
     kinds: dict[str, DataType | None] = {
         "value": Struct(tuple((column.name, column.type) for column in sink.schema.columns)),
@@ -48,16 +54,18 @@ def sink_schemas(sink: EntitySink, client: RegistryClient | None) -> tuple[SinkS
     entity = path_text(sink.entity)
     found = []
     for part, layout in (("value", sink.format.value), ("key", sink.format.key)):
-        kind, subject = kinds[part], f"{entity}-{part}"
+        kind = kinds[part]
         if kind is None:
             continue
+        subject = sink.subjects.value if part == "value" else sink.subjects.key
         if isinstance(layout, Protobuf) and isinstance(kind, Struct):
             _check_required(layout, kind)
             if layout.registry is not None and client is not None:
                 columns = [Column(name, item, name not in required) for name, item in kind.fields]
                 found.append(_protobuf(client, part, subject, layout.message, columns, entity))
         elif isinstance(layout, Avro) and client is not None:
-            found.append(_avro(client, part, subject, kind, required, entity))
+            more = _base(base, subject.base) if subject.base is not None else None
+            found.append(_avro(client, part, subject, kind, required, entity, more))
     return tuple(found)
 
 
@@ -73,15 +81,50 @@ def _check_required(layout: Protobuf, columns: Struct) -> None:
         )
 
 
+def _base(client: RegistryClient | None, subject: str) -> str:
+    """The text of a subject that says more of its fields."""
+    found = client.latest(subject) if client is not None else None
+    if found is None:
+        raise UserError(
+            SqlState.DESCRIPTOR_NOT_FOUND,
+            f"there is no subject {subject!r} to base the schema on",
+            hint=f"Check its name, and the registry of the store, which '{dialect.BASE_STORE.name}' may name.",
+        )
+    if found.type != "AVRO":
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the schema of the subject {subject!r} is {found.type}, not AVRO",
+            hint="Name a subject of AVRO.",
+        )
+    return found.text
+
+
 def _avro(
-    client: RegistryClient, part: str, subject: str, kind: DataType, required: frozenset[str], entity: str
+    client: RegistryClient,
+    part: str,
+    named: Subject,
+    kind: DataType,
+    required: frozenset[str],
+    entity: str,
+    base: str | None,
 ) -> SinkSchema:
     text = generated_schema(kind, f"{entity}_{part}", required=required)
+    if named.record is not None:
+        text = _renamed(text, named.record)
+    subject = named.named(entity, part, named.record or "")
+    said = base is not None or named.record is not None
+    if base is not None:
+        text = based_on(text, base)
     newest = client.latest(subject)
     if newest is not None and newest.type == "AVRO" and not newest.references:
-        if _holds_the_same(newest.text, text):
+        next_text = text if named.record is not None else _called_as(newest.text, text)
+        # What the user says of the schema counts, too.
+        same = (
+            json.loads(next_text) == json.loads(newest.text) if said else _holds_the_same(newest.text, text)
+        )
+        if same:
             return SinkSchema(part, subject, "AVRO", newest.text, {"schema_text": newest.text}, newest.id)
-        text = _called_as(newest.text, text)
+        text = next_text
     _check_compatible(client, newest, subject, text, "AVRO")
     return SinkSchema(part, subject, "AVRO", text, {"schema_text": text})
 
@@ -89,13 +132,14 @@ def _avro(
 def _protobuf(
     client: RegistryClient,
     part: str,
-    subject: str,
+    named: Subject,
     wanted: str | None,
     columns: Sequence[Column],
     entity: str,
 ) -> SinkSchema:
-    newest, before = client.latest(subject), None
-    name = wanted or message_name(f"{entity}_{part}")
+    name, before = wanted or message_name(f"{entity}_{part}"), None
+    subject = named.named(entity, part, name)
+    newest = client.latest(subject)
     if newest is not None and newest.type == "PROTOBUF":
         before = of_text(newest.text, client.referenced(newest))
         if wanted is None or any(item == wanted or item.endswith(f".{wanted}") for item in before.messages):
@@ -140,6 +184,16 @@ def _holds_the_same(registered: str, generated: str) -> bool:
         return False
 
 
+def _renamed(text: str, name: str) -> str:
+    """A record's schema, with the full name that the user gives it; a single value has none."""
+    schema = json.loads(text)
+    if isinstance(schema, dict) and schema.get("type") == "record":
+        schema["namespace"], _, schema["name"] = name.rpartition(".")
+        if not schema["namespace"]:
+            del schema["namespace"]
+    return _dumped(schema)
+
+
 def _called_as(registered: str, generated: str) -> str:
     """The next version of a record has the name that it had."""
     before, now = json.loads(registered), json.loads(generated)
@@ -147,7 +201,11 @@ def _called_as(registered: str, generated: str) -> str:
         now["name"] = before["name"]
         if "namespace" in before:
             now["namespace"] = before["namespace"]
-    return json.dumps(now, separators=(",", ":"), ensure_ascii=False)
+    return _dumped(now)
+
+
+def _dumped(schema: object) -> str:
+    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
 
 
 def registered(schemas: tuple[SinkSchema, ...], client: RegistryClient | None) -> tuple[SinkSchema, ...]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from headrace.connectors.aws_words import without_accounts
 from headrace.connectors.reaction import Reaction
 from headrace.connectors.tls import TLS_CA
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -18,7 +19,6 @@ from headrace.core.sqlstate import SqlState
 
 _AWAY = SqlState.REMOTE_UNAVAILABLE
 _WORDS = re.compile(r"An error occurred \((\w+)\) when calling the (\w+) operation[^:]*: (.*)")
-_ARN = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d+:")
 
 
 _GONE = Reaction(
@@ -176,7 +176,7 @@ def _told(error: BotoCoreError | ClientError, uris: str, stream: str | None) -> 
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as Kinesis", hint=_UNREACHABLE.hint)
     words = _WORDS.search(text)
-    return kind.told(_ARN.sub("", words[3]) if words else "")
+    return kind.told(without_accounts(words[3]) if words else "")
 
 
 def _kind(text: str) -> Reaction | None:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from headrace.connectors.aws_words import without_accounts
 from headrace.connectors.reaction import Reaction
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
 _AWAY = SqlState.REMOTE_UNAVAILABLE
-_ARN = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d+:")
 
 
 _UNREACHABLE = Reaction(
@@ -141,4 +141,4 @@ def _told(error: BotoCoreError | ClientError, uris: str, bucket: str | None) -> 
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as S3", hint=_UNREACHABLE.hint)
     words = error.response.get("Error", {}).get("Message", "") if isinstance(error, ClientError) else ""
-    return kind.told(_ARN.sub("", words))
+    return kind.told(without_accounts(words))
