@@ -6,8 +6,6 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import boto3
@@ -15,6 +13,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
 
+from headrace.connectors.tls import authority_file
 from headrace.core.properties import PropertySpec, PropertyType, Scope
 
 CONNECT_TIMEOUT_S = 5
@@ -172,13 +171,4 @@ def _keys(store: Mapping[str, str], who: Identity) -> dict[str, str]:
 
 def _authorities(address: Address) -> str | bool:
     """botocore's `verify`: a file with the store's own authority, or True for the public ones."""
-    return True if address.authority is None else str(_file(address.authority).name)
-
-
-@cache
-def _file(text: str) -> Any:
-    """A file that is there until this process ends: botocore reads it for every connection that it opens."""
-    file = NamedTemporaryFile("w", prefix="headrace-authority-", suffix=".pem")  # noqa: SIM115 - see above
-    file.write(text)
-    file.flush()
-    return file
+    return True if address.authority is None else authority_file(address.authority)

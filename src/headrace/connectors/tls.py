@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+from tempfile import NamedTemporaryFile
+from typing import Any
+
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -115,3 +119,16 @@ def client_tls_properties(reader: PropertyReader) -> dict[str, str]:
 def _belong_together(certificates: str, key: str) -> bool:
     own = load_pem_x509_certificates(certificates.encode())[0]
     return own.public_key() == load_pem_private_key(key.encode(), None).public_key()
+
+
+def authority_file(text: str) -> str:
+    """The name of a file with an authority's PEM text, which is there until this process ends: clients read it at every connection."""
+    return str(_file(text).name)
+
+
+@cache
+def _file(text: str) -> Any:
+    file = NamedTemporaryFile("w", prefix="headrace-authority-", suffix=".pem")  # noqa: SIM115 - see above
+    file.write(text)
+    file.flush()
+    return file

@@ -6,15 +6,10 @@ sent in the same parts, each under the name that it had, by which ClickHouse kno
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-from pyarrow import parquet
 from pyspark.sql import DataFrame
 
 from headrace.connectors.carried_errors import carried_text
@@ -22,6 +17,7 @@ from headrace.connectors.clickhouse import tables, types
 from headrace.connectors.clickhouse.client import ClickHouse, identifier
 from headrace.connectors.clickhouse.tables import Table
 from headrace.connectors.clickhouse.types import Type
+from headrace.connectors.journal import Journal
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.core.errors import UserError
 from headrace.core.names import path_text
@@ -74,7 +70,7 @@ class _Output:
             self._selected.append(f"CAST({_GONE} AS TINYINT) AS {name_sql(str(table.deleted))}")
             names += [str(table.deleted), str(table.version)]
         self._target = f"{table.name} ({', '.join(map(identifier, names))})"
-        self._journal = _Journal(Path(request.checkpoint, _FOLDER))
+        self._journal = Journal(Path(request.checkpoint, _FOLDER))
 
     def write(self, batch: DataFrame, epoch: int) -> None:
         """Returns when ClickHouse has the rows of an epoch."""
@@ -103,73 +99,6 @@ class _Output:
         if last is None:
             last = tables.newest_version(self._clickhouse, self._table)
         return max(last + 1, time.time_ns() // 1000)
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """The last epoch that was kept as a whole, the version of its rows, and its files in order. One that is not there was sent."""
-
-    epoch: int
-    version: int
-    files: list[str]
-
-
-class _Journal:
-    """The files of an epoch, and what there is of them still to send, in a folder that outlives the driver."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._state = folder / "state.json"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._kept = _Kept(**json.loads(self._state.read_text())) if self._state.exists() else None
-
-    @property
-    def version(self) -> int | None:
-        """That of the last epoch."""
-        return None if self._kept is None else self._kept.version
-
-    def has(self, epoch: int) -> bool:
-        """Whether an epoch was kept, and perhaps sent, before."""
-        return self._kept is not None and self._kept.epoch >= epoch
-
-    def begin(self, epoch: int) -> Path:
-        """A folder for the files of an epoch, which is not there yet; of another epoch nothing is left."""
-        for folder in self._folder.iterdir():
-            if folder.is_dir():
-                shutil.rmtree(folder)
-        return self._files(epoch)
-
-    def complete(self, epoch: int, version: int) -> None:
-        """Returns when the files of an epoch, and that they are all of them, are on the disk."""
-        files = sorted(
-            file for file in self._files(epoch).glob("*.parquet") if parquet.read_metadata(file).num_rows
-        )
-        for file in files:
-            _sync(file)
-        _sync(self._files(epoch))
-        self._kept = _Kept(epoch, version, [file.name for file in files])
-        new = self._state.with_suffix(".new")
-        new.write_text(json.dumps(asdict(self._kept)))
-        _sync(new)
-        new.replace(self._state)
-        _sync(self._folder)
-
-    def left(self) -> Iterator[Path]:
-        """The files of the last epoch that are still to be sent."""
-        if self._kept is not None:
-            files = (self._files(self._kept.epoch) / name for name in self._kept.files)
-            yield from (file for file in files if file.exists())
-
-    def _files(self, epoch: int) -> Path:
-        return self._folder / str(epoch)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _selected(column: Column, found: Type, request: RowSinkRequest) -> str:
