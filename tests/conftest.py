@@ -11,6 +11,7 @@ import pytest
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.apicurio import Apicurio
 from tests.harness.clickhouse import ClickHouseServer
+from tests.harness.databricks import Workspace
 from tests.harness.iceberg import Lake
 from tests.harness.kafka import KafkaClient
 from tests.harness.kinesis import KinesisClient, KinesisServer, MotoServer
@@ -61,6 +62,13 @@ def s3() -> Iterator[S3Client]:
     """A stand-in for AWS S3 on loopback, and a client for a bucket of it."""
     with MotoServer() as server:
         yield S3Client(server, "lake")
+
+
+@pytest.fixture(scope="session")
+def databricks(tmp_path_factory: pytest.TempPathFactory, s3: S3Client) -> Iterator[Workspace]:
+    """A SQL warehouse over the bucket, on loopback."""
+    with Workspace(tmp_path_factory.mktemp("databricks"), s3) as workspace:
+        yield workspace
 
 
 @pytest.fixture(scope="session")

@@ -189,6 +189,7 @@ class Runner:
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
+        self.databricks: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.iceberg: Callable[..., list[dict[str, Any]]] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
             "statement": self._statement,
@@ -203,6 +204,7 @@ class Runner:
             "registry": self._registry,
             "postgresql": self._sql_of,
             "clickhouse": self._sql_of,
+            "databricks": self._sql_of,
             "iceberg": self._rows_of_iceberg,
             "split": self._split,
             "refuse": self._refuse,
@@ -309,7 +311,12 @@ class Runner:
         )
 
     def _sql_of(self, record: Record) -> None:
-        server = {"postgresql": self.postgresql, "clickhouse": self.clickhouse}[record.words[0]]
+        servers = {
+            "postgresql": self.postgresql,
+            "clickhouse": self.clickhouse,
+            "databricks": self.databricks,
+        }
+        server = servers[record.words[0]]
         assert server is not None, f"this run has no server for {record.words[0]}"
         *before, last = "\n".join(record.body).rstrip().rstrip(";").split(";\n")
         for statement in before:

@@ -11,6 +11,7 @@ import pytest
 from tests.harness import clickhouse as clickhouse_server
 from tests.harness.apicurio import Apicurio
 from tests.harness.clickhouse import ClickHouseServer
+from tests.harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
 from tests.harness.doors import InProcessDoor, RestDoor
 from tests.harness.iceberg import Lake
 from tests.harness.kafka import KafkaClient
@@ -24,9 +25,11 @@ from tests.harness.slt import Runner
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
+DATABRICKS = Path(__file__).with_name("databricks.slt")
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
-    set(Path(__file__).parent.glob("*.slt")) - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE, *ICEBERG}
+    set(Path(__file__).parent.glob("*.slt"))
+    - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE, DATABRICKS, *ICEBERG}
 )
 IN_PROCESS = [
     Path(__file__).with_name(f"{name}.slt")
@@ -141,6 +144,24 @@ def test_clickhouse(
     runner = Runner(in_process, kafka, seed=seed, uri=clickhouse.uri, **user)
     runner.clickhouse = clickhouse.execute
     runner.run(CLICKHOUSE)
+
+
+def test_databricks(
+    in_process: InProcessDoor,
+    kafka: KafkaClient,
+    databricks: Workspace,
+    seed: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As SQL warehouses do: what Delta does for a session that may have its settings, test_exactly_once.py has.
+    monkeypatch.setattr(databricks.front, "settings", False)
+    databricks.execute(f"CREATE SCHEMA {CATALOG}.s{seed}")
+    at = {"port": str(databricks.front.port), "token": TOKEN, "warehouse": WAREHOUSE}
+    runner = Runner(in_process, kafka, seed=seed, keys=databricks.keys, **at)
+    runner.databricks = databricks.execute
+    runner.run(DATABRICKS)
+    appended = [text for text in databricks.front.statements if f"s{seed}`.`sold` (`id`" in text]
+    assert {text.partition(" INTO")[0] for text in appended if not text.startswith("CREATE")} == {"COPY"}
 
 
 @pytest.mark.parametrize("path", ICEBERG, ids=lambda path: path.stem)

@@ -16,6 +16,7 @@ STORE_TYPES: dict[str, str] = {
     "kinesis": "headrace.connectors.kinesis.admin:KINESIS",
     "clickhouse": "headrace.connectors.clickhouse.admin:CLICKHOUSE",
     "s3": "headrace.connectors.s3.admin:S3",
+    "databricks": "headrace.connectors.databricks.admin:DATABRICKS",
     "iceberg_rest": "headrace.connectors.iceberg.admin:ICEBERG_REST",
     "iceberg_glue": "headrace.connectors.iceberg.admin:ICEBERG_GLUE",
 }

@@ -64,6 +64,7 @@ def checks(settings: Settings) -> list[Check]:
         _web_page,
         lambda: _jar_group("Kafka broker jars", KAFKA_BROKER),
         lambda: _jar_group("Iceberg jars", ICEBERG),
+        lambda: _extra("Databricks client", "databricks-sql-connector", "databricks"),
         _browser,
         lambda: _data_directory(settings.data_dir),
         lambda: _port(settings.host, settings.port),
@@ -109,6 +110,14 @@ def _jar_group(name: str, group: str) -> Check:
         ok=not lacking,
         otherwise=State.ON_FIRST_USE,
     )
+
+
+def _extra(name: str, package: str, extra: str) -> Check:
+    try:
+        found, ok = version(package), True
+    except PackageNotFoundError:
+        found, ok = "not installed", False
+    return _check(name, found, f"pip install 'headrace[{extra}]'", ok=ok, otherwise=State.OPTIONAL)
 
 
 def _extension() -> Check:

@@ -1,0 +1,140 @@
+"""The control-plane half of the Databricks store type. An entity is a table: `catalog.schema.table`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+
+from headrace.connectors.base import (
+    EntityDescription,
+    PrintedRecord,
+    PrintStart,
+    RowSink,
+    StoreDescriptor,
+    TableSource,
+)
+from headrace.connectors.databricks import options, tables
+from headrace.connectors.databricks.staging import Staging
+from headrace.connectors.databricks.warehouse import Warehouse
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import PropertyReader
+from headrace.core.schema import Schema
+from headrace.core.sqlstate import SqlState
+from headrace.formats.types import name_sql, text_sql
+
+SAMPLE_ROWS = 100
+PRINTED_ROWS_MAX = 100_000
+
+
+def test(store: Mapping[str, str]) -> None:
+    """Runs a statement and lists the bucket; the error names the step that failed: DNS, network, TLS, authentication, warehouse, bucket."""
+    with Warehouse(store) as warehouse:
+        warehouse.execute("SELECT 1")
+    Staging(store).test()
+
+
+class DatabricksTables:
+    """Catalogs, schemas and tables. See `connectors.base` for what each method promises."""
+
+    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
+        with Warehouse(store) as warehouse:
+            return [(name, len(within) == 2) for name in tables.children(warehouse, within)]
+
+    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        with Warehouse(store) as warehouse:
+            return tables.describe(warehouse, path)
+
+    def create_entity(
+        self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
+    ) -> EntityDescription:
+        columns, key = options.read_table(reader)
+        location = _location(store, reader)
+        with Warehouse(store) as warehouse:
+            tables.create(warehouse, path, columns, key, location)
+            return tables.describe(warehouse, path)
+
+    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
+        with Warehouse(store) as warehouse:
+            warehouse.execute(f"DROP TABLE {tables.table_sql(path)}")
+
+    async def print_entity(
+        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
+    ) -> AsyncGenerator[PrintedRecord]:
+        """Rows as JSON, from the beginning at most `PRINTED_ROWS_MAX`, and else a sample of `SAMPLE_ROWS`."""
+        if isinstance(start.at, int):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "the rows of a table have no time to be printed from",
+                hint="Use 'starting.position' = 'earliest' for all of them.",
+            )
+        limit = PRINTED_ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS
+        return _printed(await asyncio.to_thread(_sample, store, path, limit))
+
+
+def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[PrintedRecord]:
+    with Warehouse(store) as warehouse:
+        found = tables.describe(warehouse, path)
+        names = [column.name for column in found.columns]
+        fields = ", ".join(f"{text_sql(name)}, {name_sql(name)}" for name in names)
+        order = f" ORDER BY {', '.join(map(name_sql, found.key))}" if found.key else ""
+        rows = warehouse.rows(
+            f"SELECT to_json(named_struct({fields}), map('ignoreNullFields', 'false')) FROM {tables.table_sql(path)}{order} LIMIT {limit}"  # noqa: S608
+        )
+    return [
+        PrintedRecord(_key(json.loads(row), found.key), row, f"row {number}")
+        for number, (row,) in enumerate(rows, 1)
+    ]
+
+
+def _key(row: Mapping[str, object], key: tuple[str, ...]) -> str | None:
+    """One column as its text, several as a JSON object, none as NULL."""
+    if len(key) == 1:
+        value = row[key[0]]
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return json.dumps({name: row[name] for name in key}, ensure_ascii=False) if key else None
+
+
+async def _printed(records: list[PrintedRecord]) -> AsyncGenerator[PrintedRecord]:
+    for record in records:
+        yield record
+
+
+def _location(store: Mapping[str, str], reader: PropertyReader) -> str | None:
+    location = reader.take(options.LOCATION)
+    return None if location is None else options.within_bucket(store, location)
+
+
+def _create_rows(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
+    location = _location(store, reader)
+    with Warehouse(store) as warehouse:
+        tables.create(warehouse, path, schema.columns, schema.primary_key, location)
+
+
+def _check_rows(
+    store: Mapping[str, str], path: EntityPath, schema: Schema, said: Mapping[str, str], _upsert: bool
+) -> None:
+    location = said.get(options.LOCATION.name)
+    if location is not None:
+        options.within_bucket(store, location)
+    with Warehouse(store) as warehouse:
+        tables.check(tables.find(warehouse, path), path, schema, location)
+
+
+_entities = DatabricksTables()
+
+DATABRICKS = StoreDescriptor(
+    type="databricks",
+    label="Databricks",
+    properties=options.PROPERTIES,
+    read=options.read_store,
+    test=test,
+    path=options.read_path,
+    table_source=TableSource(),
+    row_sink=RowSink(
+        create=_create_rows, check=_check_rows, options=options.sink_options, upserts=True, exactly_once=True
+    ),
+    entities=_entities,
+    printer=_entities,
+)

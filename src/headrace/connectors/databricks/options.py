@@ -1,0 +1,284 @@
+"""The properties of a Databricks store and of what is over it.
+
+Source: dialect sections 6.1 and 9.1. All of it is user input and hostile: of 'uris' only the host is taken, and nothing else reaches
+the client, the warehouse's session or a statement that is not declared here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+from urllib.parse import urlsplit
+
+from headrace.connectors import aws
+from headrace.connectors.aws import is_host, matching
+from headrace.connectors.tls import TLS_CA, TLS_DISABLED
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import (
+    MILLISECONDS,
+    TEXT,
+    PropertyReader,
+    PropertySpec,
+    PropertyType,
+    Scope,
+    Specs,
+    number,
+)
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import Struct, parse_type
+
+_FORM = "https://workspace.cloud.databricks.com"
+_LOCATION = re.compile(
+    r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?P<folder>(?:/[\w !@+=:.,()&$-]+)*)/*\Z"
+)
+_REGION = re.compile(r"(?:AWS[ _])?([a-z]{2,}(?:[-_][a-z]+)+[-_]\d+)\Z", re.IGNORECASE)
+_STAGING = "headrace"
+IDENTITY = aws.identity("aws")
+
+
+def _uris(text: str) -> str:
+    parts = urlsplit(text.strip())
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if "@" in parts.netloc:
+        # Nothing of a user's name or password is repeated.
+        raise ValueError(
+            "expected no user in it: use 'databricks.app_token', or 'databricks.oauth.client_id'"
+        )
+    strange = parts.path.strip("/") or parts.query or parts.fragment or port is not None
+    if parts.scheme not in ("https", "http") or strange or not is_host(parts.hostname or ""):
+        raise ValueError(f"expected {_FORM} (a port is '{PORT.name}'), found {text!r}")
+    host = parts.hostname or ""
+    return f"{parts.scheme}://[{host}]" if ":" in host else f"{parts.scheme}://{host}"
+
+
+def _region(text: str) -> str:
+    found = _REGION.match(text.strip())
+    if found is None:
+        raise ValueError(text)
+    return found[1].lower().replace("_", "-")
+
+
+def _endpoint(text: str) -> str:
+    parts = urlsplit(text.strip())
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    strange = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc or port == 0
+    if parts.scheme not in ("https", "http") or strange or not is_host(parts.hostname or ""):
+        raise ValueError(text)
+    return text.strip().rstrip("/")
+
+
+def _location(text: str) -> str:
+    found = _LOCATION.match(text.strip())
+    if found is None or any(part in (".", "..") for part in found["folder"].split("/")):
+        raise ValueError(f"expected s3://bucket/folder/, found {text!r}")
+    return f"s3://{found['bucket']}{found['folder']}"
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    try:
+        kind = parse_type(f"STRUCT<{text}>")
+    except UserError as error:
+        raise ValueError(f"expected names with types, as 'id BIGINT, name VARCHAR': {error}") from None
+    return tuple(Column(name, field) for name, field in cast(Struct, kind).fields)
+
+
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _uris),
+    Scope.STORE,
+    f"the workspace, as `{_FORM}`. With `http` it needs `tls.disabled`",
+    default="needed",
+)
+PORT = PropertySpec(
+    "databricks.warehouse_port",
+    number(1, 65535, "a port from 1 to 65535"),
+    Scope.STORE,
+    "its port",
+    default="443",
+)
+WAREHOUSE = PropertySpec(
+    "databricks.warehouse_id",
+    matching(r"[\w-]{1,64}", "the id of a SQL warehouse, as 4a3b2c1d0e9f8a7b"),
+    Scope.STORE,
+    "the SQL warehouse that runs statements: the last part of its HTTP path",
+    default="needed",
+)
+TOKEN = PropertySpec(
+    "databricks.app_token",
+    matching(r"[!-~]{1,8192}", "a token"),
+    Scope.STORE,
+    "a personal access token",
+    default="needed without a client",
+    secret=True,
+)
+CLIENT_ID = PropertySpec(
+    "databricks.oauth.client_id",
+    matching(r"[\w.@-]{1,256}", "a service principal's id"),
+    Scope.STORE,
+    "in place of a token: a service principal, for which tokens are asked by OAuth (client credentials)",
+    default="none",
+)
+CLIENT_SECRET = PropertySpec(
+    "databricks.oauth.client_secret",
+    matching(r"[!-~]{1,1024}", "a secret"),
+    Scope.STORE,
+    "its secret",
+    default="needed with an id",
+    secret=True,
+)
+BUCKET = PropertySpec(
+    "databricks.cloud.s3.bucket",
+    matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "a bucket's name"),
+    Scope.STORE,
+    "the bucket that rows pass through, and in which tables with a location lie. Unity Catalog needs an external location for it",
+    default="needed",
+)
+REGION = PropertySpec(
+    "databricks.cloud.region",
+    PropertyType("a region, as AWS us-west-2", _region),
+    Scope.STORE,
+    "its region, as `AWS us-west-2`",
+    default="needed",
+)
+S3_ENDPOINT = PropertySpec(
+    "databricks.cloud.s3.endpoint",
+    PropertyType("http(s)://host:port", _endpoint),
+    Scope.STORE,
+    "the address of what speaks S3's protocol in its place",
+    default="AWS's own",
+)
+_OVER = Scope.RELATION | Scope.SINK
+_MADE = Scope.ENTITY | _OVER
+CATALOG = PropertySpec("databricks.catalog.name", TEXT, _OVER, "the table's catalog", default="needed")
+SCHEMA = PropertySpec("databricks.schema.name", TEXT, _OVER, "its schema", default="needed")
+TABLE = PropertySpec("databricks.table.name", TEXT, _OVER, "the table", default="the relation's name")
+LOCATION = PropertySpec(
+    "table.data.file.location",
+    PropertyType("", _location),
+    _MADE,
+    "where the files of a table that is made lie, as `s3://bucket/folder/`, within the store's bucket",
+    default="a managed table: where Unity Catalog puts it",
+)
+COMMIT_INTERVAL = PropertySpec(
+    "databricks.commit.interval.ms",
+    MILLISECONDS,
+    _OVER | Scope.INSERT,
+    "the least time between two commits of a query. Each is a statement of the warehouse, and makes files",
+    default="30000",
+)
+COLUMNS = PropertySpec(
+    "databricks.columns",
+    PropertyType("", _columns),
+    Scope.ENTITY,
+    "of a table that CREATE ENTITY makes: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
+    default="needed for a table",
+)
+PRIMARY_KEY = PropertySpec(
+    "databricks.primary.key",
+    TEXT,
+    Scope.ENTITY,
+    "of such a table: columns of its key, with commas between them",
+    default="none",
+)
+_WORKSPACE: Specs = (URIS, TLS_DISABLED, TLS_CA, PORT, WAREHOUSE, TOKEN, CLIENT_ID, CLIENT_SECRET)
+_KEYS: tuple[PropertySpec[str], ...] = (
+    IDENTITY.access_key_id,
+    IDENTITY.secret_access_key,
+    IDENTITY.role,
+    IDENTITY.external_id,
+)
+STORE: Specs = (*_WORKSPACE, BUCKET, REGION, S3_ENDPOINT, *_KEYS)
+PROPERTIES: Specs = (
+    *STORE,
+    *(CATALOG, SCHEMA, TABLE, LOCATION, COMMIT_INTERVAL, COLUMNS, PRIMARY_KEY),
+)
+
+
+def read_store(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    uris, plain = reader.require(URIS), reader.take(TLS_DISABLED) is True
+    if uris.startswith("http:") is not plain:
+        raise reader.bad(
+            URIS, f"{'http' if plain else 'https'}://…, as '{TLS_DISABLED.name}' is {str(plain).upper()}"
+        )
+    texts = {URIS.name: uris, TLS_DISABLED.name: str(plain).upper()}
+    needed: tuple[PropertySpec[str], ...] = (WAREHOUSE, BUCKET, REGION)
+    texts |= {spec.name: reader.require(spec) for spec in needed}
+    port = reader.take(PORT)
+    texts[PORT.name] = str(port or 443)
+    others: tuple[PropertySpec[str], ...] = (TLS_CA, TOKEN, CLIENT_ID, CLIENT_SECRET, S3_ENDPOINT, *_KEYS)
+    texts |= {spec.name: value for spec in others if (value := reader.take(spec)) is not None}
+    pairs = (
+        (CLIENT_ID, CLIENT_SECRET),
+        (IDENTITY.access_key_id, IDENTITY.secret_access_key),
+        (IDENTITY.role, IDENTITY.external_id),
+    )
+    for one, other in (*pairs, *(pair[::-1] for pair in pairs)):
+        if one.name in texts:
+            reader.require(other, hint=f"'{one.name}' and '{other.name}' need each other.")
+    if CLIENT_ID.name not in texts:
+        reader.require(TOKEN, hint=f"Or give '{CLIENT_ID.name}' and '{CLIENT_SECRET.name}'.")
+    elif TOKEN.name in texts:
+        raise reader.bad(TOKEN, f"left out where '{CLIENT_ID.name}' is given")
+    if IDENTITY.role.name not in texts:
+        reader.require(
+            IDENTITY.access_key_id, hint=f"Or '{IDENTITY.role.name}' and '{IDENTITY.external_id.name}'."
+        )
+    elif IDENTITY.access_key_id.name not in texts and S3_ENDPOINT.name in texts:
+        # What the server's own identity signs goes to AWS alone.
+        raise reader.bad(
+            IDENTITY.role, f"with '{IDENTITY.access_key_id.name}' where '{S3_ENDPOINT.name}' is given"
+        )
+    return texts
+
+
+def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of a store's properties that are to be shown to nobody."""
+    return tuple(store[spec.name] for spec in STORE if spec.secret and spec.name in store)
+
+
+def read_path(reader: PropertyReader, relation: str) -> EntityPath:
+    """The table that a relation is over: its catalog, schema and name; raises UserError 3D021."""
+    return reader.require(CATALOG), reader.require(SCHEMA), reader.take(TABLE) or relation
+
+
+def read_table(reader: PropertyReader) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """Columns and primary key of a table that is to be made; raises UserError 3D008 / 3D021."""
+    columns = reader.require(COLUMNS)
+    names = [column.name for column in columns]
+    key = tuple(name.strip() for name in (reader.take(PRIMARY_KEY) or "").split(",") if name.strip())
+    if any(name not in names for name in key) or len(set(key)) < len(key):
+        raise reader.bad(PRIMARY_KEY, f"names of columns, each once, of {', '.join(names)}")
+    return columns, key
+
+
+def sink_options(reader: PropertyReader) -> dict[str, str]:
+    """How a query writes, and where the table is said to lie."""
+    interval, location = reader.take(COMMIT_INTERVAL), reader.take(LOCATION)
+    found = {COMMIT_INTERVAL.name: str(30_000 if interval is None else interval)}
+    return found if location is None else found | {LOCATION.name: location}
+
+
+def within_bucket(store: Mapping[str, str], location: str) -> str:
+    """The location; raises UserError 3D008 for one outside of the store's bucket."""
+    if urlsplit(location).netloc != store[BUCKET.name]:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the store is of the bucket {store[BUCKET.name]}, and {location} is not in it",
+            hint=f"'{LOCATION.name}' names a folder of the store's bucket: s3://{store[BUCKET.name]}/folder/.",
+        )
+    return location
+
+
+def staging_folder(query: str, epoch: int) -> str:
+    """The folder of the store's bucket through which the rows of an epoch pass, without a slash at its end."""
+    return f"{_STAGING}/{query}/{epoch}"

@@ -1,0 +1,99 @@
+"""Rows of a query into a Delta table: files into the store's bucket, then one statement for a batch.
+
+Spark writes a batch into files beside the checkpoint first. What is sent are these files, so a batch that comes again after a crash is the
+same one. ADR 32 says why nothing of it is in the table twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from headrace.connectors.databricks import tables
+from headrace.connectors.databricks.options import COMMIT_INTERVAL, LOCATION, staging_folder
+from headrace.connectors.databricks.staging import Staging
+from headrace.connectors.databricks.types import to_delta
+from headrace.connectors.databricks.warehouse import Warehouse
+from headrace.connectors.journal import Journal
+from headrace.connectors.streaming import RowSinkRequest, tasks
+from headrace.core.schema import Schema
+from headrace.formats.types import name_sql, text_sql
+from headrace.runtime.fail_points import fail_point
+
+ROWS_PER_FILE = 2_000_000
+_FOLDER = "databricks"
+_GONE = "__deleted"
+_TXN = "spark.databricks.delta.write.txn"
+
+
+def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """See `write_rows` of `connectors.streaming`. Each batch is committed once, whatever the guarantee that was asked for."""
+    store, schema = request.properties, Schema(request.columns, request.key)
+    with Warehouse(store) as warehouse:
+        table = tables.find(warehouse, request.entity)
+    tables.check(table, request.entity, schema, request.options.get(LOCATION.name))
+    interval_s = int(request.options[COMMIT_INTERVAL.name]) / 1000
+    staging, journal = Staging(store), Journal(Path(request.checkpoint, _FOLDER))
+    # Names of ours: those of the columns may be none for Parquet.
+    written = [
+        f"CAST({name_sql(column.name)} AS {to_delta(column.type)}) AS c{number}"
+        for number, column in enumerate(request.columns)
+    ]
+    if request.upsert:
+        written.append(_GONE)
+    due = 0.0
+
+    def write(batch: DataFrame, epoch: int) -> None:
+        nonlocal due
+        # Before the commit, so that the rows which come meanwhile are in one batch, the next.
+        if request.stopping.wait(max(0.0, due - time.monotonic())):
+            raise InterruptedError("the query is to stop")
+        if not journal.has(epoch):
+            batch.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+            rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
+            rows.write.option("maxRecordsPerFile", ROWS_PER_FILE).parquet(str(journal.begin(epoch)))
+            journal.complete(epoch, 0)
+        files = list(journal.left())
+        if not files:
+            return
+        folder = staging_folder(request.query_id, epoch)
+        staging.upload(files, folder)
+        with Warehouse(store) as warehouse:
+            known = _is_transaction(warehouse, request.query_id, epoch)
+            warehouse.execute(statement(request, table.name, staging.uri(folder), known=known))
+        fail_point("inside_transaction")
+        for file in files:
+            file.unlink()
+        staging.delete((file.name for file in files), folder)
+        due = time.monotonic() + interval_s
+
+    return write
+
+
+def _is_transaction(warehouse: Warehouse, query: str, epoch: int) -> bool:
+    """Has Delta commit what this session writes as a query's epoch, which it does once; False where a warehouse refuses such settings."""
+    return warehouse.sets(f"{_TXN}AppId", f"headrace-{query}") and warehouse.sets(
+        f"{_TXN}Version", str(epoch)
+    )
+
+
+def statement(request: RowSinkRequest, table: str, folder: str, *, known: bool) -> str:
+    """What writes the files of a folder into a table; unless Delta would know the epoch again, one that does no harm twice."""
+    names = [name_sql(column.name) for column in request.columns]
+    sent = [f"c{number}" for number in range(len(names))]
+    files = f"parquet.{name_sql(folder)}"
+    if request.upsert:
+        pairs = dict(zip((column.name for column in request.columns), sent, strict=True))
+        same = " AND ".join(f"t.{name_sql(name)} = s.{pairs[name]}" for name in request.key)
+        return (
+            f"MERGE INTO {table} AS t USING (SELECT * FROM {files}) AS s ON {same} "  # noqa: S608 - the names are quoted
+            f"WHEN MATCHED AND s.{_GONE} THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{one}' for name, one in zip(names, sent, strict=True))} "
+            f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{one}' for one in sent)})"
+        )
+    if known:
+        return f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(sent)} FROM {files}"  # noqa: S608
+    return f"COPY INTO {table} ({', '.join(names)}) FROM (SELECT {', '.join(sent)} FROM {text_sql(folder)}) FILEFORMAT = PARQUET"  # noqa: S608

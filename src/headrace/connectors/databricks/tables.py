@@ -1,0 +1,201 @@
+"""Catalogs, schemas and tables: listed, described, made, dropped and checked, each by statements of one session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.connectors.base import EntityDescription
+from headrace.connectors.databricks import types
+from headrace.connectors.databricks.options import LOCATION
+from headrace.connectors.databricks.warehouse import Warehouse
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, path_text
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import Array, DataType, Map, Struct
+from headrace.formats.types import name_sql, text_sql
+
+KEY = "headrace.primary.key"
+"""The property of a table that has the columns of its key, as a JSON array: a key of Unity Catalog's own is not enforced either."""
+_LEVELS = ("catalog", "schema", "table")
+_PLAIN_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as DESCRIBE shows it: its columns, and what it says of itself, by the names that it has there."""
+
+    name: str
+    columns: dict[str, DataType]
+    about: dict[str, str]
+
+
+def children(warehouse: Warehouse, within: EntityPath) -> list[str]:
+    """The catalogs, the schemas of a catalog, or the tables of a schema. Raises UserError 3D007 where there is no such thing."""
+    if not within:
+        return sorted(row[0] for row in warehouse.rows("SHOW CATALOGS"))
+    if len(within) == 1:
+        return sorted(row[0] for row in warehouse.rows(f"SHOW SCHEMAS IN {name_sql(within[0])}"))
+    if len(within) > 2:
+        raise _not_a("catalog.schema", within)
+    found = warehouse.rows(f"SHOW TABLES IN {name_sql(within[0])}.{name_sql(within[1])}")
+    return sorted(name for _, name, temporary in found if not temporary)
+
+
+def find(warehouse: Warehouse, path: EntityPath) -> Table:
+    """Raises UserError 3D007 when there is none."""
+    rows = iter(warehouse.rows(f"DESCRIBE TABLE EXTENDED {table_sql(path)}"))
+    columns: dict[str, DataType] = {}
+    for name, kind, _ in rows:
+        if not kind:
+            break
+        columns[name] = types.of_delta(kind)
+    return Table(table_sql(path), columns, {name: text or "" for name, text, _ in rows})
+
+
+def describe(warehouse: Warehouse, path: EntityPath) -> EntityDescription:
+    """A table's columns, its key if it was made here, and where it lies."""
+    table = find(warehouse, path)
+    key: list[str] = next(
+        (
+            json.loads(text)
+            for name, text in warehouse.rows(f"SHOW TBLPROPERTIES {table.name}")
+            if name == KEY
+        ),
+        [],
+    )
+    shown = {"kind": "Type", "format": "Provider", "location": "Location"}
+    configs = {
+        name: table.about[said].lower() if name != "location" else table.about[said]
+        for name, said in shown.items()
+        if table.about.get(said)
+    }
+    columns = tuple(Column(name, kind, name not in key) for name, kind in table.columns.items())
+    return EntityDescription(path, configs=configs, columns=columns, key=tuple(key))
+
+
+def create(
+    warehouse: Warehouse,
+    path: EntityPath,
+    columns: Sequence[Column],
+    key: Sequence[str],
+    location: str | None,
+) -> None:
+    """Makes a Delta table: at a location, or a managed one. Raises UserError 42710 when it exists, 42P16 for columns that cannot be."""
+    names = [column.name.lower() for column in columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise _unfit(
+            path,
+            f"columns differ in case only: {', '.join(twice)}",
+            "Databricks takes them as one: name them otherwise.",
+        )
+    for column in columns:
+        if column.name in key and isinstance(column.type, Array | Map | Struct):
+            raise _unfit(
+                path,
+                f"the primary key's column {column.name} is of the type {column.type}",
+                "Make it of numbers, texts and times.",
+            )
+    parts = [
+        f"{name_sql(column.name)} {types.to_delta(column.type)}{'' if column.nullable and column.name not in key else ' NOT NULL'}"
+        for column in columns
+    ]
+    properties = {KEY: json.dumps(list(key))} if key else {}
+    if any(not _PLAIN_NAME.issuperset(name) for column in columns for name in _names(column)):
+        # Names that Parquet cannot have are kept beside it then.
+        properties["delta.columnMapping.mode"] = "name"
+    said = ", ".join(f"{text_sql(name)} = {text_sql(text)}" for name, text in properties.items())
+    warehouse.execute(
+        f"CREATE TABLE {table_sql(path)} ({', '.join(parts)}) USING DELTA"
+        + (f" LOCATION {text_sql(location)}" if location else "")
+        + (f" TBLPROPERTIES ({said})" if said else "")
+    )
+
+
+def check(table: Table, path: EntityPath, schema: Schema, location: str | None) -> None:
+    """Whether rows of `schema` can be written into a table, which lies at `location` if one is said.
+
+    Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit, and for a table that is no Delta table.
+    """
+    kind, lies = table.about.get("Provider", "").lower(), table.about.get("Location", "").rstrip("/")
+    if kind != "delta":
+        raise _unfit(path, f"it is no Delta table ({kind or 'a view'})", "Only Delta tables are written.")
+    if location is not None and lies != location:
+        raise _unfit(
+            path,
+            f"it lies at {lies}, not at {location}",
+            f"Leave '{LOCATION.name}' out, or name another table.",
+        )
+    wrong = [
+        f"{column.name} {column.type} into {table.columns[column.name]}"
+        for column in _known(table, path, schema)
+        if not types.fits(column.type, table.columns[column.name])
+    ]
+    if wrong:
+        raise _unfit(
+            path,
+            f"columns do not fit: {', '.join(wrong)}",
+            "CAST them to what the column holds; docs/guides/databricks.md has the table of types.",
+        )
+
+
+def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
+    """Raises UserError 42703 for columns that a table does not have, 42P16 for those that have another type."""
+    wrong = [
+        f"{column.name} is {table.columns[column.name]}, not {column.type}"
+        for column in _known(table, path, schema)
+        if not types.reads(table.columns[column.name], column.type)
+    ]
+    if wrong:
+        raise _unfit(
+            path, ", ".join(wrong), "Declare them so, or leave the columns out: they are inferred then."
+        )
+
+
+def table_sql(path: EntityPath) -> str:
+    """A table as SQL; raises UserError 3D008 for a path that is none."""
+    if len(path) != len(_LEVELS):
+        raise _not_a("catalog.schema.table", path)
+    return ".".join(map(name_sql, path))
+
+
+def _known(table: Table, path: EntityPath, schema: Schema) -> Sequence[Column]:
+    missing = [column.name for column in schema.columns if column.name not in table.columns]
+    if missing:
+        raise UserError(
+            SqlState.UNDEFINED_COLUMN,
+            f"the table {path_text(path)} has no column {', '.join(missing)}",
+            hint=f"It has {', '.join(table.columns)}.",
+        )
+    return schema.columns
+
+
+def _names(column: Column) -> list[str]:
+    names, kinds = [column.name], [column.type]
+    while kinds:
+        match kinds.pop():
+            case Array(element):
+                kinds.append(element)
+            case Map(key, value):
+                kinds += (key, value)
+            case Struct(fields):
+                names += (name for name, _ in fields)
+                kinds += (kind for _, kind in fields)
+    return names
+
+
+def _not_a(wanted: str, path: EntityPath) -> UserError:
+    return UserError(
+        SqlState.INVALID_PARAMETER,
+        f"expected {wanted}, found {path_text(path) or 'nothing'}",
+        hint="LIST ENTITIES shows catalogs, IN catalog its schemas, IN catalog.schema its tables.",
+    )
+
+
+def _unfit(path: EntityPath, found: str, hint: str) -> UserError:
+    return UserError(
+        SqlState.INVALID_RELATION_DEFINITION, f"the table {path_text(path)} does not fit: {found}", hint=hint
+    )
