@@ -42,9 +42,10 @@ class Session:
         self.catalog = catalog
         self.service = service
         self.context = SessionContext("")
+        self.principal = ADMINISTRATOR
 
     async def run(self, text: str) -> ResultSet:
-        executed = await self.service.execute(text, principal=ADMINISTRATOR, context=self.context)
+        executed = await self.service.execute(text, principal=self.principal, context=self.context)
         self.context = executed.context
         assert isinstance(executed.outcome, ResultSet)
         return executed.outcome
@@ -61,7 +62,7 @@ class Session:
         kinds = {1: DATABASE, 2: SCHEMA, 3: RELATION}
         found = state.get(kinds[len(path)], path) if path else state.organization
         assert found is not None
-        self.catalog.grant(Grant(found.id, privilege, role, "sysadmin"))
+        self.catalog.grant([Grant(found.id, privilege, role, "sysadmin")])
 
     async def rows(self, text: str, *titles: str) -> list[tuple[str | None, ...]]:
         """The rows, or those columns of theirs."""

@@ -214,9 +214,29 @@ class Catalog:
             drop(self._storage, role, cascade=False, known=lambda _: True)
             grants.forget_role(self._storage, role.name)
 
-    def grant(self, grant: Grant) -> bool:
-        """Whether anything changed: to grant again what is granted is nothing."""
-        return grants.give(self._storage, grant)
+    def grant(self, given: Iterable[Grant]) -> int:
+        """How much of it is new: to grant again what is granted is nothing."""
+        with self.transaction():
+            return sum([grants.give(self._storage, grant) for grant in given])
+
+    def revoke(
+        self, taken: Iterable[tuple[str, Privilege, str]], *, option_only: bool = False, cascade: bool = False
+    ) -> int:
+        """How many grants went, or with `option_only` their grant options; `taken` are objects' ids, privileges, roles. With `cascade` what
+        rests on them goes too; raises UserError 2BP01 without."""
+        return grants.revoke(self._storage, taken, option_only=option_only, cascade=cascade)
+
+    def grant_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
+        """Whether anything changed. Raises UserError 0LP01 for a circle, 3D000 for no such user."""
+        if role is not None:
+            return grants.give_role(self._storage, granted, to_role=role)
+        return grants.give_user(self._storage, granted.name, user or "")
+
+    def revoke_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
+        """Whether anything changed. Raises UserError 0LP01 for what is built in, and for the last orgadmin; 3D000 for no such user."""
+        if role is not None:
+            return grants.take_role(self._storage, granted.name, from_role=role)
+        return grants.take_user(self._storage, granted.name, user or "")
 
     # --- databases and schemas
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy import ColumnElement, delete, insert, select
 
 from headrace.catalog import principals, tables
-from headrace.catalog.access import BUILT_IN_BENEATH, PUBLIC, Grant, Privilege
+from headrace.catalog.access import BUILT_IN_BENEATH, ORGADMIN, PUBLIC, Grant, Privilege
 from headrace.catalog.objects import Role
-from headrace.catalog.policy import Grants, RoleGraph
+from headrace.catalog.policy import Grants, RoleGraph, owner_of
+from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
@@ -68,6 +69,51 @@ def take(storage: Storage, grants: Iterable[Grant], *, option_only: bool = False
                 give(storage, replace(grant, grantable=False))
 
 
+def revoke(
+    storage: Storage, taken: Iterable[tuple[str, Privilege, str]], *, option_only: bool, cascade: bool
+) -> int:
+    """See `Catalog.revoke`."""
+    with storage.transaction():
+        known = storage.state.grants
+        found = [known.get(place, {}).get(privilege, {}).get(role) for place, privilege, role in taken]
+        going = [grant for grant in found if grant is not None and (grant.grantable or not option_only)]
+        rest = resting(storage.state, going)
+        if rest and not cascade:
+            names = ", ".join(sorted({grant.role for grant in rest}))
+            raise UserError(
+                SqlState.DEPENDENT_OBJECTS_EXIST,
+                f"{going[0].privilege.value} was granted on by its grant option, to {names}",
+                hint="REVOKE … CASCADE takes that back too.",
+            )
+        take(storage, going, option_only=option_only)
+        take(storage, rest)
+        return len(going) + len(rest)
+
+
+def resting(state: CatalogState, going: Sequence[Grant]) -> list[Grant]:
+    """The grants that were made by the grant options which go, and by those that go with them; none by an owner."""
+    found: dict[tuple[str, Privilege, str], Grant] = {}
+    waiting = [grant for grant in going if grant.grantable]
+    names = {(grant.object, grant.privilege, grant.role) for grant in going}
+    while waiting:
+        option = waiting.pop()
+        if _owner(state, option.object) == option.role:
+            continue
+        for grant in state.grants.get(option.object, {}).get(option.privilege, {}).values():
+            key = (grant.object, grant.privilege, grant.role)
+            if grant.grantor == option.role and key not in names:
+                names.add(key)
+                found[key] = grant
+                waiting.append(grant)
+    return list(found.values())
+
+
+def _owner(state: CatalogState, identifier: str) -> str:
+    if identifier == state.organization.id:
+        return ORGADMIN
+    return owner_of(state.by_id.get(identifier) or state.queries[identifier])
+
+
 def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
     """Of objects that are gone, nothing is granted."""
     known = [identifier for identifier in identifiers if identifier in storage.state.grants]
@@ -80,7 +126,8 @@ def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
 
 def forget_role(storage: Storage, role: str) -> None:
     """A role that is gone has nothing, is beneath nobody, and no user holds it."""
-    take(storage, [grant for grant in each(storage.state.grants) if grant.role == role])
+    going = [grant for grant in each(storage.state.grants) if grant.role == role]
+    take(storage, [*going, *resting(storage.state, going)])
     table = tables.role_grants
     storage.execute(delete(table).where((table.c.role == role) | (table.c.grantee == role)))
     held, users = tables.user_roles, tables.users
@@ -110,6 +157,9 @@ def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
     """Whether anything changed."""
     table = tables.role_grants
     same = (table.c.role == role) & (table.c.grantee == from_role)
+    if role in BUILT_IN_BENEATH.get(from_role, ()):
+        message = f"the role {role} is beneath {from_role} for good: both are built in"
+        raise UserError(SqlState.INVALID_GRANT_OPERATION, message)
     with storage.transaction():
         gone = storage.execute(delete(table).where(same)).rowcount > 0
         _reread(storage)
@@ -132,6 +182,13 @@ def take_user(storage: Storage, role: str, user: str) -> bool:
     held, users = tables.user_roles, tables.users
     with storage.transaction():
         _check_user(storage, user)
+        others = [name for name, roles in users_roles(storage).items() if ORGADMIN in roles and name != user]
+        if role == ORGADMIN and not others:
+            raise UserError(
+                SqlState.INVALID_GRANT_OPERATION,
+                f"{user!r} is the last user with the role {ORGADMIN}: nobody could give it to anybody again",
+                hint=f"GRANT ROLE {ORGADMIN} TO USER … another one first.",
+            )
         gone = storage.execute(delete(held).where((held.c.user_name == user) & (held.c.role == role)))
         same = (users.c.name == user) & (users.c.default_role == role)
         storage.execute(users.update().where(same).values(default_role=PUBLIC))

@@ -85,7 +85,8 @@ class Policy:
 
     def fulfils(self, role: str, requirement: Requirement) -> bool:
         """As `check`, for a requirement, which may ask for the right to grant."""
-        return self._holds(role, requirement) and self._enters(role, requirement.target)
+        holds = self._holds(role, requirement)
+        return holds and (requirement.grantable or self._enters(role, requirement.target))
 
     def visible(self, role: str, target: object) -> bool:
         """Whether `role` may know of an object: it has some privilege on it, or may grant all of them. Roles are known to everybody."""
@@ -114,8 +115,8 @@ class Policy:
     # --- why, and by whom
 
     def chain(self, requirement: Requirement) -> Iterator[Requirement]:
-        """What a requirement takes, outermost first: USAGE on the database, USAGE on the schema, and itself."""
-        place = _place(requirement.target)
+        """What a requirement takes, outermost first: USAGE on the database, USAGE on the schema, and itself. To grant takes only that."""
+        place = _place(requirement.target) if not requirement.grantable else None
         if place is not None:
             yield from self.chain(Requirement(Privilege.USAGE, self.objects[place[0]][place[1]]))
         yield requirement

@@ -21,6 +21,7 @@ MODULES = (
     "entity",
     "explain",
     "generate",
+    "grant",
     "listing",
     "organization",
     "privilege",

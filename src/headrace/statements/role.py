@@ -1,15 +1,82 @@
-"""ROLE: list."""
+"""ROLE: create, drop, describe, list."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+
+from headrace.catalog.access import BUILT_IN_ROLES, Privilege
+from headrace.catalog.objects import Role
+from headrace.catalog.policy import Requirement
+from headrace.core.errors import UserError
 from headrace.core.resultset import result
-from headrace.core.types import BOOLEAN, VARCHAR
-from headrace.sql.statements.role import ListRoles
-from headrace.statements.base import Execution, Outcome, handles, nothing
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.sql.statements.role import CreateRole, DescribeRole, DropRole, ListRoles
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
+from headrace.statements.dropping import ownership
+
+_COLUMNS = [("Name", VARCHAR), ("IsCurrent", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
+
+
+def _creation(statement: CreateRole, run: Execution) -> Iterator[Requirement]:
+    yield Requirement(Privilege.MANAGE_MEMBERS)
+    for name in statement.beneath:
+        yield Requirement(Privilege.OWNERSHIP, run.named_role(name), grantable=True)
+
+
+@handles(CreateRole, requires=_creation)
+async def create_role(statement: CreateRole, run: Execution) -> Outcome:
+    """It has nothing but what the roles beneath it have, and nobody holds it yet."""
+    name = statement.name.name
+    exists = statement.if_not_exists and run.catalog.role(name) is not None
+    if not exists:
+        beneath = [run.named_role(role) for role in statement.beneath]
+        try:
+            await asyncio.to_thread(run.catalog.create_role, name, run.role, beneath)
+        except UserError as error:
+            error.span = error.span or statement.name.span
+            raise
+    done = "already exists" if exists else "was created"
+    return Outcome(ddl("role", name, "CREATE", f"role {name} {done}", [name]))
+
+
+@handles(DropRole, requires=lambda statement, run: ownership(run.named_role(statement.name), run))
+async def drop_role(statement: DropRole, run: Execution) -> Outcome:
+    """Refused with 2BP01 while it owns something. What was granted to it, and by it with a grant option, goes."""
+    role = run.named_role(statement.name)
+    if role.name in BUILT_IN_ROLES:
+        raise UserError(
+            SqlState.INVALID_GRANT_OPERATION,
+            f"the role {role.name} is built in: it cannot be dropped",
+            span=statement.name.span,
+        )
+    try:
+        await asyncio.to_thread(run.catalog.drop_role, role)
+    except UserError as error:
+        error.span = error.span or statement.name.span
+        raise
+    run.services.engine.wake()
+    return Outcome(ddl("role", role.name, "DROP", f"role {role.name} was dropped", [role.name]))
+
+
+@handles(DescribeRole, requires=nothing)
+async def describe_role(statement: DescribeRole, run: Execution) -> Outcome:
+    """One row of the list: roles are known to everybody."""
+    return Outcome(result(_COLUMNS, [_row(run.named_role(statement.name), run)]))
 
 
 @handles(ListRoles, requires=nothing)
 async def list_roles(_statement: ListRoles, run: Execution) -> Outcome:
-    """Those that the user may take on."""
-    rows = [(name, name == run.role) for name in sorted(run.policy.graph.roles_of(run.principal))]
-    return Outcome(result([("Name", VARCHAR), ("IsCurrent", BOOLEAN)], rows))
+    """Those that the user may take on, and those that the active role may grant."""
+    held = run.policy.graph.roles_of(run.principal)
+    rows = [_row(role, run) for role in run.catalog.roles() if role.name in held or _grants(role, run)]
+    return Outcome(result(_COLUMNS, rows))
+
+
+def _grants(role: Role, run: Execution) -> bool:
+    return run.policy.grantor(run.role, Requirement(Privilege.OWNERSHIP, role)) is not None
+
+
+def _row(role: Role, run: Execution) -> tuple[object, ...]:
+    return (role.name, role.name == run.role, role.owner, role.created_at)

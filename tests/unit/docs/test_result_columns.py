@@ -5,6 +5,7 @@ Statements that need a broker are asked in tests/clients/test_documented_answers
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.sql import parse
@@ -54,6 +55,17 @@ STATEMENTS = [
     "DESCRIBE COMPUTE_POOL default_pool",
     "LIST ORGANIZATIONS",
     "LIST ROLES",
+    "USE ROLE securityadmin",
+    "CREATE ROLE analyst",
+    "DESCRIBE ROLE analyst",
+    "GRANT USAGE ON DATABASE shop TO ROLE analyst",
+    "LIST GRANTS",
+    "REVOKE USAGE ON DATABASE shop FROM ROLE analyst",
+    "GRANT ROLE analyst TO USER admin",
+    "REVOKE ROLE analyst FROM USER admin",
+    "GRANT OWNERSHIP ON DATABASE lab TO ROLE sysadmin",
+    "DROP ROLE analyst",
+    "USE ROLE sysadmin",
     "CAN I CREATE_QUERY",
     "CREATE API_TOKEN ci WITH ('token.role_name' = sysadmin)",
     "ALTER API_TOKEN ci",
@@ -80,6 +92,7 @@ STATEMENTS = [
 async def test_the_page_names_every_column_of_every_answer(tmp_path: Path) -> None:
     answered: dict[str, set[str]] = {}
     async with open_session(tmp_path) as session:
+        session.principal = replace(session.principal, roles=("orgadmin",))
         for text in STATEMENTS:
             (statement,) = parse(text)
             kind = type(statement).__name__

@@ -37,6 +37,14 @@ from headrace.sql.statements.entity import (
     UpdateEntity,
 )
 from headrace.sql.statements.generate import GenerateColumns, GenerateDdl
+from headrace.sql.statements.grant import (
+    GrantOwnership,
+    GrantPrivileges,
+    GrantRole,
+    ListGrants,
+    RevokePrivileges,
+    RevokeRole,
+)
 from headrace.sql.statements.listing import ListNothing
 from headrace.sql.statements.organization import ListOrganizations
 from headrace.sql.statements.privilege import CanI
@@ -56,7 +64,7 @@ from headrace.sql.statements.relation import (
     DropRelation,
     ListRelations,
 )
-from headrace.sql.statements.role import ListRoles
+from headrace.sql.statements.role import CreateRole, DescribeRole, DropRole, ListRoles
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
 from headrace.sql.statements.schema_registry import (
     CreateSchemaRegistry,
@@ -183,6 +191,24 @@ STATEMENTS = [
     ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
     ("LIST ORGANIZATIONS", ListOrganizations),
     ("LIST ROLES", ListRoles),
+    ("CREATE ROLE r", CreateRole),
+    ('create role if not exists "R" with (in role (a, b))', CreateRole),
+    ("DROP ROLE r", DropRole),
+    ("DESCRIBE ROLE r", DescribeRole),
+    ("GRANT CREATE_STORE, CREATE_QUERY ON ORGANIZATION TO ROLE r WITH GRANT OPTION", GrantPrivileges),
+    ("GRANT ALL PRIVILEGES ON SCHEMA a.b TO ROLE r, s", GrantPrivileges),
+    ("GRANT SELECT ON STREAM a.b.c TO ROLE r", GrantPrivileges),
+    ("REVOKE ALL ON QUERY 6f3c0e5a-1111-4222-8333-444455556666 FROM ROLE r", RevokePrivileges),
+    ("REVOKE GRANT OPTION FOR USAGE ON DATABASE d FROM ROLE r CASCADE", RevokePrivileges),
+    ("GRANT OWNERSHIP ON ROLE r TO ROLE s", GrantOwnership),
+    ("GRANT ROLE r TO ROLE s", GrantRole),
+    ("GRANT ROLE r TO USER 'a@example.com'", GrantRole),
+    ("REVOKE ROLE r FROM USER anna", RevokeRole),
+    ("LIST GRANTS", ListGrants),
+    ("LIST GRANTS ON ORGANIZATION", ListGrants),
+    ("LIST GRANTS ON RELATION a.b.c", ListGrants),
+    ("LIST GRANTS TO ROLE r", ListGrants),
+    ("LIST GRANTS OF ROLE r", ListGrants),
     ("ALTER RELATION mv SET description = 'it''s\nours'", DescribeAs),
     ("alter materialized view a.b set Description = null", DescribeAs),
     ("ALTER STREAM a OWNER TO sysadmin", ChangeOwner),

@@ -18,6 +18,7 @@ KINDS = (
     "RELATION",
     "COMPUTE_POOL",
     "QUERY",
+    "ROLE",
 )
 
 

@@ -1,0 +1,231 @@
+"""GRANT and REVOKE of privileges, roles and ownership; LIST GRANTS. Grammar: dialect section 22."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.core.names import Identifier, QualifiedName
+from headrace.sql.ast import Statement
+from headrace.sql.cursor import Cursor
+from headrace.sql.grammar import grammar
+
+KINDS = (
+    "DATABASE",
+    "SCHEMA",
+    "STORE",
+    "SCHEMA_REGISTRY",
+    "DESCRIPTOR_SOURCE",
+    "RELATION",
+    "COMPUTE_POOL",
+    "QUERY",
+    "ROLE",
+)
+"""What OWNERSHIP and privileges are on. A relation's own kind is taken for RELATION."""
+_RELATIONS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
+
+
+@dataclass(frozen=True)
+class Target:
+    """`ON ORGANIZATION`, or `ON kind name`; `kind` is one of `KINDS`."""
+
+    kind: str | None = None
+    name: QualifiedName | None = None
+
+    def sql(self) -> str:
+        """Canonical text."""
+        return "ORGANIZATION" if self.kind is None else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class GrantPrivileges(Statement):
+    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON target TO ROLE role [, …] [WITH GRANT OPTION]`; no `privileges` are all."""
+
+    privileges: tuple[Identifier, ...]
+    target: Target
+    roles: tuple[Identifier, ...]
+    grantable: bool = False
+
+    def sql(self) -> str:
+        option = " WITH GRANT OPTION" if self.grantable else ""
+        return f"GRANT {_listed(self.privileges)} ON {self.target.sql()} TO ROLE {_names(self.roles)}{option}"
+
+
+@grammar("GRANT")
+def grant_privileges(cursor: Cursor) -> GrantPrivileges:
+    privileges = _privileges(cursor)
+    target = _target(cursor)
+    cursor.expect("TO")
+    roles = _roles(cursor)
+    grantable = cursor.accept("WITH", "GRANT", "OPTION")
+    return GrantPrivileges(*cursor.origin, privileges, target, roles, grantable)
+
+
+@dataclass(frozen=True)
+class RevokePrivileges(Statement):
+    """`REVOKE [GRANT OPTION FOR] { privilege [, …] | ALL PRIVILEGES } ON target FROM ROLE role [, …] [CASCADE]`."""
+
+    privileges: tuple[Identifier, ...]
+    target: Target
+    roles: tuple[Identifier, ...]
+    option_only: bool = False
+    cascade: bool = False
+
+    def sql(self) -> str:
+        option = "GRANT OPTION FOR " if self.option_only else ""
+        cascade = " CASCADE" if self.cascade else ""
+        listed = f"{option}{_listed(self.privileges)}"
+        return f"REVOKE {listed} ON {self.target.sql()} FROM ROLE {_names(self.roles)}{cascade}"
+
+
+@grammar("REVOKE")
+def revoke_privileges(cursor: Cursor) -> RevokePrivileges:
+    option_only = cursor.accept("GRANT", "OPTION", "FOR")
+    privileges = _privileges(cursor)
+    target = _target(cursor)
+    cursor.expect("FROM")
+    roles = _roles(cursor)
+    return RevokePrivileges(*cursor.origin, privileges, target, roles, option_only, cursor.cascade())
+
+
+@dataclass(frozen=True)
+class GrantOwnership(Statement):
+    """`GRANT OWNERSHIP ON kind name TO ROLE role`."""
+
+    target: Target
+    role: Identifier
+
+    def sql(self) -> str:
+        return f"GRANT OWNERSHIP ON {self.target.sql()} TO ROLE {self.role}"
+
+
+@grammar("GRANT OWNERSHIP")
+def grant_ownership(cursor: Cursor) -> GrantOwnership:
+    if cursor.at("ON", "ORGANIZATION"):
+        cursor.expect("ON")
+        raise cursor.error(
+            "a kind of object", hint="The organization belongs to orgadmin: GRANT ROLE orgadmin TO …."
+        )
+    target = _target(cursor)
+    cursor.expect("TO", "ROLE")
+    return GrantOwnership(*cursor.origin, target, cursor.identifier("the name of a role"))
+
+
+@dataclass(frozen=True)
+class GrantRole(Statement):
+    """`GRANT ROLE role TO { ROLE role | USER user }`; one of `to_role` and `to_user` is given."""
+
+    role: Identifier
+    to_role: Identifier | None
+    to_user: str | None = field(default=None)
+
+    def sql(self) -> str:
+        return f"GRANT ROLE {self.role} TO {_member(self.to_role, self.to_user)}"
+
+
+@grammar("GRANT ROLE")
+def grant_role(cursor: Cursor) -> GrantRole:
+    role = cursor.identifier("the name of a role")
+    cursor.expect("TO")
+    return GrantRole(*cursor.origin, role, *_accept_member(cursor))
+
+
+@dataclass(frozen=True)
+class RevokeRole(Statement):
+    """`REVOKE ROLE role FROM { ROLE role | USER user }`; one of `from_role` and `from_user` is given."""
+
+    role: Identifier
+    from_role: Identifier | None
+    from_user: str | None = None
+
+    def sql(self) -> str:
+        return f"REVOKE ROLE {self.role} FROM {_member(self.from_role, self.from_user)}"
+
+
+@grammar("REVOKE ROLE")
+def revoke_role(cursor: Cursor) -> RevokeRole:
+    role = cursor.identifier("the name of a role")
+    cursor.expect("FROM")
+    return RevokeRole(*cursor.origin, role, *_accept_member(cursor))
+
+
+@dataclass(frozen=True)
+class ListGrants(Statement):
+    """`LIST GRANTS [ON target | TO ROLE role | OF ROLE role]`: on an object, to a role, or of a role to others; else all."""
+
+    target: Target | None = None
+    to_role: Identifier | None = None
+    of_role: Identifier | None = None
+
+    def sql(self) -> str:
+        if self.target is not None:
+            return f"LIST GRANTS ON {self.target.sql()}"
+        if self.to_role is not None:
+            return f"LIST GRANTS TO ROLE {self.to_role}"
+        return f"LIST GRANTS OF ROLE {self.of_role}" if self.of_role is not None else "LIST GRANTS"
+
+
+@grammar("LIST GRANTS")
+def list_grants(cursor: Cursor) -> ListGrants:
+    if cursor.at("ON"):
+        return ListGrants(*cursor.origin, target=_target(cursor))
+    if cursor.accept("TO", "ROLE"):
+        return ListGrants(*cursor.origin, to_role=cursor.identifier("the name of a role"))
+    if cursor.accept("OF", "ROLE"):
+        return ListGrants(*cursor.origin, of_role=cursor.identifier("the name of a role"))
+    return ListGrants(*cursor.origin)
+
+
+def _privileges(cursor: Cursor) -> tuple[Identifier, ...]:
+    if cursor.accept("ALL"):
+        cursor.accept("PRIVILEGES")
+        return ()
+    found = [cursor.identifier("a privilege, such as SELECT, or ALL PRIVILEGES")]
+    while cursor.accept(","):
+        found.append(cursor.identifier("a privilege"))
+    return tuple(found)
+
+
+def _target(cursor: Cursor) -> Target:
+    cursor.expect("ON")
+    if cursor.accept("ORGANIZATION"):
+        return Target()
+    if cursor.accept("MATERIALIZED", "VIEW") or cursor.accept_any(*_RELATIONS):
+        kind: str | None = "RELATION"
+    else:
+        kind = cursor.accept_any(*KINDS)
+    if kind is None:
+        raise cursor.error(f"ORGANIZATION, {', '.join(KINDS)}")
+    if kind == "QUERY":
+        return Target(kind, QualifiedName((cursor.query_reference(),)))
+    most = {"SCHEMA": 2, "RELATION": 3}.get(kind, 1)
+    return Target(kind, cursor.qualified_name(f"the name of the {kind.lower()}", most))
+
+
+def _roles(cursor: Cursor) -> tuple[Identifier, ...]:
+    cursor.expect("ROLE")
+    found = [cursor.identifier("the name of a role")]
+    while cursor.accept(","):
+        found.append(cursor.identifier("the name of a role"))
+    return tuple(found)
+
+
+def _accept_member(cursor: Cursor) -> tuple[Identifier | None, str | None]:
+    if cursor.accept("ROLE"):
+        return cursor.identifier("the name of a role"), None
+    cursor.expect("USER")
+    token = cursor.token
+    if token is not None and cursor.source.text[token.start] == "'":
+        return None, cursor.string()
+    return None, cursor.identifier("the name of a user").name
+
+
+def _member(role: Identifier | None, user: str | None) -> str:
+    return f"ROLE {role}" if role is not None else f"USER {Identifier(user or '')}"
+
+
+def _listed(privileges: tuple[Identifier, ...]) -> str:
+    return ", ".join(str(name).upper() for name in privileges) or "ALL PRIVILEGES"
+
+
+def _names(roles: tuple[Identifier, ...]) -> str:
+    return ", ".join(map(str, roles))

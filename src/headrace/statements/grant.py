@@ -1,0 +1,171 @@
+"""GRANT and REVOKE of privileges, roles and ownership; LIST GRANTS. ADR 27 says who may, and what rests on what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from headrace.catalog.access import Grant, Privilege
+from headrace.catalog.objects import Query
+from headrace.catalog.policy import Requirement, named, privileges_on
+from headrace.core.errors import UserError
+from headrace.core.names import Identifier
+from headrace.core.resultset import ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, VARCHAR
+from headrace.sql.statements.grant import (
+    GrantOwnership,
+    GrantPrivileges,
+    GrantRole,
+    ListGrants,
+    RevokePrivileges,
+    RevokeRole,
+    Target,
+)
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
+from headrace.statements.privilege import privilege_of
+from headrace.statements.system.access import GrantRow, grant_rows, kind_and_name
+
+_TITLES = ("Privilege", "Kind", "Name", "GranteeKind", "Grantee")
+_COLUMNS = [*((title, VARCHAR) for title in _TITLES), ("GrantOption", BOOLEAN), ("GrantedBy", VARCHAR)]
+
+
+def _target(target: Target, run: Execution) -> Any:
+    """The object, None for the organization."""
+    return None if target.kind is None or target.name is None else run.object(target.kind, target.name)
+
+
+def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> Iterator[Requirement]:
+    """Each privilege with the right to grant it: its owner's, a grant option, or MANAGE_GRANTS."""
+    target = _target(statement.target, run)
+    chosen = [privilege_of(word, statement.target.kind) for word in statement.privileges]
+    for word, privilege in zip(statement.privileges, chosen, strict=True):
+        if privilege is Privilege.OWNERSHIP:
+            raise UserError(
+                SqlState.INVALID_GRANT_OPERATION,
+                f"{named(target)} belongs to one role: OWNERSHIP goes from one to another",
+                hint=f"GRANT OWNERSHIP ON {statement.target.sql()} TO ROLE ….",
+                span=word.span,
+            )
+    for privilege in chosen or privileges_on(target):
+        yield Requirement(privilege, target, grantable=True)
+
+
+@handles(GrantPrivileges, requires=_wanted)
+async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcome:
+    """All of them or none. What is granted already stays as it is, but may get its grant option."""
+    wanted = [*_wanted(statement, run)]
+    roles = [run.named_role(name).name for name in statement.roles]
+    made = [
+        Grant(run.policy.need(item)[1], item.privilege, role, run.policy.grantor(run.role, item) or run.role)
+        for item in wanted
+        for role in roles
+    ]
+    given = [replace(grant, grantable=statement.grantable) for grant in made]
+    new = await asyncio.to_thread(run.catalog.grant, given)
+    told = "" if new else ": it was before"
+    return Outcome(_answer("GRANT", wanted, roles, f"granted to {_roles(roles)}{told}"))
+
+
+@handles(RevokePrivileges, requires=_wanted)
+async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outcome:
+    """Refused with 2BP01 while grants rest on a grant option that goes, unless CASCADE takes those too. Queries that need it stop."""
+    wanted = [*_wanted(statement, run)]
+    roles = [run.named_role(name).name for name in statement.roles]
+    places = [(*run.policy.need(item)[::-1], role) for item in wanted for role in roles]
+    try:
+        gone = await asyncio.to_thread(
+            run.catalog.revoke,
+            [(identifier, Privilege(word), role) for identifier, word, role in places],
+            option_only=statement.option_only,
+            cascade=statement.cascade,
+        )
+    except UserError as error:
+        error.span = statement.target.name.span if statement.target.name else statement.span
+        raise
+    run.services.engine.wake()
+    told = f"revoked from {_roles(roles)}" if gone else f"not revoked: {_roles(roles)} did not have it"
+    more = f", and {gone - len(places)} that rested on it" if gone > len(places) else ""
+    return Outcome(_answer("REVOKE", wanted, roles, told + more))
+
+
+@handles(
+    GrantOwnership,
+    requires=lambda statement, run: [
+        Requirement(Privilege.OWNERSHIP, _target(statement.target, run), grantable=True)
+    ],
+)
+async def grant_ownership(statement: GrantOwnership, run: Execution) -> Outcome:
+    """The object gets another owner; what was granted on it stays granted."""
+    target, role = _target(statement.target, run), run.named_role(statement.role).name
+    if isinstance(target, Query):
+        await asyncio.to_thread(run.catalog.change_query, target.id, owner=role)
+    else:
+        await asyncio.to_thread(run.catalog.change_owner, target, role)
+    run.services.engine.wake()
+    summary = f"{named(target)} belongs to the role {role}"
+    return Outcome(ddl("role", role, "GRANT", summary, [role]))
+
+
+def _role_to_grant(statement: GrantRole | RevokeRole, run: Execution) -> list[Requirement]:
+    return [Requirement(Privilege.OWNERSHIP, run.named_role(statement.role), grantable=True)]
+
+
+@handles(GrantRole, requires=_role_to_grant)
+async def grant_role(statement: GrantRole, run: Execution) -> Outcome:
+    """The other role is above it then, and has all that it has; a user may USE it. Refused with 0LP01 where that made a circle."""
+    role, other = statement.role, statement.to_role
+    return Outcome(await _membership("GRANT", run.catalog.grant_role, role, other, statement.to_user, run))
+
+
+@handles(RevokeRole, requires=_role_to_grant)
+async def revoke_role(statement: RevokeRole, run: Execution) -> Outcome:
+    """Refused with 0LP01 for the tree of the built-in roles, and for the last user that holds orgadmin."""
+    role, other = statement.role, statement.from_role
+    return Outcome(
+        await _membership("REVOKE", run.catalog.revoke_role, role, other, statement.from_user, run)
+    )
+
+
+async def _membership(
+    verb: str, change: Any, role: Identifier, other: Identifier | None, user: str | None, run: Execution
+) -> ResultSet:
+    to_role = run.named_role(other).name if other is not None else None
+    try:
+        changed = await asyncio.to_thread(change, run.named_role(role), role=to_role, user=user)
+    except UserError as error:
+        error.span = error.span or (other or role).span
+        raise
+    run.services.engine.wake()
+    whom = f"the role {to_role}" if to_role is not None else f"the user {user}"
+    done = {"GRANT": "granted to", "REVOKE": "revoked from"}[verb]
+    told = "" if changed else ": nothing changed"
+    return ddl("role", role.name, verb, f"role {role.name} {done} {whom}{told}", [role.name])
+
+
+@handles(ListGrants, requires=nothing)
+async def list_grants(statement: ListGrants, run: Execution) -> Outcome:
+    """Of what the active role sees."""
+    found: Iterable[GrantRow] = await asyncio.to_thread(grant_rows, run)
+    if statement.target is not None:
+        place = kind_and_name(_target(statement.target, run), run.catalog.organization().name)
+        found = [row for row in found if (row.kind, row.name) == place]
+    if statement.to_role is not None:
+        name = run.named_role(statement.to_role).name
+        found = [row for row in found if (row.grantee_kind, row.grantee) == ("role", name)]
+    if statement.of_role is not None:
+        name = str(run.named_role(statement.of_role).name)
+        found = [row for row in found if (row.kind, row.name, row.privilege) == ("role", name, "USAGE")]
+    return Outcome(result(_COLUMNS, [tuple(vars(row).values()) for row in found]))
+
+
+def _answer(verb: str, wanted: Sequence[Requirement], roles: Sequence[str], done: str) -> ResultSet:
+    words = ", ".join(item.privilege.value for item in wanted)
+    summary = f"{words} on {named(wanted[0].target)} {done}" if wanted else done
+    return ddl("role", roles[0], verb, summary, [*roles])
+
+
+def _roles(names: Sequence[str]) -> str:
+    return f"the role{'s' if len(names) > 1 else ''} {', '.join(names)}"

@@ -1,0 +1,74 @@
+"""Who may do what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.policy import named, owner_of
+from headrace.core.schema import Column
+from headrace.core.types import BOOLEAN, VARCHAR
+from headrace.statements.base import Execution
+from headrace.statements.system.relation import Rows, always, system_relation
+
+
+@dataclass(frozen=True)
+class GrantRow:
+    """A privilege, an ownership or a membership, as lists tell it; `grantor` None where it is built in or nobody's to take."""
+
+    privilege: str
+    kind: str
+    name: str
+    grantee_kind: str
+    grantee: str
+    grantable: bool = False
+    grantor: str | None = None
+
+
+def grant_rows(run: Execution) -> list[GrantRow]:
+    """On what the active role sees: who owns it, and what is granted on it; and which roles were granted to which roles and users."""
+    return [*_rows_of_objects(run), *_rows_of_roles(run)]
+
+
+def _rows_of_objects(run: Execution) -> Iterator[GrantRow]:
+    state = run.catalog.snapshot()
+    queries = run.visible(state.queries.values())
+    for target in (None, *run.visible(state.by_id.values()), *queries):
+        identifier = state.organization.id if target is None else target.id
+        kind, name = kind_and_name(target, state.organization.name)
+        if target is not None:
+            yield GrantRow("OWNERSHIP", kind, name, "role", owner_of(target), True)
+        for holders in state.grants.get(identifier, {}).values():
+            for grant in holders.values():
+                word = grant.privilege.value
+                yield GrantRow(word, kind, name, "role", grant.role, grant.grantable, grant.grantor)
+
+
+def _rows_of_roles(run: Execution) -> Iterator[GrantRow]:
+    state = run.catalog.snapshot()
+    for role, beneath in sorted(state.graph.beneath.items()):
+        yield from (GrantRow("USAGE", "role", name, "role", role) for name in sorted(beneath))
+    if run.may(Privilege.MANAGE_MEMBERS) or run.may(Privilege.MANAGE_GRANTS):
+        for user in run.catalog.users():
+            yield from (GrantRow("USAGE", "role", name, "user", user.name) for name in sorted(user.roles))
+
+
+def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
+    """An object's kind and full name, as lists tell them."""
+    if target is None:
+        return "organization", organization
+    what, _, name = named(target).removeprefix("the ").rpartition(" ")
+    return what, name
+
+
+@system_relation(
+    "grants",
+    *(always("privilege"), always("kind"), always("name"), always("grantee_kind"), always("grantee")),
+    *(always("grant_option", BOOLEAN), Column("granted_by", VARCHAR)),
+    doc="What is granted on the objects that the active role sees. `privilege` is OWNERSHIP for an object's owner, and USAGE of a `role` "
+    "for the roles and users that it was granted to; `grantee_kind` is `role` or `user`.",
+)
+def grants(run: Execution) -> Rows:
+    return [tuple(vars(row).values()) for row in grant_rows(run)]

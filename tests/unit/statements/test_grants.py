@@ -1,0 +1,200 @@
+"""GRANT, REVOKE and roles: who may, what it changes, and what rests on what."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.catalog.objects import Principal
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from tests.harness.session import Session
+
+ROOT = Principal("admin", ("orgadmin",), "orgadmin")
+ORDERS = "RELATION shop.public.orders"
+
+
+def someone(role: str) -> Principal:
+    return Principal(role, (role,), role)
+
+
+async def said(session: Session, text: str, principal: Principal = ROOT) -> list[tuple[str | None, ...]]:
+    return await session.answer(text, principal)
+
+
+async def refused(session: Session, text: str, principal: Principal = ROOT) -> UserError:
+    with pytest.raises(UserError) as caught:
+        await session.answer(text, principal)
+    return caught.value
+
+
+async def roles(session: Session, *names: str) -> None:
+    for name in names:
+        await said(session, f"CREATE ROLE {name}")
+
+
+async def reader(session: Session, name: str, option: str = "") -> None:
+    await said(session, f"GRANT USAGE ON DATABASE shop TO ROLE {name}")
+    await said(session, f"GRANT USAGE ON SCHEMA shop.public TO ROLE {name}")
+    await said(session, f"GRANT SELECT ON {ORDERS} TO ROLE {name} {option}")
+
+
+async def test_a_reader_sees_and_may_do_exactly_what_was_granted(session: Session) -> None:
+    await roles(session, "r")
+    await reader(session, "r")
+    asked = someone("r")
+    assert [row[0] for row in await said(session, "LIST DATABASES", asked)] == ["shop"]
+    assert [row[:2] for row in await said(session, "LIST RELATIONS", asked)] == [("orders", "stream")]
+    assert await said(session, "LIST STORES", asked) == []
+    for name in ("stores", "schema_registries", "queries"):
+        assert await said(session, f"SELECT * FROM deltastream.sys.{name}", asked) == []
+    found = "SELECT name FROM deltastream.sys.relations"
+    assert await said(session, found, asked) == [("orders",)]
+    found = "SELECT table_name FROM shop.information_schema.tables"
+    assert await said(session, found, asked) == [("orders",)]
+    assert await said(session, f"CAN I SELECT ON {ORDERS}", asked) == [("true", None)]
+    await said(session, f"DESCRIBE {ORDERS}", asked)
+    await said(session, "EXPLAIN SELECT n FROM shop.public.orders", asked)
+    for text, state in (
+        ('SELECT * FROM shop.public."Best"', SqlState.RELATION_NOT_FOUND),
+        ("SELECT * FROM lab.tests.orders", SqlState.RELATION_NOT_FOUND),
+        ("DESCRIBE DATABASE lab", SqlState.DATABASE_NOT_FOUND),
+        ("DROP RELATION shop.public.orders", SqlState.INSUFFICIENT_PRIVILEGE),
+        ("LIST ENTITIES IN STORE k", SqlState.STORE_NOT_FOUND),
+        ("CREATE SCHEMA shop.mine", SqlState.INSUFFICIENT_PRIVILEGE),
+        ("CREATE DATABASE IF NOT EXISTS lab", SqlState.INSUFFICIENT_PRIVILEGE),
+        ("INSERT INTO shop.public.orders SELECT n FROM shop.public.orders", SqlState.INSUFFICIENT_PRIVILEGE),
+        (f"GRANT SELECT ON {ORDERS} TO ROLE public", SqlState.INSUFFICIENT_PRIVILEGE),
+        ("GRANT ROLE r TO ROLE sysadmin", SqlState.INSUFFICIENT_PRIVILEGE),
+        ("CREATE ROLE other", SqlState.INSUFFICIENT_PRIVILEGE),
+    ):
+        assert (await refused(session, text, asked)).state is state, text
+
+
+@pytest.mark.parametrize(
+    ("there", "gone"),
+    [
+        ("SELECT * FROM lab.tests.orders", "SELECT * FROM lab.tests.nothing"),
+        ("SELECT * FROM lab.information_schema.tables", "SELECT * FROM gone.information_schema.tables"),
+        ("DESCRIBE RELATION lab.tests.orders", "DESCRIBE RELATION lab.tests.nothing"),
+        ("DROP RELATION lab.tests.orders", "DROP RELATION lab.tests.nothing"),
+        ("DESCRIBE SCHEMA lab.tests", "DESCRIBE SCHEMA lab.nothing"),
+        ("DROP DATABASE lab", "DROP DATABASE gone"),
+        ("DESCRIBE STORE k", "DESCRIBE STORE gone"),
+        ("DROP STORE IF EXISTS k", "DROP STORE IF EXISTS gone"),
+        ("LIST ENTITIES IN STORE k", "LIST ENTITIES IN STORE gone"),
+        ("DESCRIBE SCHEMA_REGISTRY r", "DESCRIBE SCHEMA_REGISTRY gone"),
+        ("DROP DESCRIPTOR_SOURCE p", "DROP DESCRIPTOR_SOURCE gone"),
+        ("CAN I SELECT ON RELATION lab.tests.orders", "CAN I SELECT ON RELATION lab.tests.nothing"),
+        ("CAN I USAGE ON STORE k", "CAN I USAGE ON STORE gone"),
+        ("GRANT USAGE ON STORE k TO ROLE public", "GRANT USAGE ON STORE gone TO ROLE public"),
+        ("EXPLAIN SELECT x FROM lab.tests.orders", "EXPLAIN SELECT x FROM lab.tests.nothing"),
+        ("LIST SCHEMAS IN DATABASE lab", "LIST SCHEMAS IN DATABASE gone"),
+        ("USE STORE k", "USE STORE gone"),
+    ],
+)
+async def test_what_a_role_may_not_know_of_is_answered_as_what_is_not_there(
+    session: Session, there: str, gone: str
+) -> None:
+    async def told(text: str) -> str:
+        try:
+            return str(await said(session, text, someone("public")))
+        except UserError as error:
+            return error.text()
+
+    first, second = await told(there), await told(gone)
+    for name, other in (("lab", "gone"), ("orders", "nothing"), ("tests", "nothing")):
+        first, second = first.replace(name, other), second.replace(name, other)
+    for name in ("k", "r", "p"):
+        first = first.replace(f"'{name}'", "'gone'").replace(f" {name} ", " gone ")
+        first = first.replace(f'"{name}"', '"gone"').replace(f"store {name}", "store gone")
+    assert first.partition(" at line")[0] == second.partition(" at line")[0]
+
+
+async def test_a_grant_option_may_be_used_and_what_rests_on_it_goes_with_it(session: Session) -> None:
+    await roles(session, "a", "b", "c")
+    await reader(session, "a", "WITH GRANT OPTION")
+    await said(session, f"GRANT SELECT ON {ORDERS} TO ROLE b WITH GRANT OPTION", someone("a"))
+    for name in ("a", "b"):
+        await reader(session, name)
+    await said(session, f"GRANT SELECT ON {ORDERS} TO ROLE c", someone("b"))
+    listed = "SELECT grantee, grant_option, granted_by FROM deltastream.sys.grants WHERE privilege = 'SELECT' ORDER BY grantee"
+    given = [("a", "true", "sysadmin"), ("b", "true", "a"), ("c", "false", "b")]
+    assert await said(session, listed) == given
+    error = await refused(session, f"REVOKE SELECT ON {ORDERS} FROM ROLE a")
+    assert (error.state, "b, c" in error.message) == (SqlState.DEPENDENT_OBJECTS_EXIST, True)
+    assert await said(session, listed) == given
+    await said(session, f"REVOKE GRANT OPTION FOR SELECT ON {ORDERS} FROM ROLE a CASCADE")
+    assert await said(session, listed) == [("a", "false", "sysadmin")]
+
+
+async def test_grants_may_be_said_twice(session: Session) -> None:
+    await roles(session, "r")
+    for text in ("GRANT ALL PRIVILEGES ON DATABASE shop TO ROLE r", "GRANT ROLE r TO ROLE sysadmin"):
+        (first,), (second,) = await said(session, text), await said(session, text)
+        assert first[3] != second[3]
+    (row,) = await said(session, "REVOKE SELECT ON RELATION shop.public.orders FROM ROLE r")
+    assert "did not have it" in str(row[3])
+    assert {row[0] for row in await said(session, "LIST GRANTS TO ROLE r")} == {"USAGE", "CREATE_SCHEMA"}
+    assert ("USAGE", "role", "r", "role", "sysadmin") in [
+        row[:5] for row in await said(session, "LIST GRANTS OF ROLE r")
+    ]
+
+
+async def test_roles_make_no_circle(session: Session) -> None:
+    await roles(session, "a", "b")
+    await said(session, "GRANT ROLE a TO ROLE b")
+    for text in (
+        "GRANT ROLE b TO ROLE a",
+        "GRANT ROLE a TO ROLE a",
+        "GRANT ROLE orgadmin TO ROLE public",
+        "REVOKE ROLE sysadmin FROM ROLE orgadmin",
+        "DROP ROLE sysadmin",
+        "REVOKE ROLE orgadmin FROM USER admin",
+        f"GRANT OWNERSHIP, SELECT ON {ORDERS} TO ROLE a",
+    ):
+        state = (await refused(session, text)).state
+        assert state in (SqlState.INVALID_GRANT_OPERATION, SqlState.SYNTAX_ERROR), text
+
+
+async def test_a_role_above_has_what_the_role_has_and_its_objects(session: Session) -> None:
+    await roles(session, "maker")
+    await said(session, "GRANT CREATE_DATABASE ON ORGANIZATION TO ROLE maker")
+    await said(session, "CREATE DATABASE theirs", someone("maker"))
+    hidden = "DESCRIBE DATABASE theirs"
+    assert (await refused(session, hidden, someone("sysadmin"))).state is SqlState.DATABASE_NOT_FOUND
+    await said(session, "GRANT ROLE maker TO ROLE sysadmin")
+    await said(session, hidden, someone("sysadmin"))
+    assert (await refused(session, "DROP ROLE maker")).state is SqlState.DEPENDENT_OBJECTS_EXIST
+    await said(session, "GRANT OWNERSHIP ON DATABASE theirs TO ROLE sysadmin")
+    await said(session, "GRANT OWNERSHIP ON SCHEMA theirs.public TO ROLE sysadmin")
+    await said(session, "DROP ROLE maker")
+    await roles(session, "maker")
+    error = await refused(session, "CREATE DATABASE more", someone("maker"))
+    assert error.state is SqlState.INSUFFICIENT_PRIVILEGE, "a role of the same name begins with nothing"
+
+
+async def test_a_user_takes_on_the_roles_that_were_granted(session: Session) -> None:
+    await roles(session, "r")
+    await said(session, "GRANT ROLE r TO USER admin")
+    assert session.catalog.user("admin") is not None
+    assert "r" in getattr(session.catalog.user("admin"), "roles", ())
+    await said(session, "REVOKE ROLE r FROM USER admin")
+    assert "r" not in getattr(session.catalog.user("admin"), "roles", ())
+    assert (await refused(session, "GRANT ROLE r TO USER nobody")).state is SqlState.USER_NOT_FOUND
+
+
+async def test_who_manages_grants_sees_everything_and_reads_nothing(session: Session) -> None:
+    keeper = someone("securityadmin")
+    assert len(await said(session, "LIST RELATIONS", keeper)) == 3
+    error = await refused(session, "SELECT * FROM shop.public.orders", keeper)
+    assert error.state is SqlState.INSUFFICIENT_PRIVILEGE
+    assert "SELECT on the stream shop.public.orders" in error.message
+
+
+async def test_drop_cascade_needs_what_it_would_take_along(session: Session) -> None:
+    await roles(session, "r")
+    await said(session, "GRANT OWNERSHIP ON STORE k TO ROLE r")
+    error = await refused(session, "DROP STORE k", someone("r"))
+    assert (error.state, "orders" in error.message) == (SqlState.DEPENDENT_OBJECTS_EXIST, False)
+    error = await refused(session, "DROP STORE k CASCADE", someone("r"))
+    assert (error.state, "orders" in error.message) == (SqlState.INSUFFICIENT_PRIVILEGE, False)
