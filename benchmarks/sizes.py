@@ -12,7 +12,7 @@ class Sizes:
     projection_records: int = 1_000_000
     window_records: int = 1_000_000
     window_keys: int = 10_000
-    join_records: int = 300_000
+    join_records: int = 1_000_000
     join_keys: int = 10_000
     interval_records: int = 1_000_000
     changelog_records: int = 300_000
@@ -33,7 +33,7 @@ class Sizes:
 QUICK = Sizes(
     projection_records=300_000,
     window_records=300_000,
-    join_records=60_000,
+    join_records=200_000,
     interval_records=200_000,
     changelog_records=100_000,
     rank_records=100_000,
