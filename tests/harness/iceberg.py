@@ -85,7 +85,13 @@ class Lake:
 
     def rows(self, name: str, *, glue: bool = False) -> list[dict[str, Any]]:
         """What a table holds now, by PyIceberg."""
-        return list(self.table(name, glue=glue).scan().to_arrow().to_pylist())
+        return self.snapshot(name, glue=glue)[1]
+
+    def snapshot(self, name: str, *, glue: bool = False) -> tuple[int | None, list[dict[str, Any]]]:
+        """The id of a table's newest snapshot, None before the first, and its rows."""
+        table = self.table(name, glue=glue)
+        newest = table.current_snapshot()
+        return newest.snapshot_id if newest else None, table.scan().to_arrow().to_pylist()
 
     def _java(self, started: ExitStack) -> JavaGateway:
         spark = pyspark_folder() / "jars"

@@ -11,6 +11,7 @@ without its path.
     stream [rowsort] [ops]              a live SELECT or PRINT; its first rows are those after `----`, in any order if
                                         `rowsort`, with `ops` each behind what it does to its key. `$ produce` records
                                         between its SQL and `----` run once it is live
+    stream error 3D020 /regex/          one that fails so once it runs
     $ entity NAME [partitions=N]        make a topic
     $ produce NAME [partition=N] [timestamp=MS]
                                         one record a line: JSON, or KEY|JSON; an empty JSON is a tombstone
@@ -29,7 +30,9 @@ without its path.
     $ postgresql | $ clickhouse [rowsort]
                                         SQL for that server of the files that have one; with `----` the rows of its last
                                         statement, in the end
-    $ iceberg NAME [glue]               the rows of the table, by PyIceberg, are in the end and in any order those after `----`
+    $ iceberg NAME [glue] [snapshot=VARIABLE]
+                                        the rows of the table, by PyIceberg, are in the end and in any order those after `----`; the
+                                        snapshot that has them has this id from then on
     $ restart server | $ kill server | $ kill driver
 """
 
@@ -129,9 +132,10 @@ class Record:
         return next((word.split("=", 1)[1] for word in self.words if word.startswith(name + "=")), None)
 
 
-def read(text: str) -> Iterator[Record]:
-    """The records of a file's text."""
-    for start, block in _blocks(text):
+def read(text: str, filled: Callable[[str], str] = str) -> Iterator[Record]:
+    """The records of a file's text; variables are `filled` in when a record's turn comes."""
+    for start, lines in _blocks(text):
+        block = filled("\n".join(lines)).splitlines()
         words = block[0].removeprefix("$").split()
         rest = block[1:]
         expected: list[str] | None = None
@@ -190,7 +194,7 @@ class Runner:
         self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.databricks: Callable[[str], list[tuple[Any, ...]]] | None = None
-        self.iceberg: Callable[..., list[dict[str, Any]]] | None = None
+        self.iceberg: Callable[..., tuple[int | None, list[dict[str, Any]]]] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
             "statement": self._statement,
             "query": self._query,
@@ -217,7 +221,7 @@ class Runner:
 
     def run(self, path: Path) -> None:
         """Raises AssertionError with file, line and difference."""
-        for record in read(self._filled(path.read_text())):
+        for record in read(path.read_text(), self._filled):
             try:
                 self._actions[record.words[0]](record)
             except (AssertionError, StatementError) as error:
@@ -253,15 +257,18 @@ class Runner:
         if record.words[1] == "ok":
             self._door.execute(sql)
             return
-        failure = self._failure(sql)
+        self._fails(record, lambda: self._door.execute(sql))
+
+    def _fails(self, record: Record, run: Callable[[], object]) -> None:
+        failure = self._failure(run)
         assert failure is not None, f"expected {' '.join(record.words[1:])}, but the statement succeeded"
         assert failure.sqlstate == record.words[2], f"expected {record.words[2]}, found {failure}"
         pattern = " ".join(record.words[3:]).strip("/")
         assert re.search(pattern, failure.message, re.DOTALL), f"expected {pattern}, found {failure.message}"
 
-    def _failure(self, sql: str) -> StatementError | None:
+    def _failure(self, run: Callable[[], object]) -> StatementError | None:
         try:
-            self._door.execute(sql)
+            run()
         except StatementError as failure:
             return failure
         return None
@@ -282,9 +289,12 @@ class Runner:
             for action in record.actions:
                 self._actions[action.words[0]](action)
 
-        expected = record.expected or []
+        sql, expected = "\n".join(record.body), record.expected or []
+        if "error" in record.words:
+            self._fails(record, lambda: self._door.stream(sql, count=1, when_live=act))
+            return
         rows = self._door.stream(
-            "\n".join(record.body),
+            sql,
             count=len(expected),
             when_live=act,
         )
@@ -335,7 +345,8 @@ class Runner:
         run = self.iceberg
 
         def rows() -> list[str]:
-            found = run(record.words[1], glue="glue" in record.words)
+            snapshot, found = run(record.words[1], glue="glue" in record.words)
+            self._variables[record.option("snapshot") or "snapshot"] = str(snapshot)
             cells = ([None if cell is None else str(cell) for cell in row.values()] for row in found)
             return sorted(_line(row) for row in cells)
 

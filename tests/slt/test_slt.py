@@ -169,7 +169,7 @@ def test_iceberg(path: Path, in_process: InProcessDoor, kafka: KafkaClient, lake
     runner = Runner(
         in_process, kafka, seed=seed, catalog=lake.catalog, aws=lake.aws.uri, keys=lake.keys, key=lake.key
     )
-    runner.iceberg = lake.rows
+    runner.iceberg = lake.snapshot
     runner.run(path)
 
 

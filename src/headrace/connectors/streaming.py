@@ -8,6 +8,8 @@
     rows(session, request: RowRequest) -> DataFrame                in place of `source`, for a store that types its rows itself: the
                                                                    request's columns, then `__rowtime TIMESTAMP, __rowkey STRING, __deleted
                                                                    BOOLEAN, __entity STRING, __split INT, __sequence, __metadata`
+    poll_ms(request: RowRequest) -> int                            where `rows` asks a store at the beginning of each batch: the least
+                                                                   time between two batches, in milliseconds
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers

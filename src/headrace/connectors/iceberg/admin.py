@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.connectors.base import EntityDescription, RowSink, StoreDescriptor
+from headrace.connectors.base import EntityDescription, RowSink, RowSource, StoreDescriptor, TableSource
 from headrace.connectors.iceberg import options
 from headrace.connectors.iceberg.glue import GlueCatalog
-from headrace.connectors.iceberg.metadata import Table, misfits, new_table
+from headrace.connectors.iceberg.metadata import Table, misfits, new_table, unread
 from headrace.connectors.iceberg.rest import RestCatalog
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text
@@ -110,6 +110,24 @@ def check_table(
         )
 
 
+def check_stream(
+    store: Mapping[str, str],
+    path: EntityPath,
+    schema: Schema,
+    options_: Mapping[str, str],  # noqa: ARG001 - how often is looked
+    upsert: bool,  # noqa: ARG001 - a changelog is refused before
+) -> None:
+    """Raises UserError 42P16 with the columns that the table does not have, or of a type that they cannot hold."""
+    with catalog_of(store) as catalog:
+        found = unread(schema, catalog.load(*options.table_of(path)))
+    if found:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the table {path_text(path)} is another one: {'; '.join(found)}",
+            hint="DESCRIBE ENTITY shows its columns. Without columns the stream has all of them.",
+        )
+
+
 def _columns(text: str, reader: PropertyReader) -> tuple[Column, ...]:
     try:
         kind = parse_type(f"STRUCT<{text}>")
@@ -139,6 +157,14 @@ _tables = IcebergTables()
 _SINK = RowSink(
     create=create_table, check=check_table, options=options.sink_options, upserts=True, exactly_once=True
 )
+_TABLES = TableSource(options=options.table_options)
+_STREAMS = RowSource(
+    metadata=options.METADATA,
+    options=options.source_options,
+    check=check_stream,
+    formats=("parquet",),
+    changes=False,
+)
 ICEBERG_REST = StoreDescriptor(
     type="iceberg_rest",
     label="Iceberg REST",
@@ -147,6 +173,8 @@ ICEBERG_REST = StoreDescriptor(
     test=test,
     path=options.path_of,
     row_sink=_SINK,
+    row_source=_STREAMS,
+    table_source=_TABLES,
     entities=_tables,
     jars=ICEBERG,
 )
@@ -158,6 +186,8 @@ ICEBERG_GLUE = StoreDescriptor(
     test=test,
     path=options.path_of,
     row_sink=_SINK,
+    row_source=_STREAMS,
+    table_source=_TABLES,
     entities=_tables,
     jars=ICEBERG,
 )

@@ -57,6 +57,13 @@ _KINDS = (
         "It is tried again by itself, from what the table is then.",
     ),
     Reaction(
+        r"Cannot process (overwrite|delete) snapshot",
+        UserError,
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "a commit changed or deleted rows of the table, and a stream has only what is appended",
+        "Read it as a TABLE, start at 'starting.position' = 'latest', or leave such commits out with 'iceberg.skip.changes' = TRUE.",
+    ),
+    Reaction(
         r"SignatureDoesNotMatch|InvalidAccessKeyId|UnrecognizedClient|InvalidClientTokenId|InvalidSignature|InvalidToken|ExpiredToken"
         r"|AuthFailure|IncompleteSignature",
         ExternalError,

@@ -186,6 +186,18 @@ def misfits(schema: Schema, table: Table, *, upsert: bool) -> list[str]:
     return found
 
 
+def unread(schema: Schema, table: Table) -> list[str]:
+    """Why a relation of these columns cannot read a table, a reason for each column that does not fit; [] when it can."""
+    there = {column.name: column for column in table.columns}
+    return [
+        f"{column.name} is not a column of it"
+        if column.name not in there
+        else f"{column.name} is {there[column.name].type} there, not {column.type}"
+        for column in schema.columns
+        if column.name not in there or not _fits(there[column.name].type, column.type)
+    ]
+
+
 def _fits(given: DataType, there: DataType) -> bool:
     match given, there:
         case Varchar(), Varchar():

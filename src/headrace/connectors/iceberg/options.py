@@ -25,7 +25,10 @@ from headrace.core.properties import (
     number,
 )
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, VARCHAR, Struct
 
+METADATA = Struct((("file", VARCHAR), ("position", BIGINT)))
+"""Where a row stands: in which file of the table, and behind how many other rows."""
 _PART = re.compile(r"[^\x00-\x1f/\x7f]{1,255}\Z")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z|[0-9A-Fa-f:]+\Z")
 
@@ -197,8 +200,40 @@ PRIMARY_KEY = PropertySpec(
     "of such a table: columns of its key, with commas between them",
     default="none",
 )
+SNAPSHOT = PropertySpec(
+    "iceberg.snapshot.id",
+    number(1, 2**63 - 1, "a snapshot's id"),
+    Scope.TABLE,
+    "the table as this snapshot has it",
+    default="the newest",
+)
+AS_OF = PropertySpec(
+    "iceberg.as.of.timestamp",
+    MILLISECONDS,
+    Scope.TABLE,
+    "the table as it was at this time, in milliseconds since 1970-01-01 UTC",
+    default="now",
+)
+_READ = Scope.RELATION | Scope.SOURCE
+MONITOR_INTERVAL = PropertySpec(
+    "iceberg.monitor.interval.ms",
+    number(1, 86_400_000, "milliseconds, 1 to 86400000"),
+    _READ,
+    "of a stream: how often a query looks for new snapshots; its batches begin this far apart",
+    default="5000",
+)
+SKIP_CHANGES = PropertySpec(
+    "iceberg.skip.changes",
+    BOOLEAN,
+    _READ,
+    "of a stream: whether commits that change or delete rows are left out; else the query ends at one",
+    default="false",
+)
 _FILES: Specs = (REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3_ENDPOINT, S3_PATH_STYLE)
-_OVER: Specs = (NAMESPACE, TABLE, COMMIT_INTERVAL, PARTITION_BY, TARGET_FILE, COLUMNS, PRIMARY_KEY)
+_OVER: Specs = (
+    *(NAMESPACE, TABLE, COMMIT_INTERVAL, PARTITION_BY, TARGET_FILE, COLUMNS, PRIMARY_KEY),
+    *(SNAPSHOT, AS_OF, MONITOR_INTERVAL, SKIP_CHANGES),
+)
 REST: Specs = (
     *(URIS, TLS_DISABLED, CATALOG_ID, CLIENT_ID, CLIENT_SECRET, CLIENT_SCOPE, OAUTH_URI, TOKEN),
     *(*_FILES, *_OVER),
@@ -251,6 +286,24 @@ def sink_options(reader: PropertyReader) -> dict[str, str]:
     """What a query writes by."""
     interval = reader.take(COMMIT_INTERVAL)
     return {} if interval is None else {COMMIT_INTERVAL.name: str(interval)}
+
+
+def source_options(reader: PropertyReader) -> dict[str, str]:
+    """How a stream follows a table."""
+    interval, skip = reader.take(MONITOR_INTERVAL), reader.take(SKIP_CHANGES)
+    return {
+        MONITOR_INTERVAL.name: str(5000 if interval is None else interval),
+        SKIP_CHANGES.name: str(skip is True).lower(),
+    }
+
+
+def table_options(reader: PropertyReader) -> dict[str, str]:
+    """As of when a TABLE is read; raises UserError 3D008 where two things say it."""
+    snapshot, as_of = reader.take(SNAPSHOT), reader.take(AS_OF)
+    if snapshot is not None and as_of is not None:
+        raise reader.bad(AS_OF, f"left out where '{SNAPSHOT.name}' is given")
+    given = {SNAPSHOT.name: snapshot, AS_OF.name: as_of}
+    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:

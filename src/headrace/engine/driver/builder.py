@@ -36,13 +36,17 @@ def connector_module(name: str) -> Any:
 
 @dataclass
 class Build:
-    """What has been built of one query: a DataFrame for each step so far, and what the steps need."""
+    """What has been built of one query: a DataFrame for each step so far, and what the steps need.
+
+    `poll_ms` is the least time between two batches that its sources ask for, in milliseconds.
+    """
 
     session: SparkSession
     start: StartQuery
     records_per_batch: int | None
     resources: ExitStack
     frames: dict[str, DataFrame] = field(default_factory=dict)
+    poll_ms: int = 0
 
     def properties(self, store: str) -> Mapping[str, str]:
         """The properties of a store that the plan names."""
@@ -126,7 +130,10 @@ def _read_entity(work: Build, step: physical.ReadEntity) -> DataFrame:
 
 
 def _read_rows(work: Build, step: physical.ReadRows) -> DataFrame:
-    frame: DataFrame = connector_module(step.connector).rows(work.session, work.row_request(step))
+    module, request = connector_module(step.connector), work.row_request(step)
+    frame: DataFrame = module.rows(work.session, request)
+    if hasattr(module, "poll_ms"):
+        work.poll_ms = max(work.poll_ms, module.poll_ms(request))
     if step.arrival:
         return frame.withColumns({"__rowtime": functions.current_timestamp()})
     if step.timestamp is None:

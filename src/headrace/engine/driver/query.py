@@ -243,7 +243,7 @@ class RunningQuery:
             return
         writer = sink(work, plan.sink, self._sink)
         writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint)
-        writer = self._triggered(writer, session).outputMode(
+        writer = self._triggered(writer, session, work.poll_ms).outputMode(
             "update" if plan.mode == "real_time" else plan.output_mode
         )
         with self._lock:
@@ -276,7 +276,7 @@ class RunningQuery:
             return self._options.interactive_records_per_batch
         return self._options.records_per_batch
 
-    def _triggered(self, writer: DataStreamWriter, session: SparkSession) -> DataStreamWriter:
+    def _triggered(self, writer: DataStreamWriter, session: SparkSession, poll_ms: int) -> DataStreamWriter:
         plan = self._start.plan
         if any(isinstance(step, AssignWatermark) for step in plan.steps):
             # Spark would run no batch before a new row is there, though the watermark may have released something.
@@ -289,6 +289,8 @@ class RunningQuery:
             trigger = jvm(session).org.apache.spark.sql.streaming.Trigger
             interval = f"{self._start.checkpoint_interval_ms} milliseconds"
             writer._jwrite = writer._jwrite.trigger(trigger.RealTime(interval))
+        elif poll_ms:
+            return writer.trigger(processingTime=f"{poll_ms} milliseconds")
         return writer
 
     def _finish(self) -> None:

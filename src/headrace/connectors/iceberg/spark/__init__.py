@@ -11,19 +11,57 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
+from headrace.core.names import path_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowSinkRequest
+    from headrace.connectors.streaming import RowRequest, RowSinkRequest, TableRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "write_rows"]
+__all__ = [
+    "CLASSES",
+    "NOISY_LOGGERS",
+    "classify",
+    "poll_ms",
+    "probe",
+    "rows",
+    "secrets",
+    "splits",
+    "table",
+    "write_rows",
+]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ("org.apache.iceberg",)
 _OURS = re.compile(
-    r"org\.apache\.iceberg|software\.amazon\.awssdk|TABLE_OR_VIEW_NOT_FOUND|INCOMPATIBLE_DATA_FOR_TABLE"
+    r"org\.apache\.iceberg|software\.amazon\.awssdk|TABLE_OR_VIEW_NOT_FOUND|INCOMPATIBLE_DATA_FOR_TABLE|Cannot process \w+ snapshot"
 )
+
+
+def rows(session: SparkSession, request: RowRequest) -> DataFrame:
+    """What commits append; raises UserError 3D007 for a table that is missing."""
+    from headrace.connectors.iceberg.spark.reading import appended
+
+    return appended(session, request)
+
+
+def poll_ms(request: RowRequest) -> int:
+    """Each batch asks the catalog, and each commit is one more batch at most."""
+    from headrace.connectors.iceberg.options import MONITOR_INTERVAL
+
+    return int(request.options[MONITOR_INTERVAL.name])
+
+
+def splits(request: RowRequest) -> dict[str, list[int]]:
+    """One: the table's history."""
+    return {path_text(request.entity): [0]}
+
+
+def table(session: SparkSession, request: TableRequest) -> DataFrame:
+    """Files and row groups that a filter leaves out are not read; raises UserError 3D007 for a table that is missing."""
+    from headrace.connectors.iceberg.spark.reading import frame
+
+    return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:

@@ -1,0 +1,72 @@
+"""Tables as sources: the rows of one time for a TABLE, and for a STREAM the rows that each commit appends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.connectors.iceberg.options import AS_OF, METADATA, SKIP_CHANGES, SNAPSHOT
+from headrace.connectors.iceberg.spark.catalog import table_name
+from headrace.connectors.streaming import RowRequest, TableRequest
+from headrace.core.errors import UserError
+from headrace.core.names import path_text
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
+from headrace.formats.types import name_sql, spark_type, text_sql
+
+
+def frame(session: SparkSession, request: TableRequest) -> DataFrame:
+    """See `table` of `connectors.streaming`. Raises UserError 3D008 for a snapshot or a time that the table does not have."""
+    table = table_name(session, request.properties, request.entity)
+    try:
+        rows = session.sql(f"SELECT * FROM {table}{_time(request.options)}")  # noqa: S608 - the names are quoted
+    except IllegalArgumentException as error:
+        if "snapshot" not in str(error):
+            raise
+        asked = ", ".join(request.options.values())
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the table {path_text(request.entity)} has no such snapshot, or was not there at that time: {asked}",
+            hint="Snapshots that have expired are gone. DESCRIBE ENTITY shows the newest one's id.",
+        ) from None
+    return rows.selectExpr(*_columns(request.columns))
+
+
+def appended(session: SparkSession, request: RowRequest) -> DataFrame:
+    """See `rows` of `connectors.streaming`: each commit's rows, from the oldest snapshot that there is or from now on."""
+    reader = session.readStream
+    if request.starting_position == "latest":
+        reader = reader.option("stream-from-timestamp", str(time.time_ns() // 1_000_000))
+    if request.records_per_batch is not None:
+        reader = reader.option("streaming-max-rows-per-micro-batch", str(request.records_per_batch))
+    for kind in ("delete", "overwrite"):
+        reader = reader.option(f"streaming-skip-{kind}-snapshots", request.options[SKIP_CHANGES.name])
+    rows = reader.table(table_name(session, request.properties, request.entity))
+    return rows.selectExpr(
+        *_columns(request.columns),
+        "current_timestamp() AS __rowtime",
+        "CAST(NULL AS STRING) AS __rowkey",
+        "FALSE AS __deleted",
+        f"{text_sql(path_text(request.entity))} AS __entity",
+        "0 AS __split",
+        "_pos AS __sequence",
+        f"CAST(named_struct('file', _file, 'position', _pos) AS {spark_type(METADATA)}) AS __metadata",
+    )
+
+
+def _columns(columns: Sequence[Column]) -> list[str]:
+    return [
+        f"CAST({name_sql(column.name)} AS {spark_type(column.type)}) AS {name_sql(column.name)}"
+        for column in columns
+    ]
+
+
+def _time(options: Mapping[str, str]) -> str:
+    if SNAPSHOT.name in options:
+        return f" VERSION AS OF {int(options[SNAPSHOT.name])}"
+    if AS_OF.name in options:
+        return f" TIMESTAMP AS OF timestamp_millis({int(options[AS_OF.name])})"
+    return ""
