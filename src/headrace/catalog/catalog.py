@@ -6,23 +6,26 @@ import datetime
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from headrace.catalog import events, grants, principals, queries, renaming, storage, tables, upgrade
 from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, Grant, Privilege
+from headrace.catalog.keys import FileKeys, KeySource
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
+from headrace.catalog.kinds.secret import SECRET
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.loading import ORGANIZATION, load
 from headrace.catalog.objects import (
+    SECRET_STRING,
     ApiToken,
     ComputePool,
     Database,
@@ -37,6 +40,8 @@ from headrace.catalog.objects import (
     Role,
     SchemaObject,
     SchemaRegistry,
+    Secret,
+    SecretFacts,
     Store,
     StoreFacts,
     User,
@@ -52,7 +57,7 @@ from headrace.core.names import RelationName
 
 DEFAULT_COMPUTE_POOL = "default_pool"
 DEFAULT_SCHEMA = "public"
-F = TypeVar("F", StoreFacts, RegistryFacts)
+F = TypeVar("F", StoreFacts, RegistryFacts, SecretFacts)
 
 
 class Catalog:
@@ -61,12 +66,14 @@ class Catalog:
     Calls are thread-safe. Writes of a missing or existing object raise UserError with the object kind's SQLSTATE.
     """
 
-    def __init__(self, kept: storage.Storage, box: SecretBox) -> None:
+    def __init__(self, kept: storage.Storage, keys: KeySource, box: SecretBox) -> None:
         self._storage = kept
+        self._keys = keys
         self._box = box
         self._databases = Repository(kept, DATABASE)
         self._schemas = Repository(kept, SCHEMA)
         self._stores = Repository(kept, STORE)
+        self._secrets = Repository(kept, SECRET)
         self._registries = Repository(kept, SCHEMA_REGISTRY)
         self._descriptor_sources = Repository(kept, DESCRIPTOR_SOURCE)
         self._relations = Repository(kept, RELATION)
@@ -74,15 +81,19 @@ class Catalog:
         self._roles = Repository(kept, ROLE)
 
     @staticmethod
-    def open(directory: Path, url: str | None = None) -> Catalog:
-        """The catalog of a data directory, or of the PostgreSQL database `url` with the key of that directory; made or upgraded if needed.
+    def open(directory: Path, url: str | None = None, keys: KeySource | None = None) -> Catalog:
+        """The catalog of a data directory, or of the PostgreSQL database `url`; made or upgraded if needed.
+
+        `keys` are those of the directory's file unless given; where there are several, everything is sealed with the first one now.
 
         Raises UserError 53000 while another server has that database, ExternalError 57015 when it does not answer.
         """
         directory.mkdir(parents=True, exist_ok=True)
         kept = storage.sqlite(directory, load) if url is None else storage.postgresql(url, load)
         try:
-            box = SecretBox(directory)
+            source = keys or FileKeys(directory)
+            found = source.read()
+            box = SecretBox(found)
             with kept.transaction():
                 upgrade.to_head(kept.connection, box)
                 _seed(kept)
@@ -90,7 +101,10 @@ class Catalog:
         except BaseException:
             kept.close()
             raise
-        return Catalog(kept, box)
+        catalog = Catalog(kept, source, box)
+        if len(found) > 1:
+            catalog._seal_all(found)
+        return catalog
 
     def close(self) -> None:
         """Give the database back."""
@@ -135,6 +149,13 @@ class Catalog:
     def change_owner(self, target: object, role: str) -> None:
         """Another role owns the object. Raises the SQLSTATE of its kind when it does not exist."""
         change_owner(self._storage, target, role)
+
+    def rotate_key(self) -> None:
+        """Seal everything with a new key. Raises UserError 0A000 for one that a running server cannot change, and as reading it does.
+
+        The file has both keys until all is sealed, so that a server which dies meanwhile opens everything at its next start.
+        """
+        self._seal_all(self._keys.next())
 
     # --- organization, tokens
 
@@ -279,11 +300,34 @@ class Catalog:
 
     def create_store(self, store: Store) -> None:
         """Its properties are sealed. Raises 42P05, or 3D009 when its schema registry is gone."""
-        self._stores.create(_facts(StoreFacts, store), self._sealed(store))
+        with self.transaction():
+            self._stores.create(_facts(StoreFacts, store), self._sealed(store))
 
     def update_store(self, store: Store) -> None:
         """Its properties, its schema registry and its time. Raises 3D006, or 3D009 when its schema registry is gone."""
-        self._stores.update(_facts(StoreFacts, store), self._sealed(store))
+        with self.transaction():
+            self._stores.update(_facts(StoreFacts, store), self._sealed(store))
+
+    # --- secrets
+
+    def secrets(self) -> list[SecretFacts]:
+        """By name, none opened."""
+        return self._secrets.all()
+
+    def secret(self, name: str) -> Secret | None:
+        """The secret of that name, opened, or None."""
+        facts = self._secrets.get(name)
+        return Secret(**asdict(facts), properties=self._opened(facts.id)) if facts is not None else None
+
+    def create_secret(self, secret: Secret) -> None:
+        """Its properties are sealed. Raises 42P014."""
+        with self.transaction():
+            self._secrets.create(_facts(SecretFacts, secret), self._sealed(secret))
+
+    def update_secret(self, secret: Secret) -> None:
+        """What it is, and its description. Raises 3D016."""
+        with self.transaction():
+            self._secrets.update(_facts(SecretFacts, secret), self._sealed(secret))
 
     # --- schema registries
 
@@ -298,11 +342,13 @@ class Catalog:
 
     def create_schema_registry(self, registry: SchemaRegistry) -> None:
         """Its properties are sealed. Raises 42P018."""
-        self._registries.create(_facts(RegistryFacts, registry), self._sealed(registry))
+        with self.transaction():
+            self._registries.create(_facts(RegistryFacts, registry), self._sealed(registry))
 
     def update_schema_registry(self, registry: SchemaRegistry) -> None:
         """Its properties and its time. Raises 3D009."""
-        self._registries.update(_facts(RegistryFacts, registry), self._sealed(registry))
+        with self.transaction():
+            self._registries.update(_facts(RegistryFacts, registry), self._sealed(registry))
 
     # --- descriptor sources
 
@@ -436,9 +482,24 @@ class Catalog:
 
     # --- private
 
-    def _sealed(self, value: Store | SchemaRegistry) -> bytes:
-        """The properties, sealed for this object alone."""
-        return self._box.seal(json.dumps(dict(value.properties)).encode(), value.id)
+    def _seal_all(self, keys: list[bytes]) -> None:
+        """Seal everything with the first of the keys, with one of which it is sealed. Raises InternalError, and nothing has changed."""
+        with self._storage.transaction():
+            # From here on, and until a rollback too: whoever seals does so in a transaction of its own.
+            self._box = SecretBox(keys)
+            state = self._storage.state
+            again = {key: self._box.sealed_again(sealed, key) for key, sealed in state.sealed.items()}
+            for key, sealed in again.items():
+                same = tables.objects.c.id == key
+                self._storage.execute(update(tables.objects).where(same).values(sealed=sealed))
+            self._storage.put(replace(state, sealed=again))
+        self._keys.keep(keys[0])
+
+    def _sealed(self, value: Store | SchemaRegistry | Secret) -> bytes:
+        """The properties, but for those that are secrets of their own, sealed for this object alone."""
+        named = () if isinstance(value, Secret) else value.secrets
+        own = {name: text for name, text in value.properties.items() if name not in named}
+        return self._box.seal(json.dumps(own).encode(), value.id)
 
     def _opened(self, identifier: str) -> Mapping[str, str]:
         sealed = self._storage.state.sealed[identifier]
@@ -446,10 +507,16 @@ class Catalog:
         return opened
 
     def _opened_store(self, facts: StoreFacts) -> Store:
-        return Store(**asdict(facts), properties=self._opened(facts.id))
+        return Store(**asdict(facts), properties=self._with_secrets(facts))
 
     def _opened_registry(self, facts: RegistryFacts) -> SchemaRegistry:
-        return SchemaRegistry(**asdict(facts), properties=self._opened(facts.id))
+        return SchemaRegistry(**asdict(facts), properties=self._with_secrets(facts))
+
+    def _with_secrets(self, facts: StoreFacts | RegistryFacts) -> dict[str, str]:
+        """The properties of an object, with what the secrets that it names hold now."""
+        found = {key: self._secrets.get(name) for key, name in facts.secrets.items()}
+        texts = {key: self._opened(secret.id)[SECRET_STRING] for key, secret in found.items() if secret}
+        return {**self._opened(facts.id), **texts}
 
 
 def _facts(kind: type[F], value: F) -> F:

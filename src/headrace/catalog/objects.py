@@ -106,8 +106,32 @@ class SchemaObject:
 
 
 @dataclass(frozen=True)
+class SecretFacts:
+    """What anybody may know of a secret."""
+
+    name: str
+    type: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    description: str | None = None
+    id: str = field(default_factory=new_id, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Secret(SecretFacts):
+    """A text that stores and schema registries name instead of holding it, `SECRET_STRING` of `properties`, and what was given with it."""
+
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+SECRET_STRING = "secret_string"  # noqa: S105 - a property's name
+
+
+@dataclass(frozen=True)
 class StoreFacts:
-    """What anybody may know of a store: `type` names its store type, `schema_registry` the registry of its records' schemas."""
+    """What anybody may know of a store: `type` names its store type, `schema_registry` the registry of its records' schemas, and
+    `secrets` the secrets whose texts some of its properties have, by the properties' names."""
 
     name: str
     type: str
@@ -115,6 +139,7 @@ class StoreFacts:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     schema_registry: str | None = field(default=None, kw_only=True)
+    secrets: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     id: str = field(default_factory=new_id, kw_only=True)
 
 
@@ -131,13 +156,14 @@ class Store(StoreFacts):
 
 @dataclass(frozen=True)
 class RegistryFacts:
-    """What anybody may know of a schema registry; `type` is one of `connectors.schema_registry.TYPES`."""
+    """What anybody may know of a schema registry; `type` is one of `connectors.schema_registry.TYPES`, `secrets` are as a store's."""
 
     name: str
     type: str
     owner: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
+    secrets: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     id: str = field(default_factory=new_id, kw_only=True)
 
 

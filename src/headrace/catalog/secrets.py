@@ -1,67 +1,60 @@
-"""Encryption at rest of the properties of stores and schema registries.
+"""Encryption at rest of what is secret: the properties of stores and schema registries, and secrets.
 
-Envelope: each value is sealed with AES-256-GCM under a data key of its own, which is sealed under the key of the data directory.
-Sealed form: 12-byte nonce and 48 bytes of sealed data key, then 12-byte nonce and the sealed value. `label` (the object's name) is
-authenticated, so that a sealed value cannot be moved to another object.
+Envelope: each value is sealed with AES-256-GCM under a data key of its own, which is sealed under the catalog's key, so that another
+such key seals the data keys only. Sealed form: 12-byte nonce and 48 bytes of sealed data key, then 12-byte nonce and the sealed value.
+`label` (the object's id) is authenticated, so that a sealed value cannot be moved to another object.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Sequence
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from headrace.catalog.keys import KEY_BYTES
 from headrace.core.errors import InternalError
 
-KEY_FILE = "catalog.key"
-_KEY_BYTES, _NONCE_BYTES, _TAG_BYTES = 32, 12, 16
-_HEAD_BYTES = _NONCE_BYTES + _KEY_BYTES + _TAG_BYTES
+_NONCE_BYTES, _TAG_BYTES = 12, 16
+_HEAD_BYTES = _NONCE_BYTES + KEY_BYTES + _TAG_BYTES
 
 
 class SecretBox:
-    """Seals and opens under the key file of a data directory, which is made (mode 0600) when missing."""
+    """Seals with the first of some keys, and opens with any of them."""
 
-    def __init__(self, directory: Path) -> None:
-        path = directory / KEY_FILE
-        if not path.exists():
-            _make_key(path)
-        key = path.read_bytes()
-        if len(key) != _KEY_BYTES:
-            raise InternalError(
-                f"expected a key of {_KEY_BYTES} bytes in {KEY_FILE}, found {len(key)}",
-                hint="Restore that file from a backup: without it the stores' properties cannot be decrypted.",
-            )
-        self._key = AESGCM(key)
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = [AESGCM(key) for key in keys]
 
     def seal(self, value: bytes, label: str) -> bytes:
         """`value`, sealed for `label`."""
         data_key = AESGCM.generate_key(bit_length=256)
-        first, second = os.urandom(_NONCE_BYTES), os.urandom(_NONCE_BYTES)
-        head = first + self._key.encrypt(first, data_key, label.encode())
-        return head + second + AESGCM(data_key).encrypt(second, value, label.encode())
+        second = os.urandom(_NONCE_BYTES)
+        return self._head(data_key, label) + second + AESGCM(data_key).encrypt(second, value, label.encode())
 
     def open(self, sealed: bytes, label: str) -> bytes:
-        """What was sealed for `label`; raises InternalError when the key file is not the one it was sealed with."""
-        head, rest = sealed[:_HEAD_BYTES], sealed[_HEAD_BYTES:]
-        try:
-            data_key = self._key.decrypt(head[:_NONCE_BYTES], head[_NONCE_BYTES:], label.encode())
-            return AESGCM(data_key).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], label.encode())
-        except InvalidTag:
-            raise InternalError(
-                f"the properties of {label} cannot be decrypted",
-                hint=f"The file {KEY_FILE} is not the one that this catalog was written with.",
-            ) from None
+        """What was sealed for `label`; raises InternalError when none of the keys is the one that it was sealed with."""
+        rest = sealed[_HEAD_BYTES:]
+        return AESGCM(self._data_key(sealed, label)).decrypt(
+            rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], label.encode()
+        )
 
+    def sealed_again(self, sealed: bytes, label: str) -> bytes:
+        """The same value, whose data key is sealed with the first key now; raises as `open`."""
+        return self._head(self._data_key(sealed, label), label) + sealed[_HEAD_BYTES:]
 
-def _make_key(path: Path) -> None:
-    """A new key, whole or not at all: it is written beside `path` and takes its name when it is on disk."""
-    unfinished = path.with_suffix(".new")
-    unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(AESGCM.generate_key(bit_length=256))
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(path)
+    def _head(self, data_key: bytes, label: str) -> bytes:
+        first = os.urandom(_NONCE_BYTES)
+        return first + self._keys[0].encrypt(first, data_key, label.encode())
+
+    def _data_key(self, sealed: bytes, label: str) -> bytes:
+        nonce, head = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:_HEAD_BYTES]
+        for key in self._keys:
+            try:
+                return key.decrypt(nonce, head, label.encode())
+            except InvalidTag:
+                continue
+        raise InternalError(
+            f"what is secret of {label} cannot be decrypted",
+            hint="The catalog's key is not the one that it was written with.",
+        )

@@ -43,6 +43,8 @@ class Scope(Flag):
     """CREATE MATERIALIZED VIEW … AS."""
     QUERY = auto()
     """QUERY WITH."""
+    SECRET = auto()
+    """CREATE SECRET."""
     PRINT = auto()
     """PRINT ENTITY."""
     RECORD = auto()
@@ -142,6 +144,10 @@ class Entry(Protocol):
         """None when the name stands alone."""
 
     @property
+    def names_secret(self) -> bool:
+        """Whether the value is the name of a secret."""
+
+    @property
     def span(self) -> Span | None:
         """Where it stands, if it stands in a statement."""
 
@@ -153,6 +159,7 @@ class Stored:
     key: str
     value: str | None = field(repr=False)
     span: Span | None = None
+    names_secret: bool = False
 
 
 def stored(texts: Mapping[str, str]) -> tuple[Stored, ...]:
@@ -184,6 +191,13 @@ class PropertyReader:
         self._defaults = defaults or {}
         self._lacking = lacking
         for entry in self._given.values():
+            if entry.names_secret:
+                raise UserError(
+                    SqlState.INVALID_PARAMETER,
+                    f"'{entry.key}' cannot name a secret",
+                    hint="Properties of stores and schema registries can that hold one, such as passwords.",
+                    span=entry.span,
+                )
             if not any(spec.is_called(entry.key) for spec in specs):
                 raise UserError(
                     SqlState.INVALID_PARAMETER,
@@ -282,7 +296,8 @@ def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:
     return PropertyReader(entries, (spec,), what="a statement").take(spec)
 
 
-def masked(properties: Mapping[str, str], specs: Specs) -> dict[str, str]:
-    """Kept properties as they may be shown."""
-    secret = {spec.name for spec in specs if spec.secret}
-    return {key: MASKED if key in secret else value for key, value in properties.items()}
+def masked(properties: Mapping[str, str], specs: Specs, secrets: Mapping[str, str]) -> dict[str, str]:
+    """Kept properties as they may be shown: of those that name one of `secrets`, its name."""
+    hidden = {spec.name: MASKED for spec in specs if spec.secret}
+    hidden |= {key: f"SECRET {name}" for key, name in secrets.items()}
+    return {key: hidden.get(key, value) for key, value in properties.items()}

@@ -75,6 +75,15 @@ class Settings(BaseSettings):
         description="A PostgreSQL database that holds the catalog, such as `postgresql://headrace:secret@db.example.com/headrace`, "
         "instead of a file of the data directory.",
     )
+    catalog_key: SecretStr | None = Field(
+        None,
+        description="The key that seals what is secret in the catalog, 32 bytes in base64, instead of the file `catalog.key` of the data "
+        "directory. Of several, separated by commas, the first seals and all open.",
+    )
+    catalog_key_command: str | None = Field(
+        None,
+        description="A command that prints such keys, run without a shell at the start and by ROTATE KEY.",
+    )
     host: str = Field("127.0.0.1", description="Address to bind.")
     port: int = Field(8080, description="Port to bind; 0 takes a free one.")
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_hosts)] = Field(
@@ -138,6 +147,10 @@ class Settings(BaseSettings):
     )
     snapshot_rows_max: int = Field(100_000, description="Rows of a query of materialized views.")
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
+
+
+SECRETS = tuple(f"HEADRACE_{name}" for name in ("TOKEN", "CATALOG_URL", "CATALOG_KEY", "SPARK_SECRET"))
+"""The variables of the environment that no process of ours hands on."""
 
 
 def faults(error: ValidationError) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from headrace.core.settings import Settings
+from headrace.core.settings import SECRETS, Settings
 from headrace.engine.lifecycle import backoff_ms, driver_failures
 from headrace.engine.protocol import (
     DRIVER_FAILED,
@@ -233,8 +233,8 @@ class DriverProcess:
         return self._process
 
     def _environment(self) -> dict[str, str]:
-        """Ours without the token; the secret of a cluster goes this way, since a command line is for all to see."""
-        inherited = {name: value for name, value in os.environ.items() if name != "HEADRACE_TOKEN"}
+        """Ours without what is secret; the secret of a cluster goes this way, since a command line is for all to see."""
+        inherited = {name: value for name, value in os.environ.items() if name not in SECRETS}
         secret = self._settings.spark_secret
         return inherited | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
 

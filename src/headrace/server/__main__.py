@@ -10,7 +10,7 @@ import sys
 from pydantic import ValidationError
 
 from headrace.core.errors import HeadraceError
-from headrace.core.settings import Settings, faults
+from headrace.core.settings import SECRETS, Settings, faults
 from headrace.server.logs import configure_logs
 
 
@@ -28,7 +28,8 @@ def main() -> int:
             _say(fault)
         return 2
     # The processes that we start have no business with it.
-    os.environ.pop("HEADRACE_TOKEN", None)
+    for name in SECRETS:
+        os.environ.pop(name, None)
     configure_logs()
     # Imported here, so that wrong settings are told at once.
     from headrace.server.process import serve

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.keys import CommandKeys, GivenKeys, KeySource
 from headrace.catalog.objects import DesiredState
+from headrace.core.errors import UserError
 from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
 from headrace.engine.engine import Engine
 from headrace.server.app import create_app
 from headrace.server.ports import QuerySample, ServerParts
@@ -29,7 +32,7 @@ class Wired:
 def build(settings: Settings) -> Wired:
     """The real parts over `settings.data_dir`, not started. Raises HeadraceError when the catalog cannot be opened."""
     url = settings.catalog_url
-    catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None)
+    catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None, _keys(settings))
     engine = Engine(catalog, settings)
     statements = StatementService(Services(catalog, engine, settings))
     parts = ServerParts(
@@ -41,6 +44,16 @@ def build(settings: Settings) -> Wired:
         catalog.ended,
     )
     return Wired(create_app(parts), catalog, engine)
+
+
+def _keys(settings: Settings) -> KeySource | None:
+    """Where the catalog's keys are from, if the settings say so. Raises UserError 3D008 when they say it twice."""
+    if settings.catalog_key is not None and settings.catalog_key_command:
+        message = "HEADRACE_CATALOG_KEY and HEADRACE_CATALOG_KEY_COMMAND both say where the key is from"
+        raise UserError(SqlState.INVALID_PARAMETER, message, hint="Keep one of them.")
+    if settings.catalog_key is not None:
+        return GivenKeys(settings.catalog_key.get_secret_value())
+    return CommandKeys(settings.catalog_key_command) if settings.catalog_key_command else None
 
 
 def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from headrace.core.errors import InternalError, Span
-from headrace.core.names import Identifier
+from headrace.core.names import Identifier, printed
 from headrace.core.types import DataType, parse_type
 
 _UNITS = (
@@ -61,13 +61,14 @@ def duration_text(milliseconds: int) -> str:
 class Property:
     """One entry of WITH (…). `value` is text as written, without its quotes; None when the key stands alone, or is to be `removed`.
 
-    The value may be a password: it is left out of the repr.
+    The value may be a password: it is left out of the repr. With `names_secret` it is the name of a secret.
     """
 
     key: str
     value: str | None = field(repr=False)
     span: Span = field(compare=False)
     removed: bool = False
+    names_secret: bool = False
 
     def sql(self) -> str:
         """Canonical text; the value is always a string."""
@@ -75,6 +76,8 @@ class Property:
             return f"{quoted_text(self.key)} = NULL"
         if self.value is None:
             return quoted_text(self.key)
+        if self.names_secret:
+            return f"{quoted_text(self.key)} = SECRET {printed(self.value)}"
         return f"{quoted_text(self.key)} = {quoted_text(self.value)}"
 
 

@@ -261,11 +261,17 @@ class Cursor:
                 hint = f"Write '{token.text}' = value."
             raise self.error("a property name in single quotes", hint=hint)
         self.index += 1
-        value, removed = None, False
+        value, removed, secret = None, False, False
         if self.accept("="):
             removed = removable and self.accept("NULL")
-            value = None if removed else self._property_value()
-        return Property(token.text, value, self.span_from(start), removed)
+            following = self.peek(1)
+            secret = self.at("SECRET") and following is not None and following.text not in (",", ")")
+            if secret:
+                self.index += 1
+                value = self.identifier("the name of a secret").name
+            else:
+                value = None if removed else self._property_value()
+        return Property(token.text, value, self.span_from(start), removed, secret)
 
     def _property_value(self) -> str:
         token = self.token

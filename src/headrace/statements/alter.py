@@ -103,6 +103,7 @@ _KINDS_OF_OBJECTS = (
     "STORE",
     "SCHEMA_REGISTRY",
     "DESCRIPTOR_SOURCE",
+    "SECRET",
     "COMPUTE_POOL",
     "QUERY",
 )

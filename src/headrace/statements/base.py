@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
+    SECRET_STRING,
     ComputePool,
     Database,
     DescriptorSource,
@@ -23,6 +24,7 @@ from headrace.catalog.objects import (
     Role,
     SchemaObject,
     SchemaRegistry,
+    SecretFacts,
     Store,
 )
 from headrace.catalog.policy import Policy, Requirement, check_role, refusal
@@ -50,6 +52,7 @@ CatalogObject = (
     | Store
     | SchemaRegistry
     | DescriptorSource
+    | SecretFacts
     | Relation
     | ComputePool
     | Query
@@ -246,6 +249,8 @@ class Execution:
                 return self.schema_registry(name.last)
             case "DESCRIPTOR_SOURCE":
                 return self.descriptor_source(name.last)
+            case "SECRET":
+                return self.secret(name.last)
             case "COMPUTE_POOL":
                 return self.named_compute_pool(name.last)
             case "QUERY":
@@ -302,6 +307,43 @@ class Execution:
             )
         return registry
 
+    def secret(self, name: Identifier) -> SecretFacts:
+        """The secret of that name, not opened; raises 3D016."""
+        known = {secret.name: secret for secret in self.catalog.secrets() if self.knows(secret)}
+        if name.name not in known:
+            raise UserError(
+                SqlState.SECRET_NOT_FOUND,
+                f"the secret {name.name!r} does not exist or is not authorized",
+                hint=suggestion(
+                    name.name,
+                    list(known),
+                    otherwise="LIST SECRETS shows those that do; CREATE SECRET makes one.",
+                ),
+                span=name.span,
+            )
+        return known[name.name]
+
+    def with_secrets(self, properties: Properties, specs: Specs) -> tuple[Properties, dict[str, str]]:
+        """The properties with the texts of the secrets that they name, and these secrets' names by the properties' own.
+
+        `named_secrets` is what it requires. Raises UserError 3D016, and 3D008 for a secret without a text.
+        """
+        entries, named = [], {}
+        for entry in properties.entries:
+            spec = next((spec for spec in specs if spec.is_called(entry.key)), None)
+            if entry.names_secret and spec is not None and spec.secret:
+                facts = self.secret(Identifier(entry.value or "", entry.span))
+                secret = self.catalog.secret(facts.name)
+                text = secret.properties.get(SECRET_STRING) if secret else None
+                if text is None:
+                    message = f"'{entry.key}': the secret {facts.name!r} has no '{SECRET_STRING}'"
+                    raise UserError(SqlState.INVALID_PARAMETER, message, span=entry.span)
+                named[spec.name] = facts.name
+                entries.append(replace(entry, value=text, names_secret=False))
+            else:
+                entries.append(entry)
+        return Properties(tuple(entries)), named
+
     def descriptor_source(self, name: Identifier) -> DescriptorSource:
         """The descriptor source of that name; raises 3D011."""
         source = self.catalog.descriptor_source(name.name)
@@ -351,6 +393,7 @@ class Execution:
         name = _file_name(entry)
         if (
             entry.value is None
+            or entry.names_secret
             or "\n" in entry.value
             or not (entry.value.startswith("@") or name in self.files)
         ):
@@ -502,6 +545,24 @@ def changed(
     left = {name: text for name, text in kept.items() if not any(spec.is_called(name) for spec in gone)}
     given = [entry for entry in changes.entries if not entry.removed]
     return PropertyReader(given, specs, what=what, defaults=left)
+
+
+def named_secrets(properties: Properties, run: Execution) -> Iterator[Requirement]:
+    """What a statement requires of the secrets that its properties name; raises UserError 3D016."""
+    for entry in properties.entries:
+        if entry.names_secret:
+            yield Requirement(Privilege.USAGE, run.secret(Identifier(entry.value or "", entry.span)))
+
+
+def others_secrets(secrets: Mapping[str, str], given: Properties, specs: Specs) -> dict[str, str]:
+    """Those secrets that are named by properties which a statement does not give."""
+    again = {spec.name for spec in specs for entry in given.entries if spec.is_called(entry.key)}
+    return {name: secret for name, secret in secrets.items() if name not in again}
+
+
+def kept_secrets(secrets: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    """The secrets of those properties that an object has."""
+    return {name: secret for name, secret in secrets.items() if name in properties}
 
 
 def now() -> datetime.datetime:

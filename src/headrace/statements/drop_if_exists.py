@@ -18,6 +18,7 @@ _MISSING = frozenset(
         SqlState.STORE_NOT_FOUND,
         SqlState.SCHEMA_REGISTRY_NOT_FOUND,
         SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
+        SqlState.SECRET_NOT_FOUND,
         SqlState.RELATION_NOT_FOUND,
         SqlState.ROLE_NOT_FOUND,
     }

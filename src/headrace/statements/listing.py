@@ -19,7 +19,6 @@ from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome,
 _TITLES = {
     "FUNCTIONS": ("Name", "Signature", "Type", "SourceName", "ClassName", "EgressAllowURIs", "Properties"),
     "FUNCTION_SOURCES": ("Name", "State", "Language", "Description", "Url"),
-    "SECRETS": ("Name", "Type", "Description", "State"),
 }
 
 

@@ -30,6 +30,7 @@ MODULES = (
     "role",
     "schema",
     "schema_registry",
+    "secret",
     "select",
     "session",
     "store",

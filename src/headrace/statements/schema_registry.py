@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.catalog.access import Privilege
@@ -23,13 +24,34 @@ from headrace.sql.statements.schema_registry import (
     ListSchemaRegistries,
     UpdateSchemaRegistry,
 )
-from headrace.statements.base import Execution, Outcome, changed, ddl, handles, nothing, now, on_organization
+from headrace.statements.base import (
+    Execution,
+    Outcome,
+    changed,
+    ddl,
+    handles,
+    kept_secrets,
+    named_secrets,
+    nothing,
+    now,
+    others_secrets,
+)
 from headrace.statements.dropping import drop, ownership
 
 _KIND = "schema_registry"
 
 
-@handles(CreateSchemaRegistry, requires=on_organization(Privilege.CREATE_SCHEMA_REGISTRY))
+def _creation(statement: CreateSchemaRegistry, run: Execution) -> Iterator[Requirement]:
+    yield Requirement(Privilege.CREATE_SCHEMA_REGISTRY)
+    yield from named_secrets(statement.properties, run)
+
+
+def _update(statement: UpdateSchemaRegistry, run: Execution) -> Iterator[Requirement]:
+    yield Requirement(Privilege.OWNERSHIP, run.schema_registry(statement.name))
+    yield from named_secrets(statement.properties, run)
+
+
+@handles(CreateSchemaRegistry, requires=_creation)
 async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution) -> Outcome:
     """The registry must answer: nothing is created otherwise."""
     name = statement.name.name
@@ -52,31 +74,34 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
             )
         span = statement.properties.span(TYPE.name)
         kind = registry_type(written, span=span)
-        given = run.with_files(statement.properties, kind.properties)
+        files = run.with_files(statement.properties, kind.properties)
+        given, named = run.with_secrets(files, kind.properties)
         reader = PropertyReader(given.entries, kind.properties, what=f"a {kind.label} registry", lacking=span)
         moment = now()
-        made = SchemaRegistry(name, kind.type, run.role, moment, moment, _read(kind, reader))
+        properties = _read(kind, reader)
+        secrets = kept_secrets(named, properties)
+        made = SchemaRegistry(name, kind.type, run.role, moment, moment, properties, secrets=secrets)
         await _test(made, statement.properties, run)
         await asyncio.to_thread(run.catalog.create_schema_registry, made)
     return Outcome(ddl(_KIND, name, "CREATE", f"schema registry {name} was created", [name]))
 
 
-@handles(
-    UpdateSchemaRegistry,
-    requires=lambda statement, run: ownership(run.schema_registry(statement.name), run),
-)
+@handles(UpdateSchemaRegistry, requires=_update)
 async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution) -> Outcome:
     """What is given changes, and the registry must answer with it. Queries that run have it when they start again."""
     registry = run.schema_registry(statement.name)
     kind = TYPES[registry.type]
+    given, named = run.with_secrets(run.with_files(statement.properties, kind.properties), kind.properties)
     reader = changed(
-        run.with_files(statement.properties, kind.properties),
+        given,
         registry.properties,
         kind.properties,
         kind=kind.type,
         what=f"a {kind.label} registry",
     )
-    updated = replace(registry, properties=_read(kind, reader), updated_at=now())
+    properties = _read(kind, reader)
+    secrets = kept_secrets({**others_secrets(registry.secrets, given, kind.properties), **named}, properties)
+    updated = replace(registry, properties=properties, secrets=secrets, updated_at=now())
     await _test(updated, statement.properties, run)
     await asyncio.to_thread(run.catalog.update_schema_registry, updated)
     name = registry.name
@@ -131,7 +156,7 @@ async def describe_schema_registry(statement: DescribeSchemaRegistry, run: Execu
         "name": registry.name,
         "type": kind.label,
         "status": "ready",
-        **masked(registry.properties, kind.properties),
+        **masked(registry.properties, kind.properties, registry.secrets),
         "owner": registry.owner,
         "created_at": registry.created_at.isoformat(sep=" ", timespec="milliseconds"),
         "updated_at": registry.updated_at.isoformat(sep=" ", timespec="milliseconds"),

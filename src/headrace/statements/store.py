@@ -29,7 +29,18 @@ from headrace.sql.statements.store import (
     ListStores,
     UpdateStore,
 )
-from headrace.statements.base import Execution, Outcome, changed, ddl, handles, nothing, now
+from headrace.statements.base import (
+    Execution,
+    Outcome,
+    changed,
+    ddl,
+    handles,
+    kept_secrets,
+    named_secrets,
+    nothing,
+    now,
+    others_secrets,
+)
 from headrace.statements.dropping import drop, ownership
 
 
@@ -43,11 +54,13 @@ def _registry(statement: CreateStore | UpdateStore, run: Execution) -> Iterator[
 
 def _creation(statement: CreateStore, run: Execution) -> Iterator[Requirement]:
     yield Requirement(Privilege.CREATE_STORE)
+    yield from named_secrets(statement.properties, run)
     yield from _registry(statement, run)
 
 
 def _update(statement: UpdateStore, run: Execution) -> Iterator[Requirement]:
     yield Requirement(Privilege.OWNERSHIP, run.store(statement.name)[0])
+    yield from named_secrets(statement.properties, run)
     yield from _registry(statement, run)
 
 
@@ -80,7 +93,7 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
 async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
     """What is given changes, and the store must answer with it. Queries that run have it when they start again."""
     store, kind = run.store(statement.name)
-    given = run.with_files(statement.properties, kind.properties)
+    given, named = run.with_secrets(run.with_files(statement.properties, kind.properties), kind.properties)
     registry = {dialect.SCHEMA_REGISTRY.name: store.schema_registry} if store.schema_registry else {}
     reader = changed(
         given,
@@ -90,7 +103,8 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
         what=f"a {kind.label} store",
     )
     properties, chosen = _read(kind, reader)
-    updated = replace(store, properties=properties, schema_registry=chosen, updated_at=now())
+    secrets = kept_secrets({**others_secrets(store.secrets, given, kind.properties), **named}, properties)
+    updated = replace(store, properties=properties, schema_registry=chosen, secrets=secrets, updated_at=now())
     await asyncio.to_thread(_test, updated, given, run)
     await asyncio.to_thread(run.catalog.update_store, updated)
     return Outcome(ddl("store", store.name, "UPDATE", f"store {store.name} was updated", [store.name]))
@@ -151,7 +165,7 @@ async def check_store(statement: CheckStore, run: Execution) -> Outcome:
 async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
     """One row of seven columns, which the public clients read by position (client-contract, 6.6); secrets masked."""
     store, kind = run.store(statement.name)
-    public = masked(store.properties, kind.properties)
+    public = masked(store.properties, kind.properties, store.secrets)
     metadata = {
         "name": store.name,
         "type": kind.label,
@@ -194,12 +208,19 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     found = connector(kind, span=span)
     specs = of_scope((*found.properties, *dialect.DIALECT), Scope.STORE)
     # What is missing stands nowhere: it is the type that asks for it.
-    given = run.with_files(statement.properties, specs)
+    given, named = run.with_secrets(run.with_files(statement.properties, specs), specs)
     reader = PropertyReader(given.entries, specs, what=f"a {found.label} store", lacking=span)
     properties, registry = _read(found, reader)
     moment = now()
     return Store(
-        statement.name.name, found.type, run.role, moment, moment, properties, schema_registry=registry
+        statement.name.name,
+        found.type,
+        run.role,
+        moment,
+        moment,
+        properties,
+        schema_registry=registry,
+        secrets=kept_secrets(named, properties),
     )
 
 

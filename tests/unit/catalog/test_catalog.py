@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime
 import json
 import stat
 import threading
 import uuid
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from sqlalchemy import NullPool, create_engine
 
 from headrace.catalog import tables
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.keys import CommandKeys, FileKeys, GivenKeys
 from headrace.catalog.objects import (
     Database,
     DescriptorSource,
@@ -28,7 +32,7 @@ from headrace.catalog.objects import (
     SchemaRegistry,
     Store,
 )
-from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
@@ -444,3 +448,61 @@ def test_what_has_another_name_keeps_its_id_and_all_that_knows_it(catalog: Catal
         again.drop(again.store("kafka"))
     assert failure.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
     again.close()
+
+
+def test_a_key_is_replaced_while_the_catalog_is_open(catalog: Catalog, place: Place) -> None:
+    filled(catalog)
+    first = (place.folder / "catalog.key").read_bytes()
+    catalog.rotate_key()
+    second = (place.folder / "catalog.key").read_bytes()
+    assert (len(second), second != first) == (32, True)
+    assert catalog.store("k") == store()
+    catalog.close()
+    again = place.open()
+    assert again.store("k") == store()
+    again.close()
+
+
+def test_a_server_that_dies_while_it_replaces_a_key_opens_everything(catalog: Catalog, place: Place) -> None:
+    filled(catalog)
+    FileKeys(place.folder).next()
+    catalog.close()
+    again = place.open()
+    assert (len((place.folder / "catalog.key").read_bytes()), again.store("k")) == (32, store())
+    again.close()
+
+
+def test_keys_are_from_the_environment_or_a_command(catalog: Catalog, place: Place, tmp_path: Path) -> None:
+    filled(catalog)
+    catalog.close()
+    old = base64.b64encode((place.folder / "catalog.key").read_bytes()).decode()
+    new = base64.b64encode(bytes(range(32))).decode()
+    given = Catalog.open(place.folder, place.url, GivenKeys(f"{new},{old}"))
+    with pytest.raises(UserError, match="HEADRACE_CATALOG_KEY"):
+        given.rotate_key()
+    given.close()
+    printed = tmp_path / "printed"
+    printed.write_text(new)
+    by_command = Catalog.open(place.folder, place.url, CommandKeys(f"cat '{printed}'"))
+    assert by_command.store("k") == store()
+    newest = base64.b64encode(bytes(reversed(range(32)))).decode()
+    printed.write_text(f"{newest}\n{new}\n")
+    by_command.rotate_key()
+    printed.write_text(newest)
+    by_command.close()
+    last = Catalog.open(place.folder, place.url, CommandKeys(f"cat '{printed}'"))
+    assert last.store("k") == store()
+    last.close()
+
+
+@pytest.mark.parametrize("keys", [GivenKeys, lambda text: CommandKeys(f"echo {text}").read()])
+def test_what_is_no_key_is_refused_and_not_told(keys: Callable[[str], object]) -> None:
+    with pytest.raises(InternalError, match="base64") as refused:
+        keys("c2hvcnQ=")
+    assert "c2hvcnQ" not in refused.value.text()
+
+
+def test_a_command_that_fails_is_not_quoted() -> None:
+    with pytest.raises(ExternalError, match="CalledProcessError") as refused:
+        CommandKeys("sh -c 'echo hunter2; exit 1'").read()
+    assert "hunter2" not in refused.value.text()

@@ -77,7 +77,9 @@ def test_a_missing_one_is_missed_where_the_caller_says() -> None:
 
 def test_a_secret_is_in_no_error_and_in_nothing_that_is_shown() -> None:
     assert "hunter2" not in reader(word="hunter2").bad(WORD, "longer").text()
-    assert masked({"word": "hunter2", "size": "1"}, SPECS) == {"word": "****", "size": "1"}
+    shown = {"word": "hunter2", "size": "1"}
+    assert masked(shown, SPECS, {}) == {"word": "****", "size": "1"}
+    assert masked(shown, SPECS, {"word": "s"}) == {"word": "SECRET s", "size": "1"}
     assert "hunter2" not in repr(stored({"word": "hunter2"}))
 
 

@@ -83,7 +83,12 @@ STATEMENTS = [
     "DESCRIBE SCHEMA_REGISTRY r",
     "DROP SCHEMA_REGISTRY r",
     "DROP SCHEMA_REGISTRY IF EXISTS r",
+    "CREATE SECRET s WITH ('type' = generic_string)",
+    "UPDATE SECRET s WITH ('secret_string' = 'x')",
+    "DESCRIBE SECRET s",
     "LIST SECRETS",
+    "ROTATE KEY",
+    "DROP SECRET s",
     "LIST STORES WHERE name = 'k'",
     "DROP STORE unused",
 ]

@@ -73,6 +73,14 @@ from headrace.sql.statements.schema_registry import (
     ListSchemaRegistries,
     UpdateSchemaRegistry,
 )
+from headrace.sql.statements.secret import (
+    CreateSecret,
+    DescribeSecret,
+    DropSecret,
+    ListSecrets,
+    RotateKey,
+    UpdateSecret,
+)
 from headrace.sql.statements.session import Use
 from headrace.sql.statements.store import (
     CheckStore,
@@ -168,7 +176,6 @@ STATEMENTS = [
     ("SELECT 1 AS one", SelectStatement),
     ("WITH x AS (SELECT 1 AS a) SELECT a FROM x", SelectStatement),
     ("LIST QUERIES", ListQueries),
-    ("LIST SECRETS", ListNothing),
     ("generate stream ddl a.b.s with ('topic' = 't', 'value.format' = AVRO)", GenerateDdl),
     ("GENERATE CHANGELOG DDL c WITH ('value.format' = 'avro')", GenerateDdl),
     ("GENERATE COLUMNS WITH ('topic' = 't', 'value.format' = AVRO)", GenerateColumns),
@@ -212,6 +219,15 @@ STATEMENTS = [
     ("ALTER RELATION mv SET description = 'it''s\nours'", DescribeAs),
     ("alter materialized view a.b set Description = null", DescribeAs),
     ("ALTER STREAM a OWNER TO sysadmin", ChangeOwner),
+    ("CREATE SECRET \"a b\" WITH( 'type' = generic_string, 'secret_string' = 'x' )", CreateSecret),
+    ("create secret if not exists s with ('type' = 'generic_string')", CreateSecret),
+    ("UPDATE SECRET s WITH ('k' = NULL, 'secret_string' = 'y')", UpdateSecret),
+    ("DROP SECRET s CASCADE", DropSecret),
+    ("DESCRIBE SECRET s", DescribeSecret),
+    ("LIST FUNCTIONS", ListNothing),
+    ("LIST SECRETS", ListSecrets),
+    ("ROTATE KEY", RotateKey),
+    ("CREATE STORE s WITH ('kafka.sasl.password' = SECRET \"a b\", 'type' = secret)", CreateStore),
     ("ALTER SCHEMA d.s OWNER TO sysadmin", ChangeOwner),
     ('alter store "S 1" rename to s', Rename),
     ('ALTER MATERIALIZED VIEW a.b.c RENAME TO "D"', Rename),

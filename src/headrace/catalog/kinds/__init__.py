@@ -13,6 +13,7 @@ from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
+from headrace.catalog.kinds.secret import SECRET
 from headrace.catalog.kinds.spec import KindSpec
 from headrace.catalog.kinds.store import STORE
 
@@ -22,6 +23,7 @@ KINDS: tuple[KindSpec[Any], ...] = (
     DATABASE,
     SCHEMA,
     DESCRIPTOR_SOURCE,
+    SECRET,
     SCHEMA_REGISTRY,
     STORE,
     RELATION,

@@ -19,6 +19,7 @@ from headrace.sql.statements import (
     role,
     schema,
     schema_registry,
+    secret,
     session,
     store,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "role",
     "schema",
     "schema_registry",
+    "secret",
     "session",
     "store",
 ]

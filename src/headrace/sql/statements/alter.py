@@ -16,6 +16,7 @@ KINDS = (
     "STORE",
     "SCHEMA_REGISTRY",
     "DESCRIPTOR_SOURCE",
+    "SECRET",
     "COMPUTE_POOL",
     "QUERY",
     *RELATIONS,

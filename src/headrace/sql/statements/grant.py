@@ -15,6 +15,7 @@ KINDS = (
     "STORE",
     "SCHEMA_REGISTRY",
     "DESCRIPTOR_SOURCE",
+    "SECRET",
     "RELATION",
     "COMPUTE_POOL",
     "QUERY",

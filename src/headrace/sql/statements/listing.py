@@ -8,7 +8,7 @@ from headrace.sql.ast import Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar
 
-KINDS = ("FUNCTIONS", "FUNCTION_SOURCES", "SECRETS")
+KINDS = ("FUNCTIONS", "FUNCTION_SOURCES")
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,19 @@ def schema_registries(run: Execution) -> Rows:
 
 
 @system_relation(
+    "secrets",
+    *(always("name"), always("type"), Column("description", VARCHAR), always("status")),
+    *_OWNED,
+    doc="The secrets, without what is secret.",
+)
+def secrets(run: Execution) -> Rows:
+    return [
+        (item.name, item.type, item.description, _READY, item.owner, item.created_at, item.updated_at)
+        for item in run.visible(run.catalog.secrets())
+    ]
+
+
+@system_relation(
     "relations",
     *(always("database_name"), always("schema_name"), always("name"), always("fqn"), always("relation_type")),
     *(Column("primary_key", VARCHAR), always("state")),
@@ -124,16 +137,6 @@ def relation_columns(run: Execution) -> Rows:
 )
 def roles(run: Execution) -> Rows:
     return [(item.name, item.owner, item.created_at) for item in run.catalog.roles()]
-
-
-@system_relation(
-    "secrets",
-    *(always("name"), always("type"), Column("description", VARCHAR), always("status")),
-    *_OWNED,
-    doc="The secrets: none, since none can be made yet.",
-)
-def secrets(_run: Execution) -> Rows:
-    return []
 
 
 @system_relation(

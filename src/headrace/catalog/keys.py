@@ -1,0 +1,129 @@
+"""Where the keys are from that secrets are sealed with: a file, the environment, or what a command prints.
+
+The first key seals, all of them open: so a key can be replaced by one that is put before it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from headrace.core.errors import ExternalError, InternalError, UserError
+from headrace.core.sqlstate import SqlState
+
+KEY_FILE = "catalog.key"
+KEY_BYTES = 32
+COMMAND_TIMEOUT_S = 30
+
+
+class FileKeys:
+    """The file of a data directory, one key or several as bytes, made (mode 0600) when missing."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / KEY_FILE
+
+    def read(self) -> list[bytes]:
+        """The keys; raises InternalError for a file that is none."""
+        if not self._path.exists():
+            self._write([AESGCM.generate_key(bit_length=256)])
+        text = self._path.read_bytes()
+        if not text or len(text) % KEY_BYTES:
+            raise InternalError(
+                f"expected a key of {KEY_BYTES} bytes in {KEY_FILE}, found {len(text)}",
+                hint="Restore that file from a backup: without it nothing that is secret can be decrypted.",
+            )
+        return [text[start : start + KEY_BYTES] for start in range(0, len(text), KEY_BYTES)]
+
+    def next(self) -> list[bytes]:
+        """A new key before those that there are, on disk when this returns."""
+        keys = [AESGCM.generate_key(bit_length=256), *self.read()]
+        self._write(keys)
+        return keys
+
+    def keep(self, key: bytes) -> None:
+        """Nothing is sealed with another key any more."""
+        self._write([key])
+
+    def _write(self, keys: Sequence[bytes]) -> None:
+        """Whole or not at all: it is written beside the file and takes its name when it is on disk."""
+        unfinished = self._path.with_suffix(".new")
+        unfinished.unlink(missing_ok=True)
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(b"".join(keys))
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(self._path)
+
+
+class GivenKeys:
+    """Keys in base64, separated by commas or white space: what a setting holds."""
+
+    def __init__(self, text: str) -> None:
+        self._keys = _decoded(text, "HEADRACE_CATALOG_KEY")
+
+    def read(self) -> list[bytes]:
+        """The keys."""
+        return self._keys
+
+    def next(self) -> list[bytes]:
+        """Raises UserError 0A000: the environment of a running server does not change."""
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the key is in HEADRACE_CATALOG_KEY, which a running server cannot change",
+            hint="Start the server with HEADRACE_CATALOG_KEY=new,old: it seals everything with the new one, and the old one can go.",
+        )
+
+    def keep(self, key: bytes) -> None:
+        """Whoever gave the keys takes back what is of no use any more."""
+
+
+class CommandKeys:
+    """Keys in base64 that a command prints, separated by commas or white space. It is run without a shell."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+
+    def read(self) -> list[bytes]:
+        """The keys that it prints now; raises ExternalError 57015 when it fails, never with what it printed."""
+        try:
+            done = subprocess.run(
+                shlex.split(self._command), capture_output=True, check=True, timeout=COMMAND_TIMEOUT_S
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                f"the command that prints the catalog's key failed ({type(error).__name__})",
+                hint="Run what HEADRACE_CATALOG_KEY_COMMAND says as the server's user.",
+            ) from None
+        return _decoded(done.stdout.decode(errors="replace"), "what HEADRACE_CATALOG_KEY_COMMAND prints")
+
+    next = read
+
+    def keep(self, key: bytes) -> None:
+        """Whoever wrote the command takes back what is of no use any more."""
+
+
+KeySource = FileKeys | GivenKeys | CommandKeys
+
+
+def _decoded(text: str, where: str) -> list[bytes]:
+    keys = []
+    for word in text.replace(",", " ").split():
+        try:
+            keys.append(base64.b64decode(word, validate=True))
+        except binascii.Error:
+            keys.append(b"")
+    if not keys or any(len(key) != KEY_BYTES for key in keys):
+        raise InternalError(
+            f"expected keys of {KEY_BYTES} bytes in base64 in {where}",
+            hint="Make one with: openssl rand -base64 32",
+        )
+    return keys

@@ -1,0 +1,149 @@
+"""SECRET: create, update, drop, describe, list. Source: dialect section 7.4. Nothing shows what a secret is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import SECRET_STRING, Secret, SecretFacts
+from headrace.catalog.policy import Requirement
+from headrace.core.errors import InternalError, UserError
+from headrace.core.properties import MASKED, TEXT, PropertyReader, PropertySpec, Scope, choice
+from headrace.core.resultset import ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.sql.ast import Properties
+from headrace.sql.statements.secret import (
+    CreateSecret,
+    DescribeSecret,
+    DropSecret,
+    ListSecrets,
+    RotateKey,
+    UpdateSecret,
+)
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.dropping import drop, ownership
+
+TYPE = PropertySpec("type", choice("generic_string"), Scope.SECRET, "`generic_string`", default="needed")
+STRING = PropertySpec(
+    SECRET_STRING, TEXT, Scope.SECRET, "what is secret, for the properties that name it", secret=True
+)
+DESCRIPTION = PropertySpec("description", TEXT, Scope.SECRET, "a text for LIST and DESCRIBE", default="none")
+OTHERS = PropertySpec(
+    "", TEXT, Scope.SECRET, "any other name: kept and masked as what is secret", secret=True, open=True
+)
+PROPERTIES = (TYPE, STRING, DESCRIPTION, OTHERS)
+
+
+@handles(CreateSecret, requires=on_organization(Privilege.CREATE_SECRET))
+async def create_secret(statement: CreateSecret, run: Execution) -> Outcome:
+    name = statement.name.name
+    existing = next((secret for secret in run.catalog.secrets() if secret.name == name), None)
+    exists = existing is not None
+    if exists and not (statement.if_not_exists and run.knows(existing)):
+        raise UserError(
+            SqlState.DUPLICATE_SECRET,
+            f"the secret {name!r} already exists",
+            hint="Choose another name, or UPDATE SECRET it.",
+            span=statement.name.span,
+        )
+    if not exists:
+        reader = PropertyReader(
+            statement.properties.entries, PROPERTIES, what="a secret", lacking=statement.span
+        )
+        kind, description = reader.require(TYPE), reader.take(DESCRIPTION)
+        moment = now()
+        held = _held(statement.properties)
+        made = Secret(name, kind, run.role, moment, moment, description, properties=held)
+        await asyncio.to_thread(run.catalog.create_secret, made)
+    return Outcome(_answer(name, "CREATE", "already exists" if exists else "was created"))
+
+
+@handles(UpdateSecret, requires=lambda statement, run: ownership(run.secret(statement.name), run))
+async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
+    """What is given changes. Stores and registries that name it have it at once, their running queries when they start again."""
+    facts = run.secret(statement.name)
+    given = [entry for entry in statement.properties.entries if not entry.removed]
+    reader = PropertyReader(given, PROPERTIES, what="a secret")
+    reader.take(TYPE)
+    removed = {entry.key for entry in statement.properties.entries if entry.removed}
+    description = None if DESCRIPTION.name in removed else reader.take(DESCRIPTION) or facts.description
+    kept = run.catalog.secret(facts.name)
+    if kept is None:
+        raise InternalError(f"the secret {facts.name} went away while it was changed")
+    if SECRET_STRING in removed:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{SECRET_STRING}' cannot be taken back: stores may name the secret",
+            hint="Give it another value, or DROP SECRET.",
+            span=statement.properties.span(SECRET_STRING),
+        )
+    left = {name: text for name, text in kept.properties.items() if name not in removed}
+    held = {**left, **_held(Properties(tuple(given)))}
+    changed = replace(kept, description=description, properties=held, updated_at=now())
+    await asyncio.to_thread(run.catalog.update_secret, changed)
+    return Outcome(_answer(facts.name, "UPDATE", "was updated"))
+
+
+@handles(
+    DropSecret,
+    requires=lambda statement, run: ownership(run.secret(statement.name), run, cascade=statement.cascade),
+)
+async def drop_secret(statement: DropSecret, run: Execution) -> Outcome:
+    """Refused with 2BP01 while a store or a registry names it; CASCADE drops those."""
+    facts = run.secret(statement.name)
+    told = await drop(facts, run, cascade=statement.cascade, span=statement.name.span)
+    return Outcome(_answer(facts.name, "DROP", f"was dropped{told}"))
+
+
+@handles(RotateKey, requires=on_organization(Privilege.CREATE_SECRET))
+async def rotate_key(_statement: RotateKey, run: Execution) -> Outcome:
+    """What is sealed is sealed with a new key; nothing waits for it but writes."""
+    await asyncio.to_thread(run.catalog.rotate_key)
+    return Outcome(
+        ddl("key", "catalog", "ROTATE", "everything secret is sealed with the new key", ["catalog"])
+    )
+
+
+@handles(
+    DescribeSecret, requires=lambda statement, run: [Requirement(Privilege.USAGE, run.secret(statement.name))]
+)
+async def describe_secret(statement: DescribeSecret, run: Execution) -> Outcome:
+    """Property and value, masked."""
+    facts = run.secret(statement.name)
+    secret = run.catalog.secret(facts.name)
+    held = dict.fromkeys(secret.properties if secret else (), MASKED)
+    shown = {
+        "name": facts.name,
+        "type": facts.type,
+        "description": facts.description,
+        "status": "ready",
+        **held,
+        "owner": facts.owner,
+        "created_at": facts.created_at.isoformat(sep=" ", timespec="milliseconds"),
+        "updated_at": facts.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+    }
+    return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(shown.items())))
+
+
+@handles(ListSecrets, requires=nothing)
+async def list_secrets(_statement: ListSecrets, run: Execution) -> Outcome:
+    titles = ("Name", "Type", "Description", "State", "Owner")
+    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
+    return Outcome(result(columns, [_row(secret) for secret in run.visible(run.catalog.secrets())]))
+
+
+def _row(secret: SecretFacts) -> tuple[object, ...]:
+    first = (secret.name, secret.type, secret.description, "ready", secret.owner)
+    return (*first, secret.created_at, secret.updated_at)
+
+
+def _held(given: Properties) -> dict[str, str]:
+    """What is sealed of the given properties."""
+    open_ones = (TYPE.name, DESCRIPTION.name)
+    return {entry.key: entry.value or "" for entry in given.entries if entry.key not in open_ones}
+
+
+def _answer(name: str, command: str, done: str) -> ResultSet:
+    return ddl("secret", name, command, f"secret {name} {done}", [name])
