@@ -112,6 +112,21 @@ class Policy:
         """A requirement as it is stored: a privilege, and the id of an object or of the organization."""
         return requirement.privilege.value, self._id(requirement.target)
 
+    def refuse_query(self, query: Query, objects: Mapping[str, Any]) -> None:
+        """Raises UserError 42501 when the role of a query lacks something that the query needs, or lost the role itself; `objects` are
+        those of the catalog by their ids. What was dropped is not looked for here."""
+        for word, identifier in query.needs:
+            target = None if identifier == self.organization.id else objects.get(identifier)
+            if target is None and identifier != self.organization.id:
+                continue
+            requirement = Requirement(Privilege(word), target)
+            if not self.fulfils(query.owner, requirement):
+                raise UserError(
+                    SqlState.INSUFFICIENT_PRIVILEGE,
+                    lacking(query.owner, self.missing(query.owner, requirement)),
+                    hint="The query runs with that role. GRANT it what it lacks, then RESTART QUERY.",
+                )
+
     # --- why, and by whom
 
     def chain(self, requirement: Requirement) -> Iterator[Requirement]:

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import DesiredState, Query, QueryState
+from headrace.catalog.state import CatalogState
 from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -91,6 +92,8 @@ class _Record:
     generation: int = 0
     metrics: QueryMetrics | None = field(default=None, repr=False)
     lateness: Lateness = field(default_factory=Lateness, repr=False)
+    allowed_at: CatalogState | None = field(default=None, repr=False)
+    """The catalog's state in which its role was seen to be allowed to run it."""
 
 
 class Supervisor:
@@ -271,10 +274,21 @@ class Supervisor:
             record.generation = query.generation
             record.failures, record.not_before = 0, 0.0
         if record.run is not None:
-            if record.run.generation != query.generation:
+            if record.run.generation != query.generation or not self._allowed(query, record):
                 self._stop(query.id, record.run)
         elif query.actual_state is not QueryState.ERRORED and time.monotonic() >= record.not_before:
             await self._start(query, record)
+
+    def _allowed(self, query: Query, record: _Record) -> bool:
+        """Whether its role may still run it. One that may not is stopped, and told why when it is to start again."""
+        state = self._catalog.snapshot()
+        if record.allowed_at is not state:
+            try:
+                state.policy.refuse_query(query, state.by_id)
+            except UserError:
+                return False
+            record.allowed_at = state
+        return True
 
     async def _terminate(self, query: Query) -> None:
         record = self._records.get(query.id)
@@ -294,6 +308,8 @@ class Supervisor:
                 await self._becomes(query, QueryState.RESTARTING, driver.message)
             return
         try:
+            state = self._catalog.snapshot()
+            state.policy.refuse_query(query, state.by_id)
             message = self._start_message(query)
         except HeadraceError as error:
             await self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
