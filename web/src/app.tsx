@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useState } from "react";
 import { failureOf } from "./api/failures";
+import { BY_COOKIE, endSession } from "./api/session";
 import { StatementClient } from "./api/statements";
 import { keptContext, restoredContext } from "./catalog/context";
 import { forgetSession, keepToken, storedToken } from "./features/session/session";
@@ -24,6 +25,10 @@ export function App() {
     setState({ kind: "in", session });
   }, []);
   const signOut = useCallback((reason: string | null) => {
+    if (storedToken() === BY_COOKIE) {
+      // It may have ended already, which is why we are here.
+      endSession().catch(() => {});
+    }
     forgetSession();
     setState({ kind: "out", reason });
   }, []);

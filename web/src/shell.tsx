@@ -48,7 +48,7 @@ export function Shell({ session, onSignOut }: ShellProps) {
     () =>
       client.watchFailures((failure) => {
         if (failure.kind === "away") reportAway();
-        if (failure.kind === "denied") onSignOut("The server no longer accepts this token. Sign in again.");
+        if (failure.kind === "denied") onSignOut("The server no longer accepts this session. Sign in again.");
         if (failure.kind === "sql" && isAboutContext(failure.sqlState)) validate();
       }),
     [client, reportAway, onSignOut, validate],

@@ -12,7 +12,17 @@ from typing import Any, TypeVar
 
 from sqlalchemy import insert, select, update
 
-from headrace.catalog import events, grants, principals, queries, renaming, storage, tables, upgrade
+from headrace.catalog import (
+    events,
+    grants,
+    passwords,
+    principals,
+    queries,
+    renaming,
+    storage,
+    tables,
+    upgrade,
+)
 from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, Grant, Privilege
 from headrace.catalog.keys import FileKeys, KeySource
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
@@ -31,6 +41,7 @@ from headrace.catalog.objects import (
     Database,
     DescriptorSource,
     DesiredState,
+    Invitation,
     Organization,
     Principal,
     Query,
@@ -186,6 +197,33 @@ class Catalog:
     def user(self, name: str) -> User | None:
         """The user of that name, or None."""
         return self._storage.state.members.users.get(name)
+
+    def drop_user(self, user: User) -> None:
+        """With the API tokens of that user. Raises 2BP01 for the last one who can administer."""
+        principals.drop_user(self._storage, user)
+
+    def set_password(self, user: User, password: str) -> None:
+        """Sessions that were begun with the password before end. Raises 3D008 for one that is too short. Slow on purpose."""
+        principals.set_password(self._storage, user, passwords.hashed(password))
+
+    def invitations(self) -> list[Invitation]:
+        """Those that can still be accepted, by user."""
+        found = self._storage.state.members.invitations.values()
+        return sorted((item for item in found if not item.has_expired()), key=lambda item: item.user)
+
+    def create_invitation(self, invitation: Invitation) -> str:
+        """The code, which is told this once; an earlier one of the same user is good no longer. Raises 42P07."""
+        code = principals.new_code()
+        principals.create_invitation(self._storage, invitation, code)
+        return code
+
+    def drop_invitation(self, invitation: Invitation) -> None:
+        """Its code is good no longer."""
+        principals.drop_invitation(self._storage, invitation)
+
+    def accept_invitation(self, code: str, password: str) -> User | None:
+        """The user whom it makes; None when there is no such invitation, or no more. Raises 3D008 for a password that is too short."""
+        return principals.accept_invitation(self._storage, code, passwords.hashed(password))
 
     def api_tokens(self) -> list[ApiToken]:
         """By name."""

@@ -178,7 +178,7 @@ def give_user(storage: Storage, role: str, user: str) -> bool:
 
 
 def take_user(storage: Storage, role: str, user: str) -> bool:
-    """Whether anything changed; a user whose default role it was begins with `public`. Raises UserError 3D000."""
+    """Whether anything changed; a user whose default role it was begins with `public`. Raises UserError 3D000 and 0LP01."""
     held, users = tables.user_roles, tables.users
     with storage.transaction():
         _check_user(storage, user)

@@ -289,12 +289,30 @@ class ComputePool:
 
 @dataclass(frozen=True)
 class User:
-    """Somebody who may sign in, with the roles that were given to the user directly."""
+    """Somebody who may sign in, with the roles that were given to the user directly. `password` is a hash, None without one."""
 
     name: str
     roles: tuple[str, ...]
     default_role: str
     created_at: datetime.datetime
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """That somebody may become a user, with these roles, by a code of which the catalog keeps a digest."""
+
+    user: str
+    roles: tuple[str, ...]
+    default_role: str
+    invited_by: str
+    created_at: datetime.datetime
+    expires_at: datetime.datetime
+    id: str = field(default_factory=new_id, kw_only=True)
+
+    def has_expired(self) -> bool:
+        """Whether its time is over now."""
+        return self.expires_at <= datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
@@ -316,20 +334,22 @@ class ApiToken:
 
 @dataclass(frozen=True)
 class Members:
-    """Who may sign in: users by name, API tokens by their digests."""
+    """Who may sign in: users by name, API tokens and invitations by their digests."""
 
     users: Mapping[str, User] = field(default_factory=dict)
     tokens: Mapping[str, ApiToken] = field(default_factory=dict, repr=False)
+    invitations: Mapping[str, Invitation] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class Principal:
     """Who is asking: a user with the roles that the user holds (directly), or the one role of an API token.
 
-    `token` is the id of the API token that it signed in with, None for whatever else.
+    `token` is the id of the API token that it signed in with, `session` that of the page's session; None for whatever else.
     """
 
     user: str
     roles: tuple[str, ...]
     default_role: str
     token: str | None = None
+    session: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from collections import defaultdict
 from dataclasses import replace
@@ -12,7 +13,7 @@ from sqlalchemy import delete, insert, select, update
 
 from headrace.catalog import tables
 from headrace.catalog.access import BUILT_IN_ROLES
-from headrace.catalog.objects import ApiToken, Members, Principal, User
+from headrace.catalog.objects import ApiToken, Invitation, Members, Principal, User
 from headrace.catalog.policy import RoleGraph
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
@@ -32,7 +33,11 @@ def read(storage: Storage) -> Members:
         held[row["user_name"]].append(row["role"])
     users = {
         row["name"]: User(
-            row["name"], tuple(sorted(held[row["name"]])), row["default_role"], moment(row["created_at"])
+            row["name"],
+            tuple(sorted(held[row["name"]])),
+            row["default_role"],
+            moment(row["created_at"]),
+            row["password"],
         )
         for row in storage.rows(select(tables.users))
     }
@@ -48,16 +53,24 @@ def read(storage: Storage) -> Members:
         )
         for row in storage.rows(select(tables.tokens))
     }
-    return Members(users, tokens)
+    invitations = {
+        row["digest"]: Invitation(
+            row["user_name"],
+            tuple(json.loads(row["roles"])),
+            row["default_role"],
+            row["invited_by"],
+            moment(row["created_at"]),
+            moment(row["expires_at"]),
+            id=row["id"],
+        )
+        for row in storage.rows(select(tables.invitations))
+    }
+    return Members(users, tokens, invitations)
 
 
 def seed(storage: Storage) -> None:
     """The first user, with every built-in role."""
-    values = {"name": ADMINISTRATOR, "default_role": "sysadmin", "created_at": present()}
-    storage.execute(insert(tables.users).values(values))
-    held = [{"user_name": ADMINISTRATOR, "role": role} for role in BUILT_IN_ROLES]
-    for row in held:
-        storage.execute(insert(tables.user_roles).values(row))
+    _insert_user(storage, User(ADMINISTRATOR, BUILT_IN_ROLES, "sysadmin", moment(present())))
 
 
 def ensure_administrator(storage: Storage, token: str | None) -> str | None:
@@ -65,9 +78,12 @@ def ensure_administrator(storage: Storage, token: str | None) -> str | None:
     with storage.transaction():
         made = None
         if token is None:
-            if storage.state.members.tokens:
+            if _administrators(storage.state.members) or storage.state.members.tokens:
                 return None
             token = made = new_token()
+        if ADMINISTRATOR not in storage.state.members.users:
+            seed(storage)
+            _reread(storage)
         before = token_named(storage.state.members, ADMINISTRATOR_TOKEN)
         if before is not None:
             drop_token(storage, before)
@@ -79,6 +95,11 @@ def ensure_administrator(storage: Storage, token: str | None) -> str | None:
 def new_token() -> str:
     """A random one, of 256 bits."""
     return PREFIX + secrets.token_urlsafe(32)
+
+
+def new_code() -> str:
+    """Of an invitation: random, of 256 bits."""
+    return "hri_" + secrets.token_urlsafe(32)
 
 
 def digest(token: str) -> str:
@@ -120,6 +141,98 @@ def _principal(members: Members, graph: RoleGraph, token: ApiToken) -> Principal
         if token.role in graph.roles_of(holder)
         else None
     )
+
+
+# --- users
+
+
+def create_invitation(storage: Storage, invitation: Invitation, code: str) -> None:
+    """In place of one of the same user. Raises UserError 42P07 when the user is there already."""
+    table = tables.invitations
+    with storage.transaction():
+        _refuse_known(storage, invitation.user)
+        storage.execute(delete(table).where(table.c.user_name == invitation.user))
+        values = {
+            "id": invitation.id,
+            "digest": digest(code),
+            "user_name": invitation.user,
+            "roles": json.dumps(invitation.roles),
+            "default_role": invitation.default_role,
+            "invited_by": invitation.invited_by,
+            "created_at": micros(invitation.created_at),
+            "expires_at": micros(invitation.expires_at),
+        }
+        storage.execute(insert(table).values(values))
+        _reread(storage)
+
+
+def drop_invitation(storage: Storage, invitation: Invitation) -> None:
+    """Its code is good no longer."""
+    with storage.transaction():
+        storage.execute(delete(tables.invitations).where(tables.invitations.c.id == invitation.id))
+        _reread(storage)
+
+
+def accept_invitation(storage: Storage, code: str, password: str) -> User | None:
+    """The user whom the invitation of that code makes, with the hash of a password; None when there is no such, or no more."""
+    with storage.transaction():
+        found = storage.state.members.invitations.get(digest(code))
+        if found is None or found.has_expired():
+            return None
+        drop_invitation(storage, found)
+        user = User(found.user, found.roles, found.default_role, moment(present()), password)
+        _insert_user(storage, user)
+        _reread(storage)
+        return user
+
+
+def set_password(storage: Storage, user: User, password: str) -> None:
+    """`password` is a hash; sessions that were begun with the one before end."""
+    with storage.transaction():
+        known = tables.users.c.name == user.name
+        storage.execute(update(tables.users).where(known).values(password=password))
+        _reread(storage)
+
+
+def drop_user(storage: Storage, user: User) -> None:
+    """With the API tokens of that user. Raises UserError 2BP01 for the last one who can sign in and holds orgadmin."""
+    with storage.transaction():
+        if _administrators(storage.state.members) == {user.name}:
+            raise UserError(
+                SqlState.DEPENDENT_OBJECTS_EXIST,
+                f"{user.name!r} is the last user who can sign in and holds the role orgadmin",
+                hint="Invite another administrator first.",
+            )
+        storage.execute(delete(tables.users).where(tables.users.c.name == user.name))
+        _reread(storage)
+
+
+def _administrators(members: Members) -> set[str]:
+    """Who holds orgadmin, and can sign in for good: with a password, or a token that has every role and no end."""
+    lasting = {
+        token.user for token in members.tokens.values() if token.role is None and token.expires_at is None
+    }
+    return {
+        user.name
+        for user in members.users.values()
+        if "orgadmin" in user.roles and (user.password is not None or user.name in lasting)
+    }
+
+
+def _insert_user(storage: Storage, user: User) -> None:
+    values = {"name": user.name, "default_role": user.default_role, "password": user.password}
+    storage.execute(insert(tables.users).values(**values, created_at=micros(user.created_at)))
+    for role in user.roles:
+        storage.execute(insert(tables.user_roles).values(user_name=user.name, role=role))
+
+
+def _refuse_known(storage: Storage, name: str) -> None:
+    if name in storage.state.members.users:
+        raise UserError(
+            SqlState.DUPLICATE_USER,
+            f"the user {name!r} is a member already",
+            hint="GRANT ROLE … TO USER gives another role.",
+        )
 
 
 # --- API tokens

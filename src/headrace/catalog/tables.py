@@ -55,6 +55,21 @@ users = Table(
     Column("name", String, primary_key=True),
     Column("default_role", String, nullable=False),
     Column("created_at", BigInteger, nullable=False, server_default="0"),
+    # An Argon2id hash; None for who cannot sign in with one.
+    Column("password", String),
+)
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("user_name", String, nullable=False, unique=True),
+    Column("roles", Text, nullable=False),
+    Column("default_role", String, nullable=False),
+    Column("invited_by", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
 )
 
 user_roles = Table(

@@ -55,6 +55,8 @@ class Scope(Flag):
     """CREATE DESCRIPTOR_SOURCE."""
     TOKEN = auto()
     """CREATE API_TOKEN."""
+    INVITATION = auto()
+    """INVITE USER."""
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,14 @@ class Settings(BaseSettings):
         description="The API token `administrator` of the user `admin` from this start on. Unset, the first start makes one and "
         "says where it is.",
     )
+    session_idle_minutes: int = Field(
+        60,
+        ge=1,
+        description="After how many minutes without a request whoever signed in to the page must do so again.",
+    )
+    session_hours: int = Field(
+        12, ge=1, description="After how many hours whoever signed in to the page must do so again."
+    )
     egress_allowed: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_egress)] = Field(
         EGRESS_DEFAULT,
         description="Where stores and schema registries may be, separated by commas: `loopback`, `private`, `public`, networks such as "

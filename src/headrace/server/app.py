@@ -12,7 +12,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from headrace.server import failures, probes
+from headrace.catalog.objects import Principal
+from headrace.server import failures, probes, signin
 from headrace.server.auth import TokenGate
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.hosts import HostGate, Hosts
@@ -22,6 +23,7 @@ from headrace.server.ports import ServerParts
 from headrace.server.rest.routes import ControlPlane, router
 from headrace.server.rest.runs import StatementRuns
 from headrace.server.rest.turns import RUNNING_MAX
+from headrace.server.signin import Sessions
 from headrace.server.web import PageMount, is_reserved
 
 OTHER_THREADS = 32
@@ -29,10 +31,15 @@ OTHER_THREADS = 32
 
 
 def create_app(parts: ServerParts) -> FastAPI:
-    """The application. Every HTTP route added here is behind the token gate, except `probes` and the static page."""
+    """The application. Every HTTP route added here is behind the token gate, except `probes`, signing in and the static page."""
     hosts = Hosts(parts.settings)
     metrics = Metrics(parts.sample_queries)
     tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
+    sessions = Sessions(parts.settings, parts.accounts.user if parts.accounts else lambda _name: None)
+
+    def ended(principal: Principal) -> str | None:
+        return parts.ended(principal) or sessions.ended(principal)
+
     runs = StatementRuns(parts.statements, tickets, metrics)
 
     @asynccontextmanager
@@ -53,8 +60,10 @@ def create_app(parts: ServerParts) -> FastAPI:
         lifespan=lifespan,
     )
     failures.register(app)
-    app.include_router(router(ControlPlane(parts.settings, hosts, runs, tickets, metrics, parts.ended)))
+    app.include_router(router(ControlPlane(parts.settings, hosts, runs, tickets, metrics, ended)))
     app.include_router(probes.router(parts.is_ready))
+    if parts.accounts is not None:
+        app.include_router(signin.router(parts.settings, hosts, parts.accounts, sessions))
 
     @app.get("/metrics")
     async def metrics_page() -> Response:
@@ -65,6 +74,7 @@ def create_app(parts: ServerParts) -> FastAPI:
     app.add_middleware(BodyLimit, bytes_max=parts.settings.request_bytes_max)
     app.add_middleware(
         TokenGate,
+        signed_in=sessions.principal,
         authenticate=parts.authenticate,
         is_public=_public(app.routes),
         on_refusal=metrics.refused,
@@ -76,10 +86,10 @@ def create_app(parts: ServerParts) -> FastAPI:
 
 
 def _public(routes: list[BaseRoute]) -> Callable[[Scope], bool]:
-    """Whether a request needs no token: it is a probe, or only the static page can answer it."""
+    """Whether a request needs no token: it is a probe or signs in, or only the static page can answer it."""
 
     def is_public(scope: Scope) -> bool:
-        if scope["path"] in probes.PATHS:
+        if scope["path"] in probes.PATHS or signin.is_sign_in(scope):
             return True
         if is_reserved(scope["path"]):
             return False

@@ -1,4 +1,4 @@
-"""Who is asking: every HTTP request carries a bearer token, except those for the static page.
+"""Who is asking: every HTTP request carries a bearer token or the cookie of a session, except those for the static page and of signing in.
 
 Source: client-contract section 1. A bad token is answered 403, never 401: the Go client reads 401 as a passing trouble
 and polls on. Websockets are let through here; they authenticate with a ticket in their first frame (`dataplane`).
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headrace.catalog.objects import Principal
 from headrace.core.errors import InternalError
 from headrace.server.failures import refusal
+from headrace.server.signin import cookie_of
 
 log = structlog.get_logger()
 
@@ -28,11 +29,13 @@ class TokenGate:
         self,
         app: ASGIApp,
         *,
+        signed_in: Callable[[str], Principal | None],
         authenticate: Callable[[str], Principal | None],
         is_public: Callable[[Scope], bool],
         on_refusal: Callable[[], None],
     ) -> None:
         self._app = app
+        self._signed_in = signed_in
         self._authenticate = authenticate
         self._is_public = is_public
         self._on_refusal = on_refusal
@@ -43,7 +46,10 @@ class TokenGate:
             await self._app(scope, receive, send)
             return
         token = _bearer(scope)
-        principal = self._authenticate(token) if token and len(token) <= TOKEN_LENGTH_MAX else None
+        if token:
+            principal = self._authenticate(token) if len(token) <= TOKEN_LENGTH_MAX else None
+        else:
+            principal = self._signed_in(cookie) if (cookie := cookie_of(scope)) else None
         if principal is not None:
             scope.setdefault("state", {})["principal"] = principal
             await self._app(scope, receive, send)

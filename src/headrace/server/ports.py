@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.catalog.objects import Principal
+from headrace.catalog.objects import Principal, User
 from headrace.core.context import SessionContext
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet
 from headrace.core.settings import Settings
@@ -76,6 +76,18 @@ class StatementRunner(Protocol):
         ...
 
 
+class Accounts(Protocol):
+    """Who may sign in to the page."""
+
+    def user(self, name: str) -> User | None:
+        """The user of that name, or None; from memory."""
+        ...
+
+    def accept_invitation(self, code: str, password: str) -> User | None:
+        """The user whom it makes, or None; blocks. Raises UserError 3D008 for a password that is too short."""
+        ...
+
+
 @dataclass(frozen=True)
 class QuerySample:
     """A continuous query as the metrics page shows it; figures are of its last batch or, `…_total`, sums since the
@@ -103,8 +115,8 @@ class ServerParts:
 
     `authenticate` gives a token's principal or None, and `ended` says why what a principal signed in with is good no longer, None
     while it is; both answer from memory, at once.
-    `sample_queries` lists the continuous queries for the metrics page; `is_ready` says whether statements can be answered (it
-    may block, too).
+    `sample_queries` lists the continuous queries for the metrics page; `is_ready` says whether statements can be answered (it may
+    block). Without `accounts` nobody signs in with a password.
     """
 
     settings: Settings
@@ -113,3 +125,4 @@ class ServerParts:
     sample_queries: Callable[[], Iterable[QuerySample]] = tuple
     is_ready: Callable[[], bool] = lambda: True
     ended: Callable[[Principal], str | None] = lambda _principal: None
+    accounts: Accounts | None = None

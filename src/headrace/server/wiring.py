@@ -42,6 +42,7 @@ def build(settings: Settings) -> Wired:
         lambda: _samples(catalog, engine),
         catalog.is_readable,
         catalog.ended,
+        catalog,
     )
     return Wired(create_app(parts), catalog, engine)
 

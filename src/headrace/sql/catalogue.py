@@ -12,10 +12,8 @@ _KINDS = (
     "SECURITY INTEGRATION",
 )
 _PLURALS = (
-    "INVITATIONS",
     "METRICS INTEGRATIONS",
     "SECURITY INTEGRATIONS",
-    "USERS",
 )
 NOT_SUPPORTED: dict[str, str] = {
     "CREATE OR REPLACE": "",
@@ -25,8 +23,7 @@ NOT_SUPPORTED: dict[str, str] = {
     **{f"{verb} ORGANIZATION": "" for verb in ("ALTER", "CREATE", "DESCRIBE", "DROP", "UPDATE")},
     "UPDATE DESCRIPTOR_SOURCE": "",
     "ALTER ROLE": "",
-    **{f"{verb} USER": "" for verb in ("DESCRIBE", "DROP", "INVITE")},
-    **{f"{verb} INVITATION": "" for verb in ("ACCEPT", "REJECT", "REVOKE")},
+    **{f"{verb} INVITATION": "" for verb in ("ACCEPT", "REJECT")},
     **{f"{verb} SANDBOX": "" for verb in ("DESCRIBE", "START", "STOP")},
     **{f"{verb} STREAM": "" for verb in ("START", "STOP")},
     "BEGIN APPLICATION": "APPLICATION",
@@ -35,12 +32,12 @@ NOT_SUPPORTED: dict[str, str] = {
     "CREATE VIRTUAL": "",
     "DROP INDEX": "",
     "GENERATE TEMPLATE": "",
-    "INVITE": "",
     "RESUME QUERY": "",
     "SET DEFAULT": "",
     "TRUNCATE": "",
 }
 HINTS = {
+    "ACCEPT INVITATION": "Who is invited accepts on the page, with the code that INVITE USER gave.",
     "UPDATE DESCRIPTOR_SOURCE": "DROP it and CREATE it with the new file: relations keep the descriptors that they were made with.",
     "CREATE OR REPLACE": "DROP it first, or write CREATE … IF NOT EXISTS.",
     "BEGIN APPLICATION": "Send its statements one by one.",

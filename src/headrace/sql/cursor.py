@@ -274,6 +274,15 @@ class Cursor:
         return Property(token.text, value, self.span_from(start), removed, secret)
 
     def _property_value(self) -> str:
+        if not self.accept("("):
+            return self._single_value()
+        names = [self._single_value()]
+        while self.accept(","):
+            names.append(self._single_value())
+        self.expect(")")
+        return ",".join(names)
+
+    def _single_value(self) -> str:
         token = self.token
         if token is not None and token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             self.index += 1

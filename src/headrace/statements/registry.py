@@ -34,6 +34,7 @@ MODULES = (
     "select",
     "session",
     "store",
+    "user",
 )
 for _module in MODULES:
     importlib.import_module(f"headrace.statements.{_module}")

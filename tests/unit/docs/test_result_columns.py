@@ -5,14 +5,29 @@ Statements that need a broker are asked in tests/clients/test_documented_answers
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 
+from headrace.catalog.objects import Invitation, Principal
+from headrace.core.context import SessionContext
+from headrace.core.resultset import ResultSet
 from headrace.sql import parse
 from tests.clients.test_documented_answers import WITH_A_BROKER
 from tests.harness.reference_page import assert_documented, documented, kinds
 from tests.harness.session import open_session
 
+ORGADMIN = Principal("admin", ("orgadmin",), "orgadmin")
+MEMBERS = [
+    "INVITE USER 'anna@x.org' WITH ('roles' = (public))",
+    "LIST INVITATIONS",
+    "REVOKE INVITATION '{invitation}'",
+    "LIST USERS",
+    "DESCRIBE USER admin",
+    "ALTER USER admin SET PASSWORD 'correct horse battery'",
+    "DROP USER 'ben@x.org'",
+]
+"""What an administrator of members says, when ben@x.org is one."""
 OTHERS_COLUMNS = {"FilteredList", "SelectStatement"}
 """What answers in the columns of what it is given."""
 STATEMENTS = [
@@ -105,6 +120,21 @@ async def test_the_page_names_every_column_of_every_answer(tmp_path: Path) -> No
             answered.setdefault(kind, set()).update(columns)
             if kind not in OTHERS_COLUMNS:
                 assert_documented(kind, columns)
+        now = datetime.datetime.now(datetime.UTC)
+        end = now + datetime.timedelta(days=1)
+        ben = Invitation("ben@x.org", ("public",), "public", "admin", now, end)
+        assert session.catalog.accept_invitation(
+            session.catalog.create_invitation(ben), "correct horse battery"
+        )
+        for text in MEMBERS:
+            listed = session.catalog.invitations()
+            said = text.format(invitation=listed[0].id if listed else "")
+            executed = await session.service.execute(said, principal=ORGADMIN, context=SessionContext(""))
+            assert isinstance(executed.outcome, ResultSet)
+            kind = type(parse(said)[0]).__name__
+            columns = [column.name for column in executed.outcome.columns]
+            answered.setdefault(kind, set()).update(columns)
+            assert_documented(kind, columns)
     assert answered["FilteredList"] == answered["ListStores"]
     for kind in answered.keys() - OTHERS_COLUMNS:
         assert set(documented(kind)) <= answered[kind], f"the page promises columns that {kind} does not have"

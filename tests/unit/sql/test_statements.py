@@ -90,10 +90,27 @@ from headrace.sql.statements.store import (
     ListStores,
     UpdateStore,
 )
+from headrace.sql.statements.user import (
+    AlterUser,
+    DescribeUser,
+    DropUser,
+    InviteUser,
+    ListInvitations,
+    ListUsers,
+    RevokeInvitation,
+)
 
 QUERY_ID = "0b7c1a2b-0e5d-4c6e-9b12-1e5d0000000f"
 
 STATEMENTS = [
+    ("INVITE USER 'Anna@x.org' WITH ('roles' = (sysadmin, \"Role 2\"), 'default' = sysadmin)", InviteUser),
+    ("ALTER USER admin SET PASSWORD 'a ''quoted'' one'", AlterUser),
+    ("DROP USER 'anna@x.org'", DropUser),
+    ("DESCRIBE USER Admin", DescribeUser),
+    ("LIST USERS", ListUsers),
+    ("LIST INVITATIONS", ListInvitations),
+    (f"REVOKE INVITATION {QUERY_ID}", RevokeInvitation),
+    (f"REVOKE INVITATION '{QUERY_ID}'", RevokeInvitation),
     ("create api_token Ci with ('token.role_name' = sysadmin, 'token.expires_in_days' = 30)", CreateApiToken),
     ("ALTER API_TOKEN ci", AlterApiToken),
     ("ALTER API_TOKEN ci WITH ('token.expires_in_days' = 30)", AlterApiToken),

@@ -59,6 +59,7 @@ export class StatementClient {
   readonly #session = crypto.getRandomValues(new Uint32Array(4)).join("-");
   readonly #watchers = new Set<(failure: Failure) => void>();
 
+  /** Without a token requests carry the cookie of a session. */
   constructor(token: string, base: URL = apiBase()) {
     this.#token = token;
     this.#base = base;
@@ -117,12 +118,13 @@ export class StatementClient {
   }
 
   async #send(path: string, init: RequestInit, signal: AbortSignal | undefined): Promise<Response> {
-    const headers = { Authorization: `Bearer ${this.#token}` };
+    const byCookie = this.#token === "";
+    const headers: HeadersInit = byCookie ? {} : { Authorization: `Bearer ${this.#token}` };
     try {
       return await fetch(new URL(path, this.#base), {
         ...init,
         headers,
-        credentials: "omit",
+        credentials: byCookie ? "same-origin" : "omit",
         cache: "no-store",
         signal: signal ?? null,
       });
@@ -161,7 +163,8 @@ function offerOf(answer: StatementAnswer, request: DataplaneRequest): StreamOffe
   return { kind: "stream", request, context: answer.context };
 }
 
-function failureOfStatus(status: number, body: unknown): ConnectionFailure {
+/** What an HTTP answer that is no success says. */
+export function failureOfStatus(status: number, body: unknown): ConnectionFailure {
   const sent = asObject(body);
   const message = typeof sent?.message === "string" ? sent.message : "";
   if (status === 401 || status === 403) return denied(message);

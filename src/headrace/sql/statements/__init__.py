@@ -22,6 +22,7 @@ from headrace.sql.statements import (
     secret,
     session,
     store,
+    user,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "secret",
     "session",
     "store",
+    "user",
 ]

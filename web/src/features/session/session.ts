@@ -1,4 +1,4 @@
-/** Who is signed in: a token, kept for as long as the browser tab lives. */
+/** Who is signed in: a token, empty for a session with a cookie, kept for as long as the browser tab lives. */
 
 const TOKEN_KEY = "headrace.token";
 

@@ -1,5 +1,6 @@
 import { type FormEvent, useState } from "react";
 import { type Failure, failureOf } from "../../api/failures";
+import { acceptInvitation, BY_COOKIE, beginSession } from "../../api/session";
 import { StatementClient } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
 import { restoredContext } from "../../catalog/context";
@@ -22,24 +23,37 @@ type Attempt =
   | { readonly kind: "checking" }
   | { readonly kind: "refused"; readonly message: string; readonly hint: string };
 
+type Way = "token" | "password" | "invitation";
+
 export function SignIn({ reason, onSignIn }: SignInProps) {
-  const [token, setToken] = useState("");
+  const [invitation] = useState(takenInvitation);
+  const [way, setWay] = useState<Way>(invitation === null ? "token" : "invitation");
+  const [user, setUser] = useState("");
+  const [secret, setSecret] = useState("");
   const [attempt, setAttempt] = useState<Attempt>(
     reason === null ? { kind: "waiting" } : { kind: "refused", message: reason, hint: "" },
   );
+  const isRefused = attempt.kind === "refused";
 
   async function check(event: FormEvent<HTMLFormElement>): Promise<void> {
     event.preventDefault();
-    const trimmed = token.trim();
-    if (trimmed === "") return;
+    const token = way === "token" ? secret.trim() : BY_COOKIE;
+    if (secret.trim() === "") return;
     setAttempt({ kind: "checking" });
-    const client = new StatementClient(trimmed);
     try {
-      onSignIn({ client, token: trimmed, context: await restoredContext(client, {}) });
+      if (way === "password") await beginSession(user, secret);
+      if (way === "invitation") await acceptInvitation(invitation ?? "", secret);
+      const client = new StatementClient(token);
+      onSignIn({ client, token, context: await restoredContext(client, {}) });
     } catch (error) {
-      const failure = failureOf(error);
-      setAttempt({ kind: "refused", ...explained(failure) });
+      setAttempt({ kind: "refused", ...explained(failureOf(error), way) });
     }
+  }
+
+  function turn(): void {
+    setWay(way === "token" ? "password" : "token");
+    setSecret("");
+    setAttempt({ kind: "waiting" });
   }
 
   return (
@@ -49,22 +63,37 @@ export function SignIn({ reason, onSignIn }: SignInProps) {
           <Mark /> Headrace
         </h1>
         <p className="soft">Streaming SQL over the stores you already own.</p>
-        <label htmlFor="token">API token</label>
+        {way === "password" ? (
+          <>
+            <label htmlFor="user">User</label>
+            <input
+              id="user"
+              autoComplete="username"
+              spellCheck={false}
+              required
+              value={user}
+              aria-invalid={isRefused}
+              onChange={(event) => setUser(event.target.value)}
+            />
+          </>
+        ) : null}
+        <label htmlFor="secret">{LABELS[way]}</label>
         <input
-          id="token"
+          key={way}
+          id="secret"
           type="password"
-          autoComplete="off"
+          autoComplete={COMPLETIONS[way]}
           spellCheck={false}
-          // biome-ignore lint/a11y/noAutofocus: the page holds this one field.
-          autoFocus
+          // biome-ignore lint/a11y/noAutofocus: it is what the page is for.
+          autoFocus={way !== "password"}
           required
-          value={token}
-          aria-invalid={attempt.kind === "refused"}
-          aria-describedby="token-help"
-          onChange={(event) => setToken(event.target.value)}
+          value={secret}
+          aria-invalid={isRefused}
+          aria-describedby="secret-help"
+          onChange={(event) => setSecret(event.target.value)}
         />
-        <p id="token-help" className="help">
-          <code>headrace up</code> prints a token when it starts. It is kept in this browser tab only.
+        <p id="secret-help" className="help">
+          {HELP[way]}
         </p>
         {attempt.kind === "refused" ? (
           <div className="failure compact" role="alert">
@@ -73,15 +102,43 @@ export function SignIn({ reason, onSignIn }: SignInProps) {
           </div>
         ) : null}
         <button type="submit" className="primary wide" disabled={attempt.kind === "checking"}>
-          {attempt.kind === "checking" ? "Checking the token…" : "Sign in"}
+          {attempt.kind === "checking" ? "Checking…" : "Sign in"}
+        </button>
+        <button type="button" className="wide other-way" onClick={turn}>
+          {way === "token" ? "Use a password" : "Use an API token"}
         </button>
       </form>
     </main>
   );
 }
 
-function explained({ kind, message, hint }: Failure) {
-  if (kind !== "denied") return { message, hint };
+const LABELS: Readonly<Record<Way, string>> = {
+  token: "API token",
+  password: "Password",
+  invitation: "Choose a password",
+};
+const COMPLETIONS: Readonly<Record<Way, string>> = {
+  token: "off",
+  password: "current-password",
+  invitation: "new-password",
+};
+const HELP: Readonly<Record<Way, string>> = {
+  token: "headrace up writes one to a file when it starts first. It is kept in this browser tab only.",
+  password: "ALTER USER … SET PASSWORD sets the first one of the user admin.",
+  invitation: "You were invited. At least 12 characters: a few words that do not belong together.",
+};
+const INVITATION = "#invitation=";
+
+/** The code of the address that an invited user opens; it goes out of the address at once, and out of the history. */
+function takenInvitation(): string | null {
+  if (!location.hash.startsWith(INVITATION)) return null;
+  const code = location.hash.slice(INVITATION.length);
+  history.replaceState(null, "", location.pathname);
+  return code;
+}
+
+function explained({ kind, message, hint }: Failure, way: Way) {
+  if (kind !== "denied" || way !== "token") return { message, hint };
   return {
     message: "The server did not accept this token.",
     hint: `${message.replace(/\.$/, "")}. Check that it was copied whole and has not expired.`,

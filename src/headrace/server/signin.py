@@ -1,0 +1,210 @@
+"""Signing in to the page: a password for a session, which a cookie names that no script can read (docs/adr/0028).
+
+A session is kept in memory, as a digest: a restart ends all of them. It ends when nobody used it for a while, after its longest time, by
+signing out, and when its user is dropped or gets another password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Scope
+
+from headrace.catalog import passwords
+from headrace.catalog.objects import Principal, User
+from headrace.catalog.principals import digest
+from headrace.core.errors import UserError
+from headrace.core.settings import Settings
+from headrace.server.hosts import Hosts
+from headrace.server.ports import Accounts
+from headrace.server.throttle import Throttle
+
+log = structlog.get_logger()
+
+COOKIE = "headrace_session"
+PATH, INVITATION_PATH = "/v2/session", "/v2/session/invitation"
+SESSIONS_MAX = 10_000
+HASHING_MAX = 2
+"""How many passwords are looked at side by side: each takes 64 MiB."""
+
+FREE_OF_USER, FREE_OF_ADDRESS = 5, 20
+"""Wrong passwords before the next must wait. An address may be a proxy, and many people behind it."""
+
+_TEXT = Field(max_length=1024, repr=False)
+
+
+class Credentials(BaseModel):
+    """What signs in."""
+
+    user: Annotated[str, Field(max_length=255)]
+    password: Annotated[str, _TEXT]
+
+
+class Acceptance(BaseModel):
+    """What makes a user of an invitation."""
+
+    invitation: Annotated[str, _TEXT]
+    password: Annotated[str, _TEXT]
+
+
+@dataclass
+class _Session:
+    user: str
+    password: str | None = field(repr=False)
+    began: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.monotonic)
+
+
+class Sessions:
+    """Who is signed in to the page. `user` looks a user up in memory."""
+
+    def __init__(self, settings: Settings, user: Callable[[str], User | None]) -> None:
+        self._idle_s = settings.session_idle_minutes * 60
+        self._longest_s = settings.session_hours * 3600
+        self._user = user
+        self._known: dict[str, _Session] = {}
+
+    def begin(self, user: User) -> str:
+        """What the cookie of a new session holds."""
+        self._known = {key: found for key, found in self._known.items() if self._over(found) is None}
+        if len(self._known) >= SESSIONS_MAX:
+            del self._known[next(iter(self._known))]
+        secret = secrets.token_urlsafe(32)
+        self._known[digest(secret)] = _Session(user.name, user.password)
+        return secret
+
+    def end(self, secret: str) -> None:
+        """Sign out."""
+        self._known.pop(digest(secret), None)
+
+    def principal(self, secret: str) -> Principal | None:
+        """Who is signed in; this counts as using the session."""
+        key = digest(secret)
+        found = self._known.get(key)
+        if found is None or self._over(found) is not None:
+            self._known.pop(key, None)
+            return None
+        user = self._user(found.user)
+        if user is None:
+            return None
+        found.used = time.monotonic()
+        return Principal(user.name, user.roles, user.default_role, session=key)
+
+    def ended(self, principal: Principal) -> str | None:
+        """Why the session of `principal` is no more; None while it is, and for who has none."""
+        if principal.session is None:
+            return None
+        found, user = self._known.get(principal.session), self._user(principal.user)
+        if found is None or user is None:
+            return "the session was ended"
+        if not set(principal.roles) <= set(user.roles):
+            return f"the roles of the user {user.name!r} were changed"
+        return self._over(found)
+
+    def _over(self, session: _Session) -> str | None:
+        now = time.monotonic()
+        if now - session.began >= self._longest_s or now - session.used >= self._idle_s:
+            return "the session is over; sign in again"
+        user = self._user(session.user)
+        if user is None or user.password != session.password:
+            return "the session was ended"
+        return None
+
+
+def cookie_of(scope: Scope) -> str | None:
+    """The session that a request names. One that may change something must say which page sends it (`HostGate` looks at that): else
+    another server on the same host could send it."""
+    headers = dict(scope["headers"])
+    if scope["method"] not in ("GET", "HEAD") and b"origin" not in headers:
+        return None
+    try:
+        found = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found is not None else None
+
+
+def router(settings: Settings, hosts: Hosts, accounts: Accounts, sessions: Sessions) -> APIRouter:
+    """The routes of signing in, which need no token, and of signing out."""
+    routes = APIRouter()
+    throttle = Throttle()
+    hashing = asyncio.Semaphore(HASHING_MAX)
+
+    def signed_in(request: Request, user: User) -> Response:
+        secure = "https" in (hosts.base(request.scope)[0], (settings.public_url or "").partition(":")[0])
+        answer = Response(status_code=204)
+        answer.set_cookie(
+            COOKIE, sessions.begin(user), path="/v2", secure=secure, httponly=True, samesite="strict"
+        )
+        return answer
+
+    @routes.post(PATH)
+    async def sign_in(request: Request, given: Credentials) -> Response:
+        name = given.user.strip().lower()
+        keys = {f"user {name}": FREE_OF_USER, f"address {_address(request)}": FREE_OF_ADDRESS}
+        async with hashing:
+            # Not before: of many guesses at once all would pass.
+            _refuse_hasty(throttle, keys)
+            user = accounts.user(name)
+            kept = user.password if user is not None else None
+            fits = await asyncio.to_thread(passwords.matches, kept, given.password)
+            if user is None or not fits:
+                throttle.failed(keys)
+        if user is None or not fits:
+            log.warning("sign_in_failed", client=_address(request))
+            raise HTTPException(403, "the user or the password is wrong")
+        throttle.forget(f"user {name}")
+        log.info("signed_in", user=user.name, client=_address(request))
+        return signed_in(request, user)
+
+    @routes.post(INVITATION_PATH)
+    async def accept(request: Request, given: Acceptance) -> Response:
+        keys = {f"address {_address(request)}": FREE_OF_ADDRESS}
+        try:
+            async with hashing:
+                _refuse_hasty(throttle, keys)
+                user = await asyncio.to_thread(accounts.accept_invitation, given.invitation, given.password)
+        except UserError as error:
+            raise HTTPException(400, error.text()) from None
+        if user is None:
+            throttle.failed(keys)
+            raise HTTPException(403, "the invitation is not valid: it was used, revoked, or is too old")
+        log.info("invitation_accepted", user=user.name, client=_address(request))
+        return signed_in(request, user)
+
+    @routes.delete(PATH)
+    async def sign_out(request: Request) -> Response:
+        sessions.end(cookie_of(request.scope) or "")
+        answer = Response(status_code=204)
+        answer.delete_cookie(COOKIE, path="/v2", httponly=True, samesite="strict")
+        return answer
+
+    return routes
+
+
+def is_sign_in(scope: Scope) -> bool:
+    """Whether a request is one of those that need no token."""
+    return scope["method"] == "POST" and scope["path"] in (PATH, INVITATION_PATH)
+
+
+def _refuse_hasty(throttle: Throttle, keys: dict[str, int]) -> None:
+    wait_s = throttle.wait_s(keys)
+    if wait_s > 0:
+        raise HTTPException(
+            429, f"too many wrong passwords; try again in {wait_s} seconds", {"Retry-After": str(wait_s)}
+        )
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""

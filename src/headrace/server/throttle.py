@@ -1,0 +1,42 @@
+"""How long whoever guesses must wait."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+
+WAIT_MAX_S = 60.0
+FORGOTTEN_S = 900.0
+KEYS_MAX = 10_000
+
+
+class Throttle:
+    """Counts failures of users and addresses, known or not; each beyond those that are free doubles the wait, up to a minute."""
+
+    def __init__(self) -> None:
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def wait_s(self, keys: Mapping[str, int]) -> int:
+        """Whole seconds until the next try is looked at; `keys` have how many failures are free."""
+        now = time.monotonic()
+        waits = [0.0]
+        for key, free in keys.items():
+            count, last = self._failures.get(key, (0, now))
+            if count >= free and now - last < FORGOTTEN_S:
+                waits.append(min(WAIT_MAX_S, 2.0 ** min(count - free, 10)) - (now - last))
+        return math.ceil(max(waits))
+
+    def failed(self, keys: Mapping[str, int]) -> None:
+        """One more."""
+        now = time.monotonic()
+        for key in keys:
+            count, last = self._failures.pop(key, (0, now))
+            self._failures[key] = (1 if now - last >= FORGOTTEN_S else count + 1, now)
+        while len(self._failures) > KEYS_MAX:
+            self._failures.popitem(last=False)
+
+    def forget(self, key: str) -> None:
+        """It was no guess."""
+        self._failures.pop(key, None)

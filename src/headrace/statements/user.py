@@ -1,0 +1,189 @@
+"""USER and INVITATION: invite, alter, drop, describe, list, revoke. Source: dialect section 5; who may do what is in docs/adr/0028."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Iterable
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Invitation, User
+from headrace.core.errors import Span, UserError
+from headrace.core.names import Identifier
+from headrace.core.properties import NAMES, TEXT, PropertyReader, PropertySpec, Scope
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.sql.statements.user import (
+    AlterUser,
+    DescribeUser,
+    DropUser,
+    InviteUser,
+    ListInvitations,
+    ListUsers,
+    RevokeInvitation,
+)
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+
+INVITED_DAYS = 7
+ROLES = PropertySpec(
+    "roles", NAMES, Scope.INVITATION, "the roles of the user, in parentheses", default="needed"
+)
+DEFAULT = PropertySpec(
+    "default", TEXT, Scope.INVITATION, "that of them with which a session begins", default="the first"
+)
+PROPERTIES = (ROLES, DEFAULT)
+_COLUMNS = [
+    *((title, VARCHAR) for title in ("Name", "Roles", "DefaultRole")),
+    ("HasPassword", BOOLEAN),
+    ("CreatedAt", TIMESTAMP),
+]
+
+
+@handles(InviteUser, requires=on_organization(Privilege.MANAGE_MEMBERS))
+async def invite_user(statement: InviteUser, run: Execution) -> Outcome:
+    """Nobody is sent anything: whoever invites hands over the code, with which the user chooses a password."""
+    reader = PropertyReader(
+        statement.properties.entries, PROPERTIES, what="an invitation", lacking=statement.span
+    )
+    roles = reader.require(ROLES)
+    default = reader.take(DEFAULT) or roles[0]
+    if default not in roles:
+        raise reader.bad(DEFAULT, "one of the roles")
+    _may_give(run, roles, span=reader.span(ROLES))
+    moment = now()
+    invitation = Invitation(
+        statement.user.name,
+        tuple(dict.fromkeys(roles)),
+        default,
+        run.principal.user,
+        moment,
+        moment + datetime.timedelta(days=INVITED_DAYS),
+    )
+    try:
+        code = await asyncio.to_thread(run.catalog.create_invitation, invitation)
+    except UserError as error:
+        error.span = statement.user.span
+        raise
+    columns = [(title, VARCHAR) for title in ("Type", "Name", "Command", "Summary", "Token")]
+    summary = f"{invitation.user} was invited; the code, shown this once, is good for {INVITED_DAYS} days"
+    return Outcome(result(columns, [("invitation", invitation.id, "INVITE", summary, code)]))
+
+
+@handles(RevokeInvitation, requires=on_organization(Privilege.MANAGE_MEMBERS))
+async def revoke_invitation(statement: RevokeInvitation, run: Execution) -> Outcome:
+    """Its code is good no longer."""
+    wanted = statement.invitation.name
+    found = next((item for item in run.catalog.invitations() if item.id == wanted), None)
+    if found is None:
+        raise UserError(
+            SqlState.USER_NOT_FOUND,
+            f"the invitation {wanted!r} does not exist",
+            hint="LIST INVITATIONS shows those that do.",
+            span=statement.invitation.span,
+        )
+    await asyncio.to_thread(run.catalog.drop_invitation, found)
+    summary = f"the invitation of {found.user} was revoked"
+    return Outcome(ddl("invitation", found.id, "REVOKE", summary, [found.id]))
+
+
+@handles(ListInvitations, requires=on_organization(Privilege.MANAGE_MEMBERS))
+async def list_invitations(_statement: ListInvitations, run: Execution) -> Outcome:
+    """Those that can still be accepted."""
+    columns = [
+        *((title, VARCHAR) for title in ("ID", "User", "Roles", "DefaultRole", "InvitedBy")),
+        *((title, TIMESTAMP) for title in ("CreatedAt", "ExpiresAt")),
+    ]
+    rows = [
+        (
+            item.id,
+            item.user,
+            ", ".join(item.roles),
+            item.default_role,
+            item.invited_by,
+            item.created_at,
+            item.expires_at,
+        )
+        for item in run.catalog.invitations()
+    ]
+    return Outcome(result(columns, rows))
+
+
+@handles(AlterUser, requires=nothing)
+async def alter_user(statement: AlterUser, run: Execution) -> Outcome:
+    """One's own, or that of somebody whose every role one could give; the sessions of that user end."""
+    user = _user(statement.user, run)
+    if user.name == run.principal.user:
+        _hold_all(run, user, statement.user.span)
+    else:
+        _may_give(run, user.roles, span=statement.user.span)
+    await asyncio.to_thread(run.catalog.set_password, user, statement.password)
+    return Outcome(ddl("user", user.name, "ALTER", f"the password of {user.name} was set", [user.name]))
+
+
+@handles(DropUser, requires=on_organization(Privilege.MANAGE_MEMBERS))
+async def drop_user(statement: DropUser, run: Execution) -> Outcome:
+    """The user's API tokens, sessions and streams end; what roles own stays."""
+    user = _user(statement.user, run)
+    _may_give(run, user.roles, span=statement.user.span)
+    try:
+        await asyncio.to_thread(run.catalog.drop_user, user)
+    except UserError as error:
+        error.span = statement.user.span
+        raise
+    return Outcome(ddl("user", user.name, "DROP", f"user {user.name} was dropped", [user.name]))
+
+
+@handles(DescribeUser, requires=nothing)
+async def describe_user(statement: DescribeUser, run: Execution) -> Outcome:
+    """One row of the list."""
+    return Outcome(result(_COLUMNS, [_row(_user(statement.user, run))]))
+
+
+@handles(ListUsers, requires=nothing)
+async def list_users(_statement: ListUsers, run: Execution) -> Outcome:
+    return Outcome(result(_COLUMNS, [_row(user) for user in visible_users(run)]))
+
+
+def visible_users(run: Execution) -> list[User]:
+    """The user who asks, and everybody for who may MANAGE_MEMBERS; by name."""
+    everybody = run.may(Privilege.MANAGE_MEMBERS)
+    return [user for user in run.catalog.users() if everybody or user.name == run.principal.user]
+
+
+def _user(name: Identifier, run: Execution) -> User:
+    """Raises UserError 3D000 also for one that is there and that the role may not see."""
+    found = next((user for user in visible_users(run) if user.name == name.name), None)
+    if found is None:
+        raise UserError(
+            SqlState.USER_NOT_FOUND,
+            f"the user {name.name!r} does not exist",
+            hint="LIST USERS shows those that do.",
+            span=name.span,
+        )
+    return found
+
+
+def _may_give(run: Execution, roles: Iterable[str], *, span: Span | None) -> None:
+    """Who makes or manages a user gets at its roles: they must be the user's own who asks, unless the role may MANAGE_GRANTS."""
+    for role in roles:
+        try:
+            run.check_role(Identifier(role, span))
+        except UserError as error:
+            if error.state is not SqlState.INSUFFICIENT_PRIVILEGE or not run.may(Privilege.MANAGE_GRANTS):
+                raise
+
+
+def _hold_all(run: Execution, user: User, span: Span | None) -> None:
+    """A password opens every role of its user: an API token of one role must not set it."""
+    if run.principal.token is not None and not run.policy.graph.roles_of(run.principal) >= set(user.roles):
+        raise UserError(
+            SqlState.INSUFFICIENT_PRIVILEGE,
+            "this API token has fewer roles than its user, whose password it may not set",
+            hint="Sign in with the password, or with a token that has every role of the user.",
+            span=span,
+        )
+
+
+def _row(user: User) -> tuple[object, ...]:
+    return (user.name, ", ".join(user.roles), user.default_role, user.password is not None, user.created_at)
