@@ -365,7 +365,8 @@ def _check_pattern(
     pattern: EntityPattern,
     name_span: Span | None,
 ) -> None:
-    """Raises UserError 0A000 for a changelog over several entities, 3D007 when one that is named is missing, or none matches."""
+    """Raises UserError 0A000 for a changelog over several entities, 3D007 when one that is named is missing, or none matches, and what
+    describing one that is named does."""
     text = path_text(relation.entity or ())
     if relation.kind is not RelationKind.STREAM:
         raise UserError(
@@ -377,14 +378,14 @@ def _check_pattern(
     made_with = (spec for spec in of_scope(kind.properties, Scope.ENTITY) if reader.gives(spec))
     if (unused := next(made_with, None)) is not None:
         raise reader.bad(unused, "left out of a stream over several entities, which are not made")
-    found = [(name,) for name, _ in admin.list_entities(store.properties, ())]
-    missing = [name for name in pattern.names if name not in found]
-    if missing or not any(map(pattern.matches, found)):
+    for name in pattern.names:
+        admin.describe_entity(store.properties, name)  # which says why it cannot be read
+    if pattern.names:
+        return
+    if not any(pattern.matches((name,)) for name, _ in admin.list_entities(store.properties, ())):
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
-            f"the entity {path_text(missing[0])!r} does not exist in the store {store.name}"
-            if missing
-            else f"no entity of the store {store.name} matches {text!r} yet",
-            hint="Name those that exist: LIST ENTITIES shows them.",
+            f"no entity of the store {store.name} matches {text!r} yet",
+            hint="LIST ENTITIES shows those that it has.",
             span=name_span,
         )
