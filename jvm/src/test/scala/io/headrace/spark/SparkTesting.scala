@@ -72,7 +72,7 @@ object SparkTesting {
 
     /** Whether `condition` becomes true within 15 seconds. It is not asked again once it was. */
     def eventually(condition: => Boolean): Boolean = {
-      val end = System.nanoTime() + 15000000000L
+      val end = System.nanoTime() + 60000000000L
       Iterator
         .continually(condition)
         .takeWhile(met => !met && System.nanoTime() < end)
