@@ -1,7 +1,8 @@
 """What the catalog costs with many relations, without a server around it: `python -m benchmarks.catalog`, with `--url` on PostgreSQL.
 
-Prints, for 10,000 relations: making one, LIST RELATIONS, a snapshot for binding, small DDL from 16 sessions at a time, opening the
-catalog again, and the memory of this process. Processor time stands beside the wall's, for machines that have other things to do.
+Prints, for 10,000 relations: making one, LIST RELATIONS, a snapshot for binding, a privilege check, small DDL from 16 sessions at a
+time, opening the catalog again, and the memory of this process. Processor time stands beside the wall's, for machines that have other
+things to do.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from pathlib import Path
 
 import psutil
 
+from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.objects import Principal, Relation, RelationKind, Store
+from headrace.catalog.policy import Policy, RoleGraph
 from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
@@ -30,6 +34,7 @@ from headrace.session import StatementService
 from headrace.statements.base import Services
 
 RELATIONS, SESSIONS, STATEMENTS = 10_000, 16, 3_200
+ROLES, GRANTS, CHECKS = 1_000, 100_000, 100_000
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 WHO = Principal("admin", ("sysadmin",), "sysadmin")
 
@@ -47,6 +52,7 @@ def main() -> None:
             for number in range(RELATIONS):
                 catalog.create_relation(_relation(number))
         asyncio.run(_statements(catalog, Settings(data_dir=Path(folder))))
+        _checks(catalog)
         with measured("a snapshot", 1_000):
             for _ in range(1_000):
                 catalog.snapshot().relation(RelationName("d", "public", "r77"))
@@ -88,6 +94,30 @@ async def _statements(catalog: Catalog, settings: Settings) -> None:
     with measured(f"small DDL from {SESSIONS} sessions", STATEMENTS):
         await asyncio.gather(*(session(number) for number in range(SESSIONS)))
     await engine.stop()
+
+
+def _checks(catalog: Catalog) -> None:
+    """Privileges of roles that inherit each other, ten deep, on relations with grants."""
+    names = [f"role{number}" for number in range(ROLES)]
+    beneath = {
+        name: frozenset({names[number + 1]} if number % 10 != 9 else ()) for number, name in enumerate(names)
+    }
+    state = catalog.snapshot()
+    relations = state.relations()
+    granted: dict[str, dict[Privilege, dict[str, Grant]]] = {}
+    for number in range(GRANTS):
+        target = relations[number % RELATIONS]
+        role = names[(number * 7) % ROLES]
+        of_object = granted.setdefault(target.id, {Privilege.SELECT: {}})
+        of_object[Privilege.SELECT][role] = Grant(target.id, Privilege.SELECT, role, "sysadmin")
+    for place in (*state.all(DATABASE), *state.all(SCHEMA, ("d",))):
+        granted[place.id] = {
+            Privilege.USAGE: {name: Grant(place.id, Privilege.USAGE, name, "sysadmin") for name in names}
+        }
+    policy = Policy(state.organization, state.objects, RoleGraph(beneath), granted)
+    with measured(f"a privilege check with {ROLES:,} roles and {GRANTS:,} grants", CHECKS):
+        for number in range(CHECKS):
+            policy.check(names[number % ROLES], Privilege.SELECT, relations[(number * 13) % RELATIONS])
 
 
 def _relation(number: int) -> Relation:

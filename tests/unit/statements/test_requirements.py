@@ -1,0 +1,32 @@
+"""The policy: examples of statements, and what it requires of the active role, as `requirements.txt` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from headrace.sql import parse
+from headrace.statements.base import REQUIREMENTS, Execution
+from tests.harness.session import ADMINISTRATOR, Session
+
+GOLDEN = Path(__file__).with_name("requirements.txt")
+
+
+def told(session: Session, statements: list[str]) -> Iterator[str]:
+    """Each statement and, indented, its requirements."""
+    for text in statements:
+        (statement,) = parse(text)
+        services = session.service._services
+        run = Execution(services, ADMINISTRATOR, session.context)
+        yield text
+        yield from (f"    {item}" for item in REQUIREMENTS[type(statement)](statement, run))
+
+
+async def test_what_each_statement_requires(session: Session) -> None:
+    await session.run("CREATE MATERIALIZED VIEW shop.public.v AS SELECT n FROM shop.public.orders")
+    await session.run("USE DATABASE shop; USE STORE k")
+    (query,) = session.catalog.queries()
+    golden = GOLDEN.read_text().replace("QUERY_ID", query.id)
+    statements = [line for line in golden.splitlines() if line and not line.startswith((" ", "#"))]
+    expected = [line for line in golden.splitlines() if line and not line.startswith("#")]
+    assert list(told(session, statements)) == expected
