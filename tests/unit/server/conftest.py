@@ -27,7 +27,7 @@ def settings(tmp_path: Path) -> Settings:
         statement_timeout_ms=200,
         result_rows_max=3,
         request_bytes_max=2 * 1024 * 1024,
-        result_channel_grace_ms=300,
+        result_channel_grace_ms=3000,
     )
 
 
