@@ -180,7 +180,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "record": partial(properties, Scope.RECORD),
         "relations": partial(properties, Scope.RELATION),
         "sinks": sinks,
-        "sources": partial(properties, Scope.SOURCE),
+        "sources": partial(properties, Scope.SOURCE | Scope.TABLE),
         "queries": partial(properties, Scope.QUERY),
         "kafka": partial(store_type, "kafka"),
         "postgresql": partial(store_type, "postgresql"),

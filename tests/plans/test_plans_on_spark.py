@@ -92,6 +92,11 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                     f"SELECT l.*, struct(r.*) AS {name} FROM {step.left} l LEFT JOIN {step.right} r ON {on}"
                 )
                 spark.sql(text).createOrReplaceTempView(step.id)
+            case physical.LookupJoin():
+                assert set(step.keys) <= set(spark.table(step.input).columns)
+                fields = ", ".join(f"{identifier(item.name)}: {_spark(item.type)}" for item in step.columns)
+                found = f"CAST(NULL AS ARRAY<STRUCT<{fields}>>) AS {identifier(step.name)}"
+                _view(spark, step.id, step.input, ["*", found])
             case physical.Normalize():
                 assert {step.deleted, step.sequence} - {None} <= set(spark.table(step.input).columns)
                 kept = _but(spark, step.input, {step.deleted, step.sequence})

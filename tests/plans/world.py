@@ -62,6 +62,7 @@ def relation(
 
 
 STREAM, CHANGELOG, VIEW = RelationKind.STREAM, RelationKind.CHANGELOG, RelationKind.MATERIALIZED_VIEW
+TABLE = RelationKind.TABLE
 RELATIONS = (
     relation(
         "flights",
@@ -113,6 +114,15 @@ RELATIONS = (
         ),
         store="shop",
         entity=("public", "passengers"),
+    ),
+    replace(
+        relation(
+            "cities",
+            TABLE,
+            schema("code VARCHAR; city VARCHAR; country VARCHAR; people INTEGER; tax DOUBLE", "code"),
+        ),
+        store="shop",
+        entity=("public", "cities"),
     ),
 )
 

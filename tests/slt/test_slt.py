@@ -24,12 +24,13 @@ from tests.harness.slt import Runner
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
+POSTGRESQL_LOOKUPS = Path(__file__).with_name("postgresql_lookups.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
 DATABRICKS = Path(__file__).with_name("databricks.slt")
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
     set(Path(__file__).parent.glob("*.slt"))
-    - {*POSTGRESQL, POSTGRESQL_TABLES, CLICKHOUSE, DATABRICKS, *ICEBERG}
+    - {*POSTGRESQL, POSTGRESQL_TABLES, POSTGRESQL_LOOKUPS, CLICKHOUSE, DATABRICKS, *ICEBERG}
 )
 IN_PROCESS = [
     Path(__file__).with_name(f"{name}.slt")
@@ -126,12 +127,20 @@ def test_postgresql_tables(
     _run_with(postgresql, POSTGRESQL_TABLES, in_process, kafka, seed)
 
 
+@pytest.mark.parametrize("postgresql", [16], indirect=True)
+def test_postgresql_lookups(
+    rest: RestDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
+) -> None:
+    """Over REST, since it kills the driver."""
+    _run_with(postgresql, POSTGRESQL_LOOKUPS, rest, kafka, seed)
+
+
 def _run_with(
-    postgresql: PostgresServer, path: Path, in_process: InProcessDoor, kafka: KafkaClient, seed: str
+    postgresql: PostgresServer, path: Path, door: InProcessDoor | RestDoor, kafka: KafkaClient, seed: str
 ) -> None:
     postgresql.execute(f'CREATE SCHEMA "Shop {seed}"')
     user = {"user": USER, "password": PASSWORD.replace("'", "''")}
-    runner = Runner(in_process, kafka, seed=seed, uri=postgresql.uri, **user)
+    runner = Runner(door, kafka, seed=seed, uri=postgresql.uri, **user)
     runner.postgresql = postgresql.execute
     runner.run(path)
 

@@ -52,7 +52,7 @@ from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.source_properties import query_properties
-from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, renamed
+from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, refuse_tables, renamed
 from headrace.analyzer.top_n import first_rows, without_unread_ranks
 from headrace.analyzer.views import inlined, names_streams
 from headrace.catalog.objects import Relation
@@ -88,6 +88,8 @@ def unchecked(select: Select, context: BindingContext, *, continuous: bool = Fal
     if continuous or names_streams(select.expression, context):
         context = replace(context, continuous=properties)
     root = _bind_query(select.expression, context, {}, 0)
+    if context.continuous is not None:
+        refuse_tables(root)
     return LogicalPlan(
         root=root,
         snapshot=is_snapshot(root),

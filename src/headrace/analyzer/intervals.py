@@ -18,6 +18,7 @@ from headrace.analyzer.expressions import (
 from headrace.analyzer.logical import (
     Filter,
     LogicalNode,
+    LookupJoin,
     Project,
     Scan,
     Subquery,
@@ -140,7 +141,7 @@ def event_times(node: LogicalNode) -> frozenset[tuple[str, str]]:
             return frozenset({(node.alias, column)}) if column is not None else frozenset()
         case Filter() | Unnest() | TimeWindow():
             return event_times(node.input)
-        case TemporalJoin():
+        case TemporalJoin() | LookupJoin():
             return event_times(node.left)
         case Subquery():
             return frozenset((node.alias, name) for name in _output_times(node.input))

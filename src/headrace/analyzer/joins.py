@@ -23,6 +23,7 @@ from headrace.analyzer.logical import (
     Join,
     JoinKind,
     LogicalNode,
+    LookupJoin,
     Project,
     RegularJoin,
     Scan,
@@ -32,12 +33,23 @@ from headrace.analyzer.logical import (
     Unnest,
 )
 from headrace.analyzer.scope import Scope
-from headrace.analyzer.sources import is_snapshot
+from headrace.analyzer.sources import is_snapshot, refuse_tables
 from headrace.analyzer.traits import traits
 from headrace.analyzer.typing import common
+from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    INTEGRAL,
+    DataType,
+    Decimal,
+    Timestamp,
+    Varchar,
+)
 from headrace.sql.ast import is_comma, span_of, within_of
 
 Pair = tuple[Expression, Expression]
@@ -141,7 +153,14 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
         )
     if all(views):
         return SnapshotJoin(join.left, join.right, conjunction(join.on) if join.on else None, join.kind)
+    if (
+        views == [False, True]
+        and isinstance(join.right, Scan)
+        and join.right.relation.kind is RelationKind.TABLE
+    ):
+        return _lookup(join, join.right, where)
     if any(views):
+        refuse_tables(join)
         raise _refused(
             "a subquery without a source cannot be joined with a stream or changelog",
             join.span,
@@ -266,6 +285,87 @@ def _temporal(
             "Put conditions on the result into WHERE; compute what is NULL otherwise with CASE.",
         )
     return Filter(made, conjunction(rest)) if rest else made
+
+
+def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalNode:
+    """The join with the rows that a table has for the keys: equalities with its columns; the rest is a filter, or decides what matches."""
+    name = table.relation.name
+    if join.within_ms is not None:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"WITHIN is for a join of two streams; {name} is a TABLE",
+            hint="Leave WITHIN out: a row meets what the table holds when the row is read.",
+            span=join.span,
+        )
+    if join.kind not in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT):
+        raise _refused(
+            f"a {join.kind.name} JOIN with the table {name} is not supported: its rows are looked up, and not followed",
+            join.span,
+            "Use JOIN or LEFT JOIN, with the table on the right.",
+        )
+    if not traits(join.left).insert_only:
+        raise _refused(
+            f"a changelog cannot be joined with the table {name}: what was looked up before could not be taken away",
+            join.span,
+            "Declare a STREAM over the changelog's entity; or read the table's changes as a CHANGELOG, where its store tells them.",
+        )
+    conditions = list(join.on)
+    if join.kind is JoinKind.CROSS:
+        conditions.extend(part for part in where if _sides(part, join) is not None)
+        _take(where, conditions)
+    keys: dict[str, Expression] = {}
+    rest: list[Expression] = []
+    for part in conditions:
+        pair = _sides(part, join)
+        column = pair[1].column if pair is not None and isinstance(pair[1], ColumnReference) else None
+        if pair is None or column is None or column in keys:
+            rest.append(part)
+        else:
+            keys[column] = _looked_up(pair, table)
+    if not keys:
+        raise _refused(
+            f"the rows of the table {name} are found by a column of it that equals something of the stream; there is none",
+            join.span,
+            "Write ON stream.column = table.column, with further conditions after AND.",
+        )
+    inner = join.kind is not JoinKind.LEFT
+    condition = conjunction(rest) if rest else None
+    kind = JoinKind.INNER if inner else JoinKind.LEFT
+    made = LookupJoin(join.left, table, tuple(keys.values()), tuple(keys), kind, None if inner else condition)
+    return Filter(made, condition) if inner and condition is not None else made
+
+
+def _looked_up(pair: Pair, table: Scan) -> Expression:
+    """The stream's side of a key, of a type in which equal values are found as such."""
+    ours, theirs = pair
+    kind = common([ours.type, theirs.type])
+    if not (
+        kind is not None
+        and _is_key(theirs.type)
+        and (
+            kind == theirs.type
+            or all(_is_exact(side) for side in (kind, theirs.type))
+            or all(isinstance(side, Varchar) for side in (kind, theirs.type))
+            or all(isinstance(side, Timestamp) for side in (kind, theirs.type))
+        )
+    ):
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"rows of the table {table.relation.name} cannot be looked up by {theirs.type} with {ours.type}",
+            hint=f"Use CAST(… AS {theirs.type}) on the stream's side."
+            if _is_key(theirs.type)
+            else "Look them up by integers, decimals, texts, bytes, dates, times or booleans.",
+            span=ours.span,
+        )
+    return as_type(ours, kind)
+
+
+def _is_key(kind: DataType) -> bool:
+    return _is_exact(kind) or isinstance(kind, Varchar | Timestamp) or kind in (BOOLEAN, BYTES, DATE)
+
+
+def _is_exact(kind: DataType) -> bool:
+    return kind in INTEGRAL or isinstance(kind, Decimal)
 
 
 def _as_key(pair: Pair, column: str, right: Scan | Subquery) -> Expression:

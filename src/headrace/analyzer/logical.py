@@ -81,6 +81,7 @@ class SideTopic:
 class SourceProperties:
     """The source properties in force (dialect 11.1): the relation's own, overridden by those of the query.
 
+    `refresh_ms` is of a TABLE that a stream is joined with: how often it is read whole; None: its rows are asked for by key.
     `on_error` is terminate, ignore, or dead_letter, and then `dead_letters` says where. `late_rows` says where rows go that are too
     late for a time window; None: nowhere. `timestamps` is the layout that times must have; None: what the relation's format says.
     """
@@ -93,6 +94,7 @@ class SourceProperties:
     late_rows: SideTopic | None = None
     timestamps: TimestampFormat | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    refresh_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -318,6 +320,21 @@ class TemporalJoin(Join):
     left_keys: tuple[Expression, ...]
     right_keys: tuple[str, ...]
     kind: JoinKind = JoinKind.INNER
+
+
+@dataclass(frozen=True)
+class LookupJoin(Join):
+    """Stream with table: each row with those that the table has for its keys when the row is read. See docs/adr/0033.
+
+    `condition` is what else must hold for two rows to match.
+    """
+
+    left: LogicalNode
+    right: Scan
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[str, ...]
+    kind: JoinKind = JoinKind.INNER
+    condition: Expression | None = None
 
 
 @dataclass(frozen=True)

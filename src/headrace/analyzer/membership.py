@@ -27,7 +27,7 @@ from headrace.analyzer.logical import (
     Subquery,
 )
 from headrace.analyzer.over import ONE
-from headrace.analyzer.sources import is_snapshot
+from headrace.analyzer.sources import is_snapshot, refuse_tables
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.sql.ast import span_of
@@ -92,6 +92,7 @@ def joined(
         said.extend(rest)
         return SnapshotJoin(left, right, conjunction(said) if said else None, kind)
     if any(views):
+        refuse_tables(right)
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "a continuous query cannot ask a subquery without a source",

@@ -12,6 +12,7 @@ from headrace.core.properties import (
     COUNT,
     FLAG,
     MILLISECONDS,
+    MILLISECONDS_MAX,
     NAMES,
     TEXT,
     PropertySpec,
@@ -320,6 +321,15 @@ LATE_PARTITIONS = PropertySpec(
     f"{_LATE}.log.topic.partitions", COUNT, _READ, "of a topic of late rows that is made", default="1"
 )
 LATE_REPLICAS = PropertySpec(f"{_LATE}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's")
+
+LOOKUP_REFRESH_MS = 60_000
+LOOKUP_REFRESH = PropertySpec(
+    "lookup.refresh.millis",
+    number(1000, MILLISECONDS_MAX, f"milliseconds, 1000 to {MILLISECONDS_MAX}"),
+    Scope.TABLE,
+    "of a table that a stream is joined with: read it whole, and again so often, in place of asking for the keys of each batch",
+    default="where the store finds rows by key: each batch asks; else 60000",
+)
 
 # --- queries
 

@@ -99,9 +99,17 @@ def source_properties(
 
 
 def table_properties(
-    relation: Relation, given: Iterable[Entry], connector: StoreDescriptor | None, span: Span | None
+    relation: Relation,
+    given: Iterable[Entry],
+    connector: StoreDescriptor | None,
+    span: Span | None,
+    *,
+    joined: bool,
 ) -> SourceProperties:
-    """What is in force for a TABLE in FROM; raises UserError 0A000 for one that cannot be read, 3D008 at a property."""
+    """What is in force for a TABLE in FROM, which is `joined` with a stream or read for itself.
+
+    Raises UserError 0A000 for one that cannot be read, 3D008 at a property.
+    """
     source = connector.table_source if connector is not None else None
     if connector is None or source is None:
         raise UserError(
@@ -111,10 +119,15 @@ def table_properties(
             span=span,
         )
     specs = of_scope(connector.properties, Scope.TABLE)
+    if joined:
+        specs = (*of_scope(dialect.DIALECT, Scope.TABLE), *specs)
     reader = PropertyReader(given, specs, what="a table in FROM", defaults=relation.properties)
     options = source.options(reader)
+    refresh_ms = reader.take(dialect.LOOKUP_REFRESH) if joined else None
+    if refresh_ms is None and not source.by_key:
+        refresh_ms = dialect.LOOKUP_REFRESH_MS
     reader.finish()
-    return SourceProperties(options=options)
+    return SourceProperties(options=options, refresh_ms=refresh_ms)
 
 
 def starting_position(reader: PropertyReader, *, default: str = "latest") -> tuple[str, int | None]:

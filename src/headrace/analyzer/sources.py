@@ -14,6 +14,7 @@ from headrace.analyzer.logical import (
     Aggregate,
     Limit,
     LogicalNode,
+    LookupJoin,
     Project,
     Scan,
     Sort,
@@ -45,6 +46,20 @@ WINDOW_PANES_MAX = 1000
 def is_snapshot(node: LogicalNode) -> bool:
     """True when nothing under `node` is unbounded: all relations are materialized views, system relations or tables."""
     return all(scan.relation.kind.is_snapshot for scan in walk(node) if isinstance(scan, Scan))
+
+
+def refuse_tables(node: LogicalNode) -> None:
+    """0A000 for a table in a continuous query, or beside a stream, that no stream is joined with: it tells of no changes."""
+    if isinstance(node, Scan) and node.relation.kind is RelationKind.TABLE:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"a continuous query, or one beside streams, reads the table {node.relation.name} in a join only",
+            hint="Write FROM stream [LEFT] JOIN table ON stream.column = table.column, with the table itself on the right; "
+            "or SELECT of tables alone.",
+            span=node.span,
+        )
+    for below in (node.left,) if isinstance(node, LookupJoin) else node.inputs:
+        refuse_tables(below)
 
 
 class SourceBinder:
@@ -108,12 +123,7 @@ class SourceBinder:
         if self._context.continuous is None or not scan.relation.kind.is_snapshot:
             return scan
         if scan.relation.kind is RelationKind.TABLE:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                f"a continuous query, or one beside streams, cannot read the table {scan.relation.name} yet",
-                hint="SELECT it alone, or with other tables.",
-                span=scan.span,
-            )
+            return scan
         if scan.relation.kind is RelationKind.SYSTEM:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
@@ -217,7 +227,8 @@ def _properties(
     span: Span | None,
 ) -> SourceProperties:
     if relation.kind is RelationKind.TABLE:
-        return table_properties(relation, given.entries, connector, span)
+        joined = context.continuous is not None
+        return table_properties(relation, given.entries, connector, span, joined=joined)
     if relation.kind.is_snapshot:
         if given:
             raise UserError(

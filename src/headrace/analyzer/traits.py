@@ -7,7 +7,7 @@ the kinds of nodes what a row means. The words are Flink's: +I -U +U -D.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -23,6 +23,7 @@ from headrace.analyzer.logical import (
     JoinKind,
     Limit,
     LogicalNode,
+    LookupJoin,
     Project,
     RegularJoin,
     Scan,
@@ -171,6 +172,14 @@ def _interval_join(node: IntervalJoin) -> Traits:
 
 def _temporal_join(node: TemporalJoin) -> Traits:
     return traits(node.left)
+
+
+def _lookup_join(node: LookupJoin) -> Traits:
+    """The left rows', whose key is enough where the table has one row at most for each."""
+    left = traits(node.left)
+    key = node.right.relation.schema.primary_key
+    single = bool(key) and set(key) <= set(node.right_keys)
+    return left if single else replace(left, key=None)
 
 
 def _regular_join(node: RegularJoin) -> Traits:
@@ -362,6 +371,7 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
     Filter: _filter,
     IntervalJoin: _interval_join,
     TemporalJoin: _temporal_join,
+    LookupJoin: _lookup_join,
     RegularJoin: _regular_join,
     SnapshotJoin: _snapshot,
     SetOperation: _snapshot,

@@ -16,7 +16,7 @@ from headrace.analyzer.logical import LogicalNode, Scan, Subquery, transform
 from headrace.analyzer.properties import RETENTION
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import named_relation
-from headrace.catalog.objects import Relation, ViewDefinition
+from headrace.catalog.objects import Relation, RelationKind, ViewDefinition
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.properties import value_of
 from headrace.core.sqlstate import SqlState
@@ -176,6 +176,13 @@ def _check_source(source: Scan | Subquery, view: Relation, span: Span | None) ->
             view,
             f"was made of another {relation.name}: what had that name was dropped",
             "Drop the view and create it again.",
+            span,
+        )
+    if relation is not None and relation.kind is RelationKind.TABLE:
+        raise _refused(
+            view,
+            f"looks rows up in the table {relation.name}, which may hold others by now",
+            "Read the streams that it is made of, and join them with the table.",
             span,
         )
     if isinstance(source, Scan) and source.properties.starting_position == "latest":

@@ -96,9 +96,13 @@ class RowSource:
 
 @dataclass(frozen=True)
 class TableSource:
-    """Entities can be read as TABLEs: the rows that they have at one time, by `spark.table`. `options` are of scope TABLE."""
+    """Entities can be read as TABLEs: the rows that they have at one time, by `spark.table`. `options` are of scope TABLE.
+
+    `by_key`: those with given keys can be asked for, by `spark.lookup`.
+    """
 
     options: TakeOptions = no_options
+    by_key: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
     table(session, request: TableRequest) -> DataFrame             the rows that an entity has now, no stream: the columns of the request
+    lookup(request: LookupRequest)                                 a function (keys: pyarrow.Table) -> pyarrow.Table for Spark's workers:
+                                                                   the request's columns, of all rows that may have one of the keys.
+                                                                   `keys` has the request's key, without NULLs and repeats
     write_rows(request: RowSinkRequest)                            a function (batch: DataFrame, epoch: int) -> None: the batch has the
                                                                    columns of the request, and with `upsert` one more, `__deleted
                                                                    BOOLEAN`, and each key once. It may be evaluated once only
@@ -103,6 +106,19 @@ class TableRequest:
     properties: Mapping[str, str] = field(repr=False)
     options: Mapping[str, str] = field(default_factory=dict)
     resources: ExitStack = field(default_factory=ExitStack)
+
+
+@dataclass(frozen=True)
+class LookupRequest:
+    """Which columns of a table to read, its `key` among them, by which rows are found. A key may be of another type than its column,
+    which is compared with it: other integers or decimals.
+    """
+
+    entity: EntityPath
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    properties: Mapping[str, str] = field(repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

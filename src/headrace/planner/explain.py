@@ -14,6 +14,7 @@ from headrace.analyzer.logical import (
     IntervalJoin,
     Limit,
     LogicalNode,
+    LookupJoin,
     Project,
     RegularJoin,
     Scan,
@@ -28,7 +29,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.traits import Place, row_windows
-from headrace.catalog.objects import Relation
+from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.names import path_text, printed, quote
 from headrace.planner import physical
 from headrace.planner.display import SHOWN
@@ -148,6 +149,11 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
     for scan in logical.scans:
         properties, relation = scan.properties, scan.relation
         alias = "" if scan.alias == relation.name.name else f" AS {printed(scan.alias)}"
+        if relation.kind is RelationKind.TABLE:
+            entity = f"entity {path_text(relation.entity or ())} of store {printed(relation.store or '')}"
+            yield f"  table {relation.name}{alias}, {entity}, as it is when a row of the stream is read"
+            yield f"    {_lookup(properties.refresh_ms)}"
+            continue
         position = properties.starting_position
         if properties.starting_timestamp_ms is not None and position == "timestamp":
             position = f"timestamp {properties.starting_timestamp_ms}"
@@ -177,6 +183,12 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
                 f"    rows too late for their window go to {path_text(late.entity)} of store {printed(late.store)} "
                 "(an interactive query drops them)"
             )
+
+
+def _lookup(refresh_ms: int | None) -> str:
+    if refresh_ms is None:
+        return "its rows are asked for by key, for each batch of rows"
+    return f"it is read whole, and again every {duration_text(refresh_ms)}"
 
 
 def _watermark(scan: Scan) -> str:
@@ -257,6 +269,11 @@ def _line(node: LogicalNode) -> str:
             pairs = zip(node.left_keys, node.right_keys, strict=True)
             on = " and ".join(f"{SHOWN.bare(left)} = {alias}.{printed(right)}" for left, right in pairs)
             return f"TemporalJoin {node.kind.value} on {on}"
+        case LookupJoin():
+            alias = printed(node.right.alias)
+            pairs = zip(node.left_keys, node.right_keys, strict=True)
+            on = " and ".join(f"{SHOWN.bare(left)} = {alias}.{printed(right)}" for left, right in pairs)
+            return f"LookupJoin {node.kind.value} of {node.right.relation.name} on {on}{_residual(node)}"
         case SnapshotJoin():
             on = f" on {SHOWN.bare(node.condition)}" if node.condition is not None else ""
             return f"Join {node.kind.value}{on}"
@@ -300,7 +317,7 @@ def _signed(milliseconds: int) -> str:
     return f"{'-' if milliseconds < 0 else '+'}{duration_text(abs(milliseconds))}"
 
 
-def _residual(node: IntervalJoin | RegularJoin) -> str:
+def _residual(node: IntervalJoin | LookupJoin | RegularJoin) -> str:
     return f" where {SHOWN.bare(node.condition)}" if node.condition is not None else ""
 
 
@@ -348,6 +365,9 @@ def _step(step: physical.Step) -> str:
             return f"Spark SQL over {', '.join(step.inputs)}"
         case physical.TemporalJoin():
             return f"temporal join of {step.left} with {step.right} as {printed(step.right_name)}"
+        case physical.LookupJoin():
+            entity = f"{path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
+            return f"look up {', '.join(step.key_columns)} of {entity} for {step.input}; {_lookup(step.refresh_ms)}"
         case physical.IntervalJoin():
             span = _bounds(step.lower_ms, step.upper_ms)
             return f"{step.how} join of {step.left} with {step.right}, event times {span}"

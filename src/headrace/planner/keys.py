@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.analyzer.catalog_view import suggestion
-from headrace.analyzer.logical import Filter, LogicalNode, Project, Scan, TemporalJoin, TimeWindow, Unnest
+from headrace.analyzer.logical import (
+    Filter,
+    LogicalNode,
+    LookupJoin,
+    Project,
+    Scan,
+    TemporalJoin,
+    TimeWindow,
+    Unnest,
+)
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.properties import KEY_COLUMNS, KEY_FORMAT
 from headrace.core.errors import Span, UserError
@@ -120,8 +129,8 @@ def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None) -> Key
 def carrying_scan(root: LogicalNode) -> Scan | None:
     """The source whose records the output rows are, one by one; None when rows are made of several."""
     node = root
-    while isinstance(node, Project | Filter | TimeWindow | Unnest | TemporalJoin):
-        node = node.left if isinstance(node, TemporalJoin) else node.input
+    while isinstance(node, Project | Filter | TimeWindow | Unnest | TemporalJoin | LookupJoin):
+        node = node.left if isinstance(node, TemporalJoin | LookupJoin) else node.input
     return node if isinstance(node, Scan) else None
 
 

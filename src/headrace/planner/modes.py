@@ -18,6 +18,7 @@ from headrace.analyzer.logical import (
     IntervalJoin,
     Limit,
     LogicalNode,
+    LookupJoin,
     Project,
     RegularJoin,
     Scan,
@@ -184,6 +185,10 @@ def _temporal_join(node: TemporalJoin, _wanted: _Wanted) -> Operator:
     return Operator(node, Mode.INSERT, traits(node), (left, place(node.right, Mode.UPSERT)))
 
 
+def _lookup_join(node: LookupJoin, _wanted: _Wanted) -> Operator:
+    return Operator(node, Mode.INSERT, traits(node), (place(node.left, Mode.INSERT),))
+
+
 def _regular_join(node: RegularJoin, _wanted: _Wanted) -> Operator:
     found = traits(node)
     sides = tuple(place(side, Mode.SIGNED) for side in (node.left, node.right))
@@ -232,6 +237,7 @@ _PLACED: dict[type[LogicalNode], Callable[[Any, _Wanted], Operator]] = {
     Aggregate: _aggregate,
     IntervalJoin: _interval_join,
     TemporalJoin: _temporal_join,
+    LookupJoin: _lookup_join,
     RegularJoin: _regular_join,
     TopN: _top_n,
     Union: _union,

@@ -178,6 +178,27 @@ class TemporalJoin(_Data):
     state_ttl_ms: int = 0
 
 
+class LookupJoin(_Data):
+    """The rows that an entity has for the `keys` of each row when it is read, by its columns `key_columns`.
+
+    Output: all columns of `input`, and `name`: an ARRAY of STRUCTs of `columns`, empty where there is none. With `refresh_ms` the
+    entity is read whole, and again so often; else its rows are asked for by key.
+    """
+
+    step: Literal["lookup_join"] = "lookup_join"
+    id: str
+    input: str
+    store: str
+    connector: str
+    entity: EntityPath
+    columns: list[Column]
+    keys: list[str]
+    key_columns: list[str]
+    name: str = "__found"
+    refresh_ms: int | None = None
+    options: dict[str, str] = Field(default_factory=dict)
+
+
 class IntervalJoin(_Data):
     """The pairs of rows with equal keys whose event times, `__rowtime` of the right less that of the left, are from `lower_ms` to
     `upper_ms`, and that meet `condition` (Spark SQL over the columns of both sides).
@@ -398,6 +419,7 @@ Step = Annotated[
     | AssignWatermark
     | SqlTransform
     | TemporalJoin
+    | LookupJoin
     | IntervalJoin
     | Normalize
     | Materialize
@@ -413,7 +435,7 @@ Step = Annotated[
 ]
 
 
-StoreStep = ReadEntity | ReadRows | ReadTable | WriteEntity | WriteRows
+StoreStep = ReadEntity | ReadRows | ReadTable | LookupJoin | WriteEntity | WriteRows
 """The steps that name a store."""
 
 

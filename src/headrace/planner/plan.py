@@ -18,6 +18,7 @@ from headrace.analyzer.logical import (
     Filter,
     Limit,
     LogicalNode,
+    LookupJoin,
     Project,
     QueryProperties,
     Union,
@@ -52,7 +53,7 @@ def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
     if logical.snapshot:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a query of materialized views is answered at once; it cannot run continuously",
+            "a query of materialized views or tables is answered at once; it cannot run continuously",
             span=logical.span,
         )
     if logical.partition_by and not isinstance(sink, EntitySink):
@@ -121,6 +122,8 @@ def choose_mode(
         f"the query keeps state ({what})"
         for what in dict.fromkeys(state.word for state in states(operator, 0))
     ]
+    if any(isinstance(item.node, LookupJoin) for item in operators(operator)):
+        reasons.append("a table's rows are looked up in batches")
     if isinstance(sink, ViewSink):
         reasons.append("a materialized view is written in transactions")
     elif isinstance(sink, TableSink):

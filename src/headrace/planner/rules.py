@@ -14,6 +14,7 @@ from headrace.analyzer.logical import (
     Filter,
     Item,
     LogicalNode,
+    LookupJoin,
     Subquery,
     TemporalJoin,
     Union,
@@ -72,9 +73,9 @@ def distinct_union_as_groups(node: LogicalNode) -> LogicalNode:
     return Aggregate(rows, tuple(item.expression for item in items), items)
 
 
-def filter_before_temporal_join(node: LogicalNode) -> LogicalNode:
-    """Conditions on the stream alone move below the join, so that rows that would be dropped are never kept waiting."""
-    if not (isinstance(node, Filter) and isinstance(node.input, TemporalJoin)):
+def filter_before_join(node: LogicalNode) -> LogicalNode:
+    """Conditions on the stream alone move below the join, so that rows that would be dropped are not kept waiting, nor looked up."""
+    if not (isinstance(node, Filter) and isinstance(node.input, TemporalJoin | LookupJoin)):
         return node
     join = node.input
     stream = {source.alias for source in join.left.sources}
@@ -85,7 +86,7 @@ def filter_before_temporal_join(node: LogicalNode) -> LogicalNode:
         (below if names <= stream and _deterministic(part) else above).append(part)
     if not below:
         return node
-    left = filter_before_temporal_join(Filter(join.left, conjunction(below)))
+    left = filter_before_join(Filter(join.left, conjunction(below)))
     moved = replace(join, left=left)
     return Filter(moved, conjunction(above)) if above else moved
 
@@ -94,7 +95,7 @@ def _deterministic(expression: Expression) -> bool:
     return all(not isinstance(part, Call) or part.function.deterministic for part in walk(expression))
 
 
-RULES: tuple[Rule, ...] = (distinct_union_as_groups, filter_before_temporal_join)
+RULES: tuple[Rule, ...] = (distinct_union_as_groups, filter_before_join)
 
 
 def rewritten(logical: LogicalPlan) -> LogicalPlan:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
+from headrace.connectors.base import EntityDescription
 from headrace.connectors.postgresql import columns, tables
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
@@ -24,7 +25,7 @@ ROWS_PER_PART = 50_000
 _ROWS_PER_BATCH = 10_000
 _ESTIMATE = "SELECT reltuples FROM pg_class WHERE oid = %s::regclass"
 # Types whose values PostgreSQL compares as Spark does, and Spark's values for them. Of texts only equality: orders differ.
-_COMPARED = "SELECT attname::text, atttypid::int8 FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+_TYPES = "SELECT attname::text, atttypid::int8 FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
 _VALUES: dict[int, tuple[type, ...]] = {
     **dict.fromkeys((20, 21, 23), (int,)),
     **dict.fromkeys((25, 1043), (str,)),
@@ -99,23 +100,36 @@ def begin(
     Raises UserError 3D007 for a missing table, 42703 for a missing column, ExternalError 57015.
     """
     with classified(store):
-        found = tables.describe(connection, path)
+        found = check_columns(connection, path, wanted)
         there = {column.name: column.type for column in found.columns}
-        for column in wanted:
-            if column.name not in there:
-                raise UserError(
-                    SqlState.UNDEFINED_COLUMN,
-                    f"the table {'.'.join(path)} has no column {printed(column.name)}",
-                    hint=f"It has {', '.join(map(printed, there))}. DROP TABLE and CREATE TABLE declare it anew.",
-                )
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         (snapshot,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         name = tables.named(path).as_string(connection)
         key = next((key for key in found.key[:1] if there[key] in (SMALLINT, INTEGER, BIGINT)), None)
         (rows,) = connection.execute(_ESTIMATE, (name,)).fetchone() or (0,)
         parts = _parts(connection, path, key, min(parts_max, max(1, int(rows) // ROWS_PER_PART)))
-        compared: dict[str, int] = dict(connection.execute(_COMPARED, (name,)).fetchall())
+        compared = type_oids(connection, path)
         return Reading(dict(store), path, tuple(wanted), snapshot, key, parts, compared)
+
+
+def check_columns(connection: Connection, path: EntityPath, wanted: Sequence[Column]) -> EntityDescription:
+    """A table that has the columns; raises UserError 3D007 for a missing table, 42703 for a missing column."""
+    found = tables.describe(connection, path)
+    there = [column.name for column in found.columns]
+    for column in wanted:
+        if column.name not in there:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"the table {'.'.join(path)} has no column {printed(column.name)}",
+                hint=f"It has {', '.join(map(printed, there))}. DROP TABLE and CREATE TABLE declare it anew.",
+            )
+    return found
+
+
+def type_oids(connection: Connection, path: EntityPath) -> dict[str, int]:
+    """The types of a table's columns."""
+    name = tables.named(path).as_string(connection)
+    return dict(connection.execute(_TYPES, (name,)).fetchall())
 
 
 def _parts(connection: Connection, path: EntityPath, key: str | None, count: int) -> tuple[Part, ...]:
@@ -155,10 +169,10 @@ def read(reading: Reading, part: Part, conditions: Sequence[Condition]) -> Itera
             for row in copy.rows():
                 rows.append(row)
                 if len(rows) == _ROWS_PER_BATCH:
-                    yield _batch(reading, rows)
+                    yield columns_of(reading.path, reading.columns, rows)
                     rows = []
             if rows:
-                yield _batch(reading, rows)
+                yield columns_of(reading.path, reading.columns, rows)
 
 
 def _where(reading: Reading, part: Part, conditions: Sequence[Condition]) -> Composable:
@@ -173,15 +187,16 @@ def _where(reading: Reading, part: Part, conditions: Sequence[Condition]) -> Com
     return SQL(" WHERE {}").format(SQL(" AND ").join(terms)) if terms else SQL("")
 
 
-def _batch(reading: Reading, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+def columns_of(path: EntityPath, wanted: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows of texts as columns; raises UserError 22000 for a value that is not of its column's type."""
     found = {}
-    for place, column in enumerate(reading.columns):
+    for place, column in enumerate(wanted):
         try:
             found[column.name] = columns.column([row[place] for row in rows], column.type)
         except ValueError as error:
             raise UserError(
                 SqlState.DATA_EXCEPTION,
-                f"a value of column {printed(column.name)} of {'.'.join(reading.path)} is no {column.type}: {error}",
+                f"a value of column {printed(column.name)} of {'.'.join(path)} is no {column.type}: {error}",
                 hint="Declare the column as DESCRIBE ENTITY shows it, or as VARCHAR, which takes every value as PostgreSQL's text.",
             ) from None
     return pa.RecordBatch.from_pydict(found)

@@ -11,10 +11,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from headrace.connectors.registry import connector, spark_module
-from headrace.connectors.streaming import RowRequest, SinkRequest, SourceRequest, TableRequest
+from headrace.connectors.streaming import (
+    LookupRequest,
+    RowRequest,
+    SinkRequest,
+    SourceRequest,
+    TableRequest,
+)
 from headrace.core.errors import InternalError
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
+from headrace.engine.driver import lookups
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.protocol import StartQuery
 from headrace.formats.base import DecodeSpec, EncodeSpec
@@ -157,6 +164,23 @@ def _read_table(work: Build, step: physical.ReadTable) -> DataFrame:
     )
     frame: DataFrame = connector_module(step.connector).table(work.session, request)
     return frame
+
+
+def _lookup_join(work: Build, step: physical.LookupJoin) -> DataFrame:
+    module, columns = connector_module(step.connector), schema_columns(step.columns)
+    if step.refresh_ms is None:
+        request = LookupRequest(
+            entity=step.entity,
+            columns=columns,
+            key=tuple(step.key_columns),
+            properties=work.properties(step.store),
+            options=step.options,
+        )
+        find: lookups.Find = module.lookup(request)
+    else:
+        table = TableRequest(step.entity, columns, work.properties(step.store), step.options)
+        find = lookups.kept(work.session, module, table, step.refresh_ms, work.resources)
+    return lookups.found(work.frames[step.input], step.keys, step.key_columns, columns, step.name, find)
 
 
 def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
@@ -377,6 +401,7 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "assign_watermark": _assign_watermark,
     "sql_transform": _sql_transform,
     "temporal_join": _temporal_join,
+    "lookup_join": _lookup_join,
     "interval_join": _interval_join,
     "normalize": _normalize,
     "materialize": _materialize,

@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.analyzer.expressions import ROW_TIME, Expression
-from headrace.analyzer.logical import IntervalJoin, JoinKind, LogicalNode, RegularJoin, TemporalJoin
+from headrace.analyzer.logical import (
+    IntervalJoin,
+    JoinKind,
+    LogicalNode,
+    LookupJoin,
+    RegularJoin,
+    TemporalJoin,
+)
 from headrace.analyzer.traits import Place, joins_windows, traits
 from headrace.planner import physical
 from headrace.planner.lowering.context import DELETED, Lowering, Needed, places
 from headrace.planner.lowering.fragments import Fragment
 from headrace.planner.modes import Mode, Operator
+from headrace.planner.sinks import physical_columns
 from headrace.planner.spark_sql import identifier
 
 
@@ -73,6 +81,38 @@ def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed:
     )
     made = low.over_structs(joined, left, Mode.INSERT)
     made.sources = node.sources
+    return made
+
+
+def lookup_join(low: Lowering, operator: Operator, node: LookupJoin, needed: Needed) -> Fragment:
+    """Each row of a stream with those that a table has for its keys: an array of them, which is laid out in FROM."""
+    condition = places(node.condition) if node.condition is not None else frozenset()
+    left = low.fragment(operator.inputs[0], _of(node.left, needed | condition | places(*node.left_keys)))
+    relation, alias = node.right.relation, node.right.alias
+    keys = [f"__key_{index}" for index in range(1, len(node.left_keys) + 1)]
+    own = _of(node.left, needed | condition)
+    keyed = low.structs(low.name("keyed", alias), left, own, _named(left, node.left_keys, keys))
+    read = {name for _, name in _of(node.right, needed | condition)}.union(node.right_keys)
+    step = physical.LookupJoin(
+        id=low.name("found", alias),
+        input=keyed,
+        store=relation.store or "",
+        connector=node.right.store_type,
+        entity=relation.entity or (),
+        columns=[column for column in physical_columns(relation.schema) if column.name in read],
+        keys=keys,
+        key_columns=list(node.right_keys),
+        refresh_ms=node.right.properties.refresh_ms,
+        options=dict(node.right.properties.options),
+    )
+    made = low.over_structs(low.add(step), left, Mode.INSERT)
+    made.sources = node.sources
+    rows, row = identifier(step.name), identifier(alias)
+    if node.condition is not None:
+        rows = f"filter({rows}, {row} -> {made.sql().bare(node.condition)})"
+    outer = "OUTER " if node.kind is JoinKind.LEFT else ""
+    # A column of the table may have the alias's own name.
+    made.text += f"\nLATERAL VIEW {outer}explode({rows}) {identifier(f'__{alias}')} AS {row}"
     return made
 
 

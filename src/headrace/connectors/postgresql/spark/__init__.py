@@ -14,14 +14,16 @@ from headrace.core.names import path_text
 from headrace.formats.types import name_sql, spark_type
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowRequest, RowSinkRequest, TableRequest
+    from headrace.connectors.streaming import LookupRequest, RowRequest, RowSinkRequest, TableRequest
 
 __all__ = [
     "CLASSES",
     "NOISY_LOGGERS",
     "classify",
+    "lookup",
     "probe",
     "rows",
     "secrets",
@@ -55,6 +57,13 @@ def table(session: SparkSession, request: TableRequest) -> DataFrame:
     from headrace.connectors.postgresql.spark.batch import frame
 
     return frame(session, request)
+
+
+def lookup(request: LookupRequest) -> Callable[[pa.Table], pa.Table]:
+    """Raises UserError 3D007 for a missing table, 42703 for a missing column; ExternalError 57015."""
+    from headrace.connectors.postgresql.lookup import prepare
+
+    return prepare(request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
