@@ -195,7 +195,8 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
         # A strict bound is a condition too: it stays where it was.
         _take(where, [part for part in meeting if part not in within.rest])
         conditions = [part for part in within.rest if part in conditions]
-    _take(where, conditions)
+    if inner:
+        _take(where, conditions)
     sides = [(part, _sides(part, join)) for part in conditions]
     versions = _versions(join.right)
     if appended == [True, False] and versions is not None and join.kind is not JoinKind.FULL:

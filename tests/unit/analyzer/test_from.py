@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.analyzer.logical import Aggregate, LogicalNode, Project, Scan
+from headrace.analyzer.logical import Aggregate, Filter, LogicalNode, Project, Scan
 from headrace.analyzer.traits import window_groups
 from tests.plans.shapes import shape, text, tree
 
@@ -254,6 +254,16 @@ def test_groups_are_windowed_by_both_bounds_through_subqueries(sql: str, windowe
     root = tree(sql)
     assert isinstance(root, Aggregate)
     assert bool(window_groups(root)) is windowed
+
+
+def test_where_that_repeats_on_still_filters_an_outer_join() -> None:
+    inner = (
+        "SELECT f.note FROM flights f {} JOIN arrivals a ON a.carrier = f.carrier WHERE a.carrier = f.carrier"
+    )
+    filters = [
+        sum(isinstance(node, Filter) for node in _all(tree(inner.format(kind)))) for kind in ("INNER", "LEFT")
+    ]
+    assert filters == [0, 1]
 
 
 def _all(node: LogicalNode) -> list[LogicalNode]:
