@@ -52,6 +52,10 @@ CheckRows = Callable[[Mapping[str, str], EntityPath, Schema, Mapping[str, str], 
 """Of a store's properties: an entity, the relation's schema, its options, and whether rows come as versions of keys. Raises UserError."""
 
 
+CheckTable = Callable[[Mapping[str, str], EntityPath, Schema], None]
+"""Of a store's properties: an entity and a TABLE's schema. Raises UserError."""
+
+
 CreateRows = Callable[[Mapping[str, str], EntityPath, Schema, PropertyReader], None]
 """Of a store's properties: makes an entity with these columns and key, and what the type's properties of scope ENTITY say of it."""
 
@@ -98,11 +102,13 @@ class RowSource:
 class TableSource:
     """Entities can be read as TABLEs: the rows that they have at one time, by `spark.table`. `options` are of scope TABLE.
 
-    `by_key`: those with given keys can be asked for, by `spark.lookup`.
+    `by_key`: those with given keys can be asked for, by `spark.lookup`. `check` asks the store whether what is there can be read as a
+    schema says, and raises UserError 42703 or 42P16 with what does not fit.
     """
 
     options: TakeOptions = no_options
     by_key: bool = False
+    check: CheckTable | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 from headrace.analyzer import properties as dialect
 from headrace.catalog.objects import Relation, RelationKind, Store
@@ -44,7 +45,7 @@ def declared_table(
     guarantee(reader, sink, kind)
     options = sink.options(reader)
     if exists(store, kind, entity):
-        sink.check(store.properties, entity, schema, options, bool(schema.primary_key))
+        _check(sink, store, kind, entity, schema, options)
     else:
         sink.create(store.properties, entity, schema, reader)
     reader.leave(Scope.ENTITY)
@@ -53,6 +54,27 @@ def declared_table(
         key: value or "" for key, value in statement.properties.items() if not dialect.STORE.is_called(key)
     }
     return _table(name, schema, run.role, store.name, entity, kept)
+
+
+def _check(
+    sink: RowSink,
+    store: Store,
+    kind: StoreDescriptor,
+    entity: EntityPath,
+    schema: Schema,
+    options: Mapping[str, str],
+) -> None:
+    """An entity that no query could write so may be one to read; what is written is looked at again by who writes it."""
+    try:
+        sink.check(store.properties, entity, schema, options, bool(schema.primary_key))
+    except UserError as unfit:
+        check = kind.table_source.check if kind.table_source is not None else None
+        if check is None:
+            raise
+        try:
+            check(store.properties, entity, schema)
+        except UserError:
+            raise unfit from None
 
 
 def new_table(sink: TableSink, role: str) -> Relation:

@@ -119,6 +119,14 @@ def _check_rows(
         tables.check(tables.find(clickhouse, path), path, schema, upsert=upsert)
 
 
+def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
+    with ClickHouse(store) as clickhouse:
+        table = tables.find(clickhouse, path)
+    tables.check_readable(table, path, schema)
+    if schema.primary_key:
+        tables.check_key(table, path, schema)
+
+
 async def _printed(records: list[PrintedRecord]) -> AsyncGenerator[PrintedRecord]:
     for record in records:
         yield record
@@ -133,7 +141,7 @@ CLICKHOUSE = StoreDescriptor(
     read=read_store,
     test=test,
     path=read_path,
-    table_source=TableSource(),
+    table_source=TableSource(check=_check_table),
     row_sink=RowSink(create=_create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,

@@ -209,6 +209,14 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
         )
     if not upsert:
         return
+    check_key(table, path, schema)
+    own = table.types[str(table.version)].name
+    if own != "UInt64":
+        raise _unfit(path, f"the column of its versions, {table.version}, is {own}", "It must be UInt64.")
+
+
+def check_key(table: Table, path: EntityPath, schema: Schema) -> None:
+    """Raises UserError 42P16 where the primary key of `schema` is not what the table tells its rows apart by."""
     if not table.replaces:
         raise _unfit(
             path,
@@ -221,9 +229,6 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
             f"it is ordered by ({', '.join(table.key)}), and the primary key is ({', '.join(schema.primary_key)})",
             "ClickHouse tells rows of a key by the columns of ORDER BY: both must be the same.",
         )
-    own = table.types[str(table.version)].name
-    if own != "UInt64":
-        raise _unfit(path, f"the column of its versions, {table.version}, is {own}", "It must be UInt64.")
 
 
 def newest_version(clickhouse: ClickHouse, table: Table) -> int:

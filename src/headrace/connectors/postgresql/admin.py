@@ -194,7 +194,7 @@ POSTGRESQL = StoreDescriptor(
         metadata=METADATA, options=source_options, upserts=True, needs=(SLOT,), check=_check_relation
     ),
     row_sink=RowSink(create=_create_table, check=_check_table, upserts=True, exactly_once=True),
-    table_source=TableSource(by_key=True),
+    table_source=TableSource(check=writing.check_readable, by_key=True),
     entities=_entities,
     inserter=_entities,
     printer=_entities,

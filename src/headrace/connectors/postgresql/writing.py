@@ -6,13 +6,14 @@ inserted, or updated where they are. Exactly once: the transaction holds the bat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from psycopg import errors
 from psycopg.sql import SQL, Composed, Identifier
 
+from headrace.connectors.base import EntityDescription
 from headrace.connectors.postgresql import tables
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
@@ -21,6 +22,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, printed
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import DataType
 from headrace.runtime.fail_points import fail_point
 
 MARKS = "headrace_epochs"
@@ -58,6 +60,24 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
             f"{where} is a {kind}, into which no rows can be written",
             hint="Name a table.",
         )
+    _check_columns(where, found, schema, fits)
+    if upsert:
+        _check_key(where, found, schema)
+
+
+def check_readable(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
+    """Raises UserError 42P16, 42703 or 3D007 when a table or view cannot be read as `schema` says, with what does not fit."""
+    with classified(store), connect(store, *path[:-2]) as connection:
+        found = tables.describe(connection, path)
+    where = ".".join(path)
+    _check_columns(where, found, schema, lambda said, own: fits(said, own) or fits(own, said))
+    if schema.primary_key:
+        _check_key(where, found, schema)
+
+
+def _check_columns(
+    where: str, found: EntityDescription, schema: Schema, fit: Callable[[DataType, DataType], bool]
+) -> None:
     there = {column.name: column.type for column in found.columns}
     for column in schema.columns:
         if column.name not in there:
@@ -69,7 +89,7 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
     misfits = [
         f"{printed(column.name)} is {there[column.name]}, not {column.type}"
         for column in schema.columns
-        if not fits(column.type, there[column.name])
+        if not fit(column.type, there[column.name])
     ]
     if misfits:
         raise UserError(
@@ -77,7 +97,10 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
             f"the table {where} exists with other columns: {'; '.join(misfits)}",
             hint="CAST the columns of the query, or name another table.",
         )
-    if upsert and set(schema.primary_key) != set(found.key):
+
+
+def _check_key(where: str, found: EntityDescription, schema: Schema) -> None:
+    if set(schema.primary_key) != set(found.key):
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the primary key of the table {where} is ({', '.join(map(printed, found.key))}), "
