@@ -28,7 +28,9 @@ from pyspark.sql.types import ArrayType
 from headrace.connectors.carried_errors import carried_text, carrying_errors
 from headrace.connectors.streaming import TableRequest
 from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.names import path_text
 from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
 from headrace.formats.types import name_sql, spark_type
 
 logger = logging.getLogger(__name__)
@@ -126,8 +128,14 @@ def kept(
 ) -> KeptTable:
     """Reads a table, and again every `refresh_ms` until `resources` are closed. While its store is away it stays as it was last read.
 
-    Raises as `table` of the store type's `module`.
+    Raises as `table` of the store type's `module`, and UserError 0A000 where tasks run on other machines.
     """
+    if not (session.sparkContext.master or "").startswith("local"):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the table {path_text(request.entity)} cannot be kept whole for the machines of a Spark cluster",
+            hint="Leave 'lookup.refresh.millis' out where the store finds rows by key; else run the query on a single machine.",
+        )
     folder = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
     table = KeptTable(str(Path(folder, "table")))
     ended = threading.Event()
