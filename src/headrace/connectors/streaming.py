@@ -10,6 +10,8 @@
                                                                    BOOLEAN, __entity STRING, __split INT, __sequence, __metadata`
     poll_ms(request: RowRequest) -> int                            where `rows` asks a store at the beginning of each batch: the least
                                                                    time between two batches, in milliseconds
+    backlog(request: RowRequest) -> Callable[[], int]              where the store keeps its log until it is read: a function that asks
+                                                                   how many bytes it keeps for this reader; raises ExternalError
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers

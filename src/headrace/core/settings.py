@@ -142,6 +142,10 @@ class Settings(BaseSettings):
         60_000,
         description="Processor time that Spark may take to plan a query before that query is given up.",
     )
+    backlog_warning_bytes: int = Field(
+        2**30,
+        description="A query says so from this much log on that a store keeps until the query has read it, such as PostgreSQL for a slot.",
+    )
     request_bytes_max: int = Field(16 * 1024 * 1024, description="Largest request body.")
     statement_timeout_ms: int = Field(
         20_000, description="After this a statement is answered 202 and polled."

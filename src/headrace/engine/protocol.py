@@ -99,6 +99,7 @@ class QueryProgress(_Message):
     `bad_records` could not be read and `future_rows` were too far ahead of the clock: both were skipped, as the source's
     property says. `timeless_rows` have no event time where one is needed. `lag` is how many records each split of each entity had,
     when the batch was planned, behind the last one that it read; without the splits of stores that do not count their records.
+    `backlog_bytes` is how much of its log the store of each entity keeps because the query has not confirmed to have read it.
     """
 
     type: Literal["query_progress"] = "query_progress"
@@ -115,6 +116,7 @@ class QueryProgress(_Message):
     bad_records: int = 0
     future_rows: int = 0
     lag: dict[str, dict[str, int]] = Field(default_factory=dict)
+    backlog_bytes: dict[str, int] = Field(default_factory=dict)
     detail: dict[str, object] = Field(default_factory=dict)
 
 

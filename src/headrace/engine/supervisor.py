@@ -24,6 +24,7 @@ from headrace.catalog.state import CatalogState
 from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine import backlog
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.lateness import Lateness
 from headrace.engine.lifecycle import may_follow, on_failure
@@ -134,7 +135,9 @@ class Supervisor:
     def notice(self, query_id: str) -> str | None:
         """What there is to say of a running query; None when it is in order."""
         record = self._records.get(query_id)
-        return record.lateness.message() if record and record.run else None
+        if record is None or record.run is None:
+            return None
+        return record.lateness.message() or self._backlog(record.metrics)
 
     def forget(self, query_id: str) -> None:
         """Drop what is remembered of a query that is never to run again."""
@@ -192,8 +195,14 @@ class Supervisor:
         if message.batch_id > record.last_batch:
             record.last_batch = message.batch_id
             record.failures = 0
+        warned = self._backlog(record.metrics)
         record.metrics = QueryMetrics.after(record.metrics, message)
+        if warned is None and (warning := self._backlog(message)) is not None:
+            log.warning("query.backlog", query_id=message.query_id, message=warning)
         record.lateness.add(message)
+
+    def _backlog(self, progress: QueryProgress | None) -> str | None:
+        return backlog.message(progress, self._settings.backlog_warning_bytes) if progress else None
 
     async def _ended(self, message: QueryEnded) -> None:
         record, query = self._records.get(message.query_id), self._unfinished(message.query_id)

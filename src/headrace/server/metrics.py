@@ -134,3 +134,12 @@ class _Queries(Collector):
                 for split, behind in splits.items():
                     lag.add_metric([sample.query_id, sample.name, entity, split], behind)
         yield lag
+        backlog = GaugeMetricFamily(
+            "headrace_query_backlog_bytes",
+            "Log that the store of an entity keeps because the query has not read it.",
+            labels=["query_id", "name", "entity"],
+        )
+        for sample in samples:
+            for entity, kept in sample.backlog_bytes.items():
+                backlog.add_metric([sample.query_id, sample.name, entity], kept)
+        yield backlog

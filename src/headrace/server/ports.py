@@ -107,6 +107,7 @@ class QuerySample:
     bad_records_total: int | None = None
     future_rows_total: int | None = None
     lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    backlog_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -81,4 +81,5 @@ def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
             bad_records_total=progress.bad_records_total,
             future_rows_total=progress.future_rows_total,
             lag=progress.lag,
+            backlog_bytes=progress.backlog_bytes,
         )

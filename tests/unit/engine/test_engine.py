@@ -18,6 +18,7 @@ from headrace.catalog.objects import DesiredState, QueryState
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
+from headrace.engine import backlog
 from headrace.engine.lateness import Lateness
 from headrace.engine.protocol import QueryProgress
 from headrace.planner.physical import PLAN_VERSION, SparkPlan, WriteView
@@ -56,6 +57,20 @@ async def test_a_query_whose_rows_are_nearly_all_late_says_so(bench: Bench) -> N
     assert lateness.message()
     lateness.add(QueryProgress(batch_id=2, input_rows=101, late_rows=0, **figures))
     assert lateness.message() is None
+
+
+def test_a_query_for_which_a_store_keeps_much_of_its_log_says_so() -> None:
+    figures = {
+        "query_id": "q",
+        "batch_id": 1,
+        "input_rows": 1,
+        "input_rows_per_second": 1.0,
+        "batch_duration_ms": 1,
+    }
+    progress = QueryProgress(backlog_bytes={"public.a": 5, "public.b": 3 * 2**20}, **figures)
+    assert "public.b keeps 3 MiB of its log" in (backlog.message(progress, 2**20) or "")
+    assert backlog.message(progress, 2**30) is None
+    assert backlog.message(QueryProgress(**figures), 0) is None
 
 
 async def test_an_error_of_the_user_ends_a_query_until_it_is_restarted(bench: Bench) -> None:

@@ -6,6 +6,7 @@ Read by polling: a listener would call into Python for every batch of every quer
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -23,11 +24,18 @@ class ProgressReader:
     """Reads one running query; remembers what was read."""
 
     def __init__(
-        self, query_id: str, query: StreamingQuery, session: SparkSession, *, windowed: bool
+        self,
+        query_id: str,
+        query: StreamingQuery,
+        session: SparkSession,
+        *,
+        windowed: bool,
+        backlog: Mapping[str, int],
     ) -> None:
         self._id = query_id
         self._query = query._jsq
         self._windowed = windowed
+        self._backlog = backlog
         self._run = str(query.runId)
         self._watermark = jvm(session).io.headrace.spark.PartitionWatermark
         self._counts = jvm(session).io.headrace.spark.RowCounts
@@ -69,6 +77,7 @@ class ProgressReader:
             bad_records=rows.get("bad_records", 0),
             future_rows=rows.get("future_rows", 0),
             lag=lag(last.get("sources", [])),
+            backlog_bytes=dict(self._backlog),
             detail=detail,
         )
 

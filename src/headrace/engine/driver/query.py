@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.driver.backlog import Backlog
 from headrace.engine.driver.builder import Build, build
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.failures import UNCLASSIFIED, Failure, classify
@@ -253,7 +254,9 @@ class RunningQuery:
         self._query = writer.start()
         planning.begun(self._query)
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
-        self._progress = ProgressReader(self.id, self._query, session, windowed=windowed)
+        self._progress = ProgressReader(
+            self.id, self._query, session, windowed=windowed, backlog=Backlog(work).bytes
+        )
         self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
         if self._sink.stopping.is_set():
             self._query.stop()

@@ -66,7 +66,9 @@ def query_events(run: Execution) -> Rows:
     *(always(name, BIGINT) for name in _BATCH),
     *(always("input_rows_per_second", DOUBLE), Column("watermark", TIMESTAMP)),
     *(always(name, BIGINT) for name in _SUMS),
-    doc="What the last batch of each query did, and sums (`…_total`) since the server started. A query has a row after its first batch.",
+    always("backlog_bytes", BIGINT),
+    doc="What the last batch of each query did, and sums (`…_total`) since the server started. A query has a row after its first batch. "
+    "`backlog_bytes` is how much log stores keep because the query has not read it.",
 )
 def query_metrics(run: Execution) -> Rows:
     for query in run.visible(run.catalog.queries()):
@@ -79,6 +81,7 @@ def query_metrics(run: Execution) -> Rows:
                 metrics.input_rows_per_second,
                 None if time is None else datetime.datetime.fromtimestamp(time / 1000, datetime.UTC),
                 *(getattr(metrics, name) for name in _SUMS),
+                sum(metrics.backlog_bytes.values()),
             )
 
 

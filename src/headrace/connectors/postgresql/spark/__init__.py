@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLASSES",
     "NOISY_LOGGERS",
+    "backlog",
     "classify",
     "lookup",
     "probe",
@@ -71,6 +72,13 @@ def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     from headrace.connectors.postgresql.spark.writing import writer
 
     return writer(request)
+
+
+def backlog(request: RowRequest) -> Callable[[], int]:
+    """Of the query's slot; by a connection for each time."""
+    from headrace.connectors.postgresql.spark.reading import slot_lag
+
+    return lambda: slot_lag(request)
 
 
 def splits(request: RowRequest) -> dict[str, list[int]]:

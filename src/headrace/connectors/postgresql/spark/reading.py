@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.connectors.postgresql import replication
+from headrace.connectors.postgresql.connection import connect
+from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.options import SLOT, URIS, address
 from headrace.connectors.postgresql.relations import read_tables
 from headrace.connectors.postgresql.rows import Layout
@@ -9,6 +12,13 @@ from headrace.connectors.postgresql.spark.source import CHANGES_PER_READ, Readin
 from headrace.connectors.streaming import RowRequest
 from headrace.core.names import path_text
 from headrace.core.schema import Schema
+
+
+def slot_lag(request: RowRequest) -> int:
+    """How many bytes of its log the server keeps for a query's slot, 0 before there is one; raises ExternalError 57015."""
+    database = request.entity[0] if len(request.entity) != 2 else None
+    with classified(request.properties), connect(request.properties, database) as connection:
+        return replication.lag_bytes(connection, request.options[SLOT.name]) or 0
 
 
 def reading(request: RowRequest) -> Reading:

@@ -1,0 +1,16 @@
+"""Whether a store fills its disk for a query: one that keeps its log until the query has read it, as PostgreSQL does for a slot."""
+
+from __future__ import annotations
+
+from headrace.engine.protocol import QueryProgress
+
+
+def message(progress: QueryProgress, limit_bytes: int) -> str | None:
+    """A sentence while a store keeps more than `limit_bytes` of its log for a query, else None."""
+    entity, kept = max(progress.backlog_bytes.items(), key=lambda item: item[1], default=("", 0))
+    if kept <= limit_bytes:
+        return None
+    return (
+        f"the store of {entity} keeps {kept / 2**20:,.0f} MiB of its log, which the query has not confirmed to have read: "
+        "see backlog_bytes in DESCRIBE QUERY METRICS. It is too slow, or a transaction has been open for long; the disk there fills up"
+    )
