@@ -7,9 +7,12 @@ import pytest
 from headrace.connectors.postgresql.options import PROPERTIES, Address, address, read_path, read_store
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, stored
+from tests.harness.authority import Authority
 
 NEEDED = {"uris": "postgresql://h:5433/shop", "postgres.username": "u", "postgres.password": "hunter2"}
 PEM = "-----BEGIN CERTIFICATE-----\nx"
+KEY, _, _REST = Authority().key_and_certificate("app").decode().partition("-----BEGIN CERT")
+CERTIFICATE = f"-----BEGIN CERT{_REST}"
 
 
 def read(**given: str) -> dict[str, str]:
@@ -66,9 +69,13 @@ def test_an_address_is_nothing_else(uris: str) -> None:
     ("given", "words"),
     [
         ({"tls__ca_cert_file": "/etc/passwd"}, "PEM text of a certificate"),
-        ({"tls__client__key_file": "/etc/shadow"}, "must be something else, found \\*\\*\\*\\*"),
-        ({"tls__client__cert_file": PEM}, "'tls.client.key_file' is needed"),
-        ({"tls__client__key_file": "-----BEGIN PRIVATE KEY-----"}, "'tls.client.cert_file' is needed"),
+        (
+            {"tls__client__key_file": "/etc/shadow"},
+            "must be the PEM text of a private key .*, found \\*\\*\\*\\*",
+        ),
+        ({"tls__client__cert_file": PEM}, "expected the PEM text of a certificate"),
+        ({"tls__client__cert_file": CERTIFICATE}, "need each other"),
+        ({"tls__client__key_file": KEY}, "need each other"),
         ({"tls__verify_server_hostname": "false"}, "says whom to trust"),
         ({"sslmode": "disable"}, "has no property"),
         ({"options": "-c x=y"}, "has no property"),
@@ -80,9 +87,7 @@ def test_what_is_wrong_is_said(given: dict[str, str], words: str) -> None:
 
 
 def test_secrets_are_masked() -> None:
-    shown = masked(
-        read(tls__client__cert_file=PEM, tls__client__key_file="-----BEGIN PRIVATE KEY-----"), PROPERTIES
-    )
+    shown = masked(read(tls__client__cert_file=CERTIFICATE, tls__client__key_file=KEY), PROPERTIES, {})
     assert shown["postgres.password"] == shown["tls.client.key_file"] == "****"
 
 

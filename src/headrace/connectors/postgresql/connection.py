@@ -14,14 +14,12 @@ from typing import Any
 import psycopg
 
 from headrace.connectors.postgresql.options import (
-    CLIENT_CERTIFICATE,
-    CLIENT_KEY,
     PASSWORD,
     URIS,
     USERNAME,
     address,
 )
-from headrace.connectors.tls import TLS_CA, TLS_DISABLED, TLS_VERIFY
+from headrace.connectors.tls import TLS_CA, TLS_CLIENT_CERT, TLS_CLIENT_KEY, TLS_DISABLED, TLS_VERIFY
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 AsyncConnection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -90,11 +88,11 @@ def _tls(store: Mapping[str, str]) -> Iterator[dict[str, str]]:
         return
     parameters = {
         "sslmode": "verify-full" if store[TLS_VERIFY.name] == "TRUE" else "verify-ca",
-        "sslcertmode": "allow" if CLIENT_CERTIFICATE.name in store else "disable",
+        "sslcertmode": "allow" if TLS_CLIENT_CERT.name in store else "disable",
         "sslrootcert": "system",
     }
     with TemporaryDirectory(prefix="headrace-tls-") as folder:
-        files = {"sslrootcert": TLS_CA, "sslcert": CLIENT_CERTIFICATE, "sslkey": CLIENT_KEY}
+        files = {"sslrootcert": TLS_CA, "sslcert": TLS_CLIENT_CERT, "sslkey": TLS_CLIENT_KEY}
         for parameter, spec in files.items():
             if spec.name in store:
                 path = Path(folder, parameter)

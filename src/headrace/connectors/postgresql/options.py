@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
-from headrace.connectors.tls import TLS, TLS_CA, TLS_VERIFY, tls_properties
+from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_CA, TLS_VERIFY, client_tls_properties, tls_properties
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 from headrace.core.schema import Column
-from headrace.core.sqlstate import SqlState
 from headrace.core.types import Struct, parse_type
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z|[0-9A-Fa-f:.]+\Z")
@@ -55,12 +54,6 @@ def _uris(text: str) -> str:
     return text.strip()
 
 
-def _key(text: str) -> str:
-    if not re.match(r"\s*-----BEGIN ([A-Z]+ )?PRIVATE KEY-----", text):
-        raise ValueError("expected the PEM text of a private key without a passphrase")
-    return text
-
-
 def _slot(text: str) -> str:
     if not re.match(r"[a-z0-9_]{1,63}\Z", text):
         raise ValueError(f"expected up to 63 lower-case letters, digits and '_', found {text!r}")
@@ -93,23 +86,6 @@ URIS = PropertySpec(
 USERNAME = PropertySpec("postgres.username", TEXT, Scope.STORE, "the user", default="needed")
 PASSWORD = PropertySpec(
     "postgres.password", TEXT, Scope.STORE, "the user's password", default="needed", secret=True
-)
-CLIENT_CERTIFICATE = PropertySpec(
-    "tls.client.cert_file",
-    TLS_CA.type,
-    Scope.STORE,
-    "a certificate to show to the server, as PEM **text** or an uploaded file",
-    default="none",
-    file=True,
-)
-CLIENT_KEY = PropertySpec(
-    "tls.client.key_file",
-    PropertyType("", _key),
-    Scope.STORE,
-    "that certificate's private key, likewise",
-    default="needed with one",
-    secret=True,
-    file=True,
 )
 _OVER = Scope.RELATION | Scope.SINK
 DATABASE = PropertySpec("postgresql.db.name", TEXT, _OVER, "the table's database", default="that of `uris`")
@@ -145,7 +121,7 @@ PRIMARY_KEY = PropertySpec(
     default="none",
 )
 PROPERTIES: Specs = (
-    *(URIS, USERNAME, PASSWORD, *TLS, CLIENT_CERTIFICATE, CLIENT_KEY),
+    *(URIS, USERNAME, PASSWORD, *TLS, *CLIENT_TLS),
     *(DATABASE, SCHEMA, TABLE, TABLE_LIST, SLOT, COLUMNS, PRIMARY_KEY),
 )
 
@@ -157,17 +133,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     if properties[TLS_VERIFY.name] == "FALSE" and TLS_CA.name not in properties:
         # Anybody has a certificate of a public authority for some name.
         raise reader.bad(TLS_VERIFY, f"TRUE unless '{TLS_CA.name}' says whom to trust")
-    certificate, key = reader.take(CLIENT_CERTIFICATE), reader.take(CLIENT_KEY)
-    if certificate is not None and key is not None:
-        return properties | {CLIENT_CERTIFICATE.name: certificate, CLIENT_KEY.name: key}
-    if certificate is not None or key is not None:
-        given, other = (CLIENT_CERTIFICATE, CLIENT_KEY) if key is None else (CLIENT_KEY, CLIENT_CERTIFICATE)
-        raise UserError(
-            SqlState.MISSING_PARAMETER,
-            f"the property '{other.name}' is needed beside '{given.name}'",
-            span=reader.span(given),
-        )
-    return properties
+    return properties | client_tls_properties(reader)
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:

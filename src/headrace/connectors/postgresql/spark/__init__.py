@@ -100,6 +100,7 @@ def classify(text: str) -> HeadraceError | None:
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Values to mask in logs and errors."""
-    from headrace.connectors.postgresql.options import CLIENT_KEY, PASSWORD
+    from headrace.connectors.postgresql.options import PASSWORD
+    from headrace.connectors.tls import TLS_CLIENT_KEY
 
-    return tuple(properties[spec.name] for spec in (PASSWORD, CLIENT_KEY) if properties.get(spec.name))
+    return tuple(properties[spec.name] for spec in (PASSWORD, TLS_CLIENT_KEY) if properties.get(spec.name))
