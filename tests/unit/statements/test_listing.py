@@ -7,8 +7,6 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.sql import parse
-from headrace.sql.grammar import GRAMMAR
-from headrace.statements.base import REQUIREMENTS, nothing
 from tests.harness.session import Session
 
 ALL = [("orders", "lab"), ("Best", "shop"), ("orders", "shop")]
@@ -116,13 +114,14 @@ def test_what_where_does_not_take_is_a_syntax_error(text: str, message: str) -> 
     assert refused.value.message == message
 
 
-def test_lists_need_no_privilege_so_that_where_has_none_to_check() -> None:
-    lists = {function.__annotations__["return"] for words, function in GRAMMAR.items() if words[0] == "LIST"}
-    of_lists = {kind.__name__: REQUIREMENTS[kind] for kind in REQUIREMENTS if kind.__name__ in lists}
-    # The entities of a store are the store's: it must be one that the role may use.
-    assert of_lists.pop("ListEntities") is not nothing
-    assert set(of_lists) == lists - {"ListEntities"}
-    assert set(of_lists.values()) == {nothing}
+async def test_where_requires_what_the_list_requires(session: Session) -> None:
+    with pytest.raises(UserError) as refused:
+        await session.run("LIST ENTITIES IN STORE nothing WHERE name = 'x'")
+    assert refused.value.state is SqlState.STORE_NOT_FOUND
+    await session.run("USE ROLE public")
+    with pytest.raises(UserError) as refused:
+        await session.run("LIST INVITATIONS WHERE name = 'x'")
+    assert refused.value.state is SqlState.INSUFFICIENT_PRIVILEGE
 
 
 async def test_describe_and_create_name_a_relation_as_lists_do(session: Session) -> None:
