@@ -46,7 +46,7 @@ def test_the_other_spelling_of_authentication_means_the_same() -> None:
     }
     found = store_properties(given)
     assert (found["kafka.sasl.hash_function"], found["tls.disabled"]) == ("SHA512", "FALSE")
-    assert masked(found, options.STORE)["kafka.sasl.password"] == "****"
+    assert masked(found, options.STORE, {})["kafka.sasl.password"] == "****"
 
 
 @pytest.mark.parametrize(
