@@ -411,7 +411,9 @@ class Runner:
 
 
 def _compare(record: Record, found: list[str]) -> None:
-    expected = list(record.expected or [])
+    if record.expected is None:
+        raise ValueError(f"line {record.line}: expected ---- and what must be found")
+    expected = list(record.expected)
     if "rowsort" in record.words or "bykey" in record.words:
         expected, found = sorted(expected), sorted(found)
     same = len(expected) == len(found) and all(
