@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.sql import parse
-from headrace.statements.base import REQUIREMENTS, Execution
+from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution
 from tests.harness.session import ADMINISTRATOR, Session
 
 GOLDEN = Path(__file__).with_name("requirements.txt")
@@ -24,9 +24,13 @@ def told(session: Session, statements: list[str]) -> Iterator[str]:
 
 async def test_what_each_statement_requires(session: Session) -> None:
     await session.run("CREATE MATERIALIZED VIEW shop.public.v AS SELECT n FROM shop.public.orders")
+    await session.run("CREATE SECRET pin WITH ('type' = generic_string, 'secret_string' = 'open sesame')")
     await session.run("USE DATABASE shop; USE STORE k")
     (query,) = session.catalog.queries()
     golden = GOLDEN.read_text().replace("QUERY_ID", query.id)
     statements = [line for line in golden.splitlines() if line and not line.startswith((" ", "#"))]
     expected = [line for line in golden.splitlines() if line and not line.startswith("#")]
     assert list(told(session, statements)) == expected
+    assert {type(parse(text)[0]) for text in statements} == set(HANDLERS), (
+        "each kind of statement has an example"
+    )
