@@ -97,11 +97,13 @@ async def test_a_token_gives_nothing_that_its_maker_has_not(session: Session) ->
 async def test_tokens_of_others_are_seen_by_who_manages_members_only(session: Session) -> None:
     token = await token_of(session, CREATE)
     stranger = Principal("anna", ("sysadmin",), "sysadmin")
-    assert await session.answer("LIST API_TOKENS", stranger) == []
+    rows = "SELECT name, user_name, expired FROM deltastream.sys.api_tokens"
+    assert await session.answer("LIST API_TOKENS", stranger) == await session.answer(rows, stranger) == []
     for verb in ("DESCRIBE", "ALTER", "DROP"):
         assert await refused(session, f"{verb} API_TOKEN ci", stranger) == "3D012", verb
     manager = Principal("anna", ("useradmin",), "useradmin")
     assert [row[0] for row in await session.answer("LIST API_TOKENS", manager)] == ["ci"]
+    assert await session.answer(rows, manager) == [("ci", "admin", "false")]
     assert await refused(session, "ALTER API_TOKEN ci", manager) == "42501", "its secret is its user's"
     await session.answer("DROP API_TOKEN ci", manager)
     assert session.catalog.authenticate(token) is None

@@ -28,6 +28,7 @@ TERRAFORM = {
     'SELECT name, type, "status", "owner", created_at, updated_at FROM deltastream.sys."schema_registries"': [
         ("r", "Confluent", "ready", "sysadmin")
     ],
+    "SELECT name, owner, created_at FROM deltastream.sys.descriptor_sources": [("p", "sysadmin")],
     'select database_name, schema_name, name, relation_type, primary_key, "owner" from deltastream.sys."relations" '
     "where database_name = 'shop' and schema_name in ('public', 'other')": [
         ("shop", "public", "Best", "materialized_view", None, "sysadmin"),

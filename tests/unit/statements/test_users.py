@@ -89,11 +89,14 @@ async def test_members_see_themselves_and_managers_everybody(session: Session) -
     await joined(session)
     anna = Principal("anna@x.org", ("public",), "public")
     assert [row[0] for row in await session.answer("LIST USERS", anna)] == ["anna@x.org"]
+    rows = "SELECT name FROM deltastream.sys.users ORDER BY name"
+    assert await session.answer(rows, anna) == [("anna@x.org",)]
     for text in ("DESCRIBE USER admin", "DESCRIBE USER nobody", "ALTER USER admin SET PASSWORD 'x'"):
         assert await refused(session, text, anna) == "3D000", "nothing tells who is there"
     assert await refused(session, "LIST INVITATIONS", anna) == "42501"
     assert await refused(session, "INVITE USER 'a@x' WITH ('roles' = (public))", anna) == "42501"
     assert [row[0] for row in await session.answer("LIST USERS", MANAGER)] == ["admin", "anna@x.org"]
+    assert await session.answer(rows, MANAGER) == [("admin",), ("anna@x.org",)]
 
 
 async def test_a_token_of_one_role_sets_no_password(session: Session) -> None:

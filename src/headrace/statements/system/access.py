@@ -9,9 +9,11 @@ from typing import Any
 from headrace.catalog.access import Privilege
 from headrace.catalog.policy import named, owner_of
 from headrace.core.schema import Column
-from headrace.core.types import BOOLEAN, VARCHAR
+from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.statements.api_token import visible_tokens
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.user import visible_users
 
 
 @dataclass(frozen=True)
@@ -72,3 +74,33 @@ def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
 )
 def grants(run: Execution) -> Rows:
     return [tuple(vars(row).values()) for row in grant_rows(run)]
+
+
+@system_relation(
+    "users",
+    *(always("name"), always("roles"), always("default_role"), always("has_password", BOOLEAN)),
+    always("created_at", TIMESTAMP),
+    doc="Yourself, and with MANAGE_MEMBERS everybody. `roles` are those that the user was given directly, with commas between.",
+)
+def users(run: Execution) -> Rows:
+    return [
+        (user.name, ", ".join(user.roles), user.default_role, user.password is not None, user.created_at)
+        for user in visible_users(run)
+    ]
+
+
+@system_relation(
+    "api_tokens",
+    *(always("name"), always("user_name"), Column("role_name", VARCHAR), always("expired", BOOLEAN)),
+    *(Column("expires_at", TIMESTAMP), always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
+    doc="Your API tokens, and with MANAGE_MEMBERS everybody's, without what signs in. `role_name` is NULL where a token "
+    "has all roles of its user.",
+)
+def api_tokens(run: Execution) -> Rows:
+    return [
+        (
+            *(token.name, token.user, token.role, token.has_expired()),
+            *(token.expires_at, token.created_at, token.updated_at),
+        )
+        for token in visible_tokens(run)
+    ]

@@ -70,6 +70,19 @@ def schema_registries(run: Execution) -> Rows:
 
 
 @system_relation(
+    "descriptor_sources",
+    *(always("name"), Column("description", VARCHAR)),
+    *_OWNED,
+    doc="The descriptor sources. LIST DESCRIPTORS shows what is in them.",
+)
+def descriptor_sources(run: Execution) -> Rows:
+    return [
+        (item.name, item.description, item.owner, item.created_at, item.updated_at)
+        for item in run.visible(run.catalog.descriptor_sources())
+    ]
+
+
+@system_relation(
     "secrets",
     *(always("name"), always("type"), Column("description", VARCHAR), always("status")),
     *_OWNED,
