@@ -110,13 +110,7 @@ def check_table(
         )
 
 
-def check_stream(
-    store: Mapping[str, str],
-    path: EntityPath,
-    schema: Schema,
-    options_: Mapping[str, str],  # noqa: ARG001 - how often is looked
-    upsert: bool,  # noqa: ARG001 - a changelog is refused before
-) -> None:
+def check_read(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
     """Raises UserError 42P16 with the columns that the table does not have, or of a type that they cannot hold."""
     with catalog_of(store) as catalog:
         found = unread(schema, catalog.load(*options.table_of(path)))
@@ -124,7 +118,7 @@ def check_stream(
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the table {path_text(path)} is another one: {'; '.join(found)}",
-            hint="DESCRIBE ENTITY shows its columns. Without columns the stream has all of them.",
+            hint="DESCRIBE ENTITY shows its columns. A relation without columns has all of them.",
         )
 
 
@@ -157,11 +151,11 @@ _tables = IcebergTables()
 _SINK = RowSink(
     create=create_table, check=check_table, options=options.sink_options, upserts=True, exactly_once=True
 )
-_TABLES = TableSource(options=options.table_options)
+_TABLES = TableSource(options=options.table_options, check=check_read)
 _STREAMS = RowSource(
     metadata=options.METADATA,
     options=options.source_options,
-    check=check_stream,
+    check=lambda store, path, schema, _options, _upsert: check_read(store, path, schema),
     formats=("parquet",),
     changes=False,
 )
