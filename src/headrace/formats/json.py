@@ -2,7 +2,7 @@
 
 Mapping (dialect section 16): a VARCHAR takes any value (all but strings as their JSON text), a missing field is NULL, an extra
 one is ignored; a string where a number is declared, or the other way round for times, is an error. Timestamps are read with or
-without a zone (UTC). It is read and written by the JVM extension (`JsonDecoder`, which is strict, and `JsonEncoder`).
+without a zone (UTC). It is read by the JVM extension (`JsonDecoder`), which is strict, and written by Spark.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Json(TextFormat):
             for name, value, kind in fields
         )
         pattern = _pattern(layout, local=any(_has_local(kind) for _, _, kind in fields))
-        return f"headrace_to_json(named_struct({values}), {text_sql(pattern)})"
+        options = f"map('ignoreNullFields', 'false', 'timestampFormat', {text_sql(pattern)})"
+        return f"CAST(to_json(named_struct({values}), {options}) AS BINARY)"
 
 
 def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:

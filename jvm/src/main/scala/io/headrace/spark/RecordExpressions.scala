@@ -143,27 +143,6 @@ private[spark] final case class OfBatch(child: Expression) extends UnaryExpressi
   override protected def withNewChildInternal(newChild: Expression): OfBatch = copy(child = newChild)
 }
 
-/** `headrace_to_json(row, 'times')`: a STRUCT as JSON, BINARY; see [[JsonEncoder]]. */
-private[spark] final case class WriteJson(child: Expression, times: String) extends UnaryExpression {
-  override def dataType: DataType = BinaryType
-  override def nullable: Boolean = child.nullable
-  override def prettyName: String = "headrace_to_json"
-
-  @transient private lazy val encoder = new JsonEncoder(child.dataType.asInstanceOf[StructType], times)
-
-  /** For generated code, which holds this expression. */
-  def encode(row: InternalRow): Array[Byte] = encoder.encode(row)
-
-  override protected def nullSafeEval(row: Any): Any = encode(row.asInstanceOf[InternalRow])
-
-  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val self = ctx.addReferenceObj("writeJson", this, classOf[WriteJson].getName)
-    defineCodeGen(ctx, ev, row => s"$self.encode($row)")
-  }
-
-  override protected def withNewChildInternal(newChild: Expression): WriteJson = copy(child = newChild)
-}
-
 /** `headrace_time_text(time TIMESTAMP, 'layout', precise, 'zone')`: a STRING, see [[TimeText.written]]. */
 private[spark] final case class WriteTime(child: Expression, layout: TimeText.Layout, precise: Boolean, zone: String)
     extends UnaryExpression {
@@ -242,7 +221,6 @@ private[spark] object RecordFunctions {
     function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 =>
       AdmitRecord(arguments, instead.toString, RowCounts.registered())
     },
-    function("headrace_to_json") { case Seq(row, Constant(times: UTF8String)) => WriteJson(row, times.toString) },
     function("headrace_time_text") {
       case Seq(time, Constant(layout: UTF8String), Constant(precise: Boolean), Constant(zone: UTF8String)) =>
         WriteTime(Cast(time, TimestampType), TimeText.Layout.named(layout), precise, zone.toString)

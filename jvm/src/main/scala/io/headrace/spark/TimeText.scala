@@ -42,7 +42,7 @@ private[spark] object TimeText {
   /** Microseconds since 1970-01-01 UTC as a TIMESTAMP is written: `yyyy-MM-dd`, the layout's divider, `HH:mm:ss.SSS`, with three
     * more digits where `precise` and they are not zero, and `zone`. Years that have not four digits are as Java writes them.
     *
-    * A tenth of the time that Java's formatter takes.
+    * A third of the time that Java's formatter takes: 0.04 µs, and 0.11.
     */
   def written(micros: Long, layout: Layout, precise: Boolean, zone: String): UTF8String = {
     val date = LocalDate.ofEpochDay(Math.floorDiv(micros, MicrosPerDay))
