@@ -9,6 +9,7 @@ import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
+import org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 
 /** One Spark session for all suites of the JVM, and queries whose rows are collected here. */
@@ -20,10 +21,7 @@ object SparkTesting {
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.ui.enabled", "false")
-    .config(
-      "spark.sql.streaming.stateStore.providerClass",
-      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
+    .config("spark.sql.streaming.stateStore.providerClass", classOf[CountedStateStoreProvider].getName)
     .getOrCreate()
     .asInstanceOf[classic.SparkSession]
 

@@ -1,0 +1,196 @@
+package org.apache.spark.sql.execution.streaming.state
+package headrace
+
+import java.io.File
+import java.lang.{Boolean => JBoolean}
+import java.util.Arrays
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.catalyst.expressions.XXH64
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.util.NextIterator
+
+/** Spark's state in RocksDB, whose rows are counted without a look-up for each write.
+  *
+  * Where Spark counts, it looks a key up again when it is written or removed, to see whether there is one row more or less. An operator
+  * has nearly always read that key before, so a store remembers for a batch what it has found. The state is as Spark's own: each may go on with
+  * what the other wrote.
+  */
+final class CountedStateStoreProvider extends RocksDBStateStoreProvider {
+  override protected def createRocksDB(
+      dfsRootDir: String,
+      conf: RocksDBConf,
+      localRootDir: File,
+      hadoopConf: Configuration,
+      loggingId: String,
+      useColumnFamilies: Boolean,
+      enableStateStoreCheckpointIds: Boolean,
+      partitionId: Int,
+      eventForwarder: Option[RocksDBEventForwarder],
+      uniqueId: Option[String]
+  ): RocksDB = new CountedRocksDB(
+    dfsRootDir,
+    conf.copy(trackTotalNumberOfRows = false),
+    localRootDir,
+    hadoopConf,
+    loggingId,
+    useColumnFamilies,
+    enableStateStoreCheckpointIds,
+    partitionId,
+    eventForwarder,
+    uniqueId
+  )
+}
+
+/** Keys are known by a hash of 64 bits: should two of a batch have the same, the count may be wrong by one until the store is opened again.
+  * It serves metrics alone.
+  */
+private final class CountedRocksDB(
+    dfsRootDir: String,
+    conf: RocksDBConf,
+    localRootDir: File,
+    hadoopConf: Configuration,
+    loggingId: String,
+    useColumnFamilies: Boolean,
+    enableStateStoreCheckpointIds: Boolean,
+    partitionId: Int,
+    eventForwarder: Option[RocksDBEventForwarder],
+    uniqueId: Option[String]
+) extends RocksDB(
+      dfsRootDir,
+      conf,
+      localRootDir,
+      hadoopConf,
+      loggingId,
+      useColumnFamilies,
+      enableStateStoreCheckpointIds,
+      partitionId,
+      eventForwarder,
+      uniqueId
+    ) {
+  private val Unknown = -1L
+
+  /** Of the version that is written. Unknown from when the store is opened until its first commit, which counts them all. */
+  private var rows = Unknown
+  private val families = mutable.Set(StateStore.DEFAULT_COL_FAMILY_NAME)
+  private val internal = mutable.Set.empty[String]
+
+  /** By the hashes of keys: whether there is a row. */
+  private var found = mutable.LongMap.empty[JBoolean]
+  private var iterated: Array[Byte] = _
+  private var iteratedFamily = ""
+
+  override def load(version: Long, stateStoreCkptId: Option[String], readOnly: Boolean): RocksDB = {
+    if (version != loadedVersion || stateStoreCkptId != loadedStateStoreCkptId) {
+      rows = Unknown
+      forget()
+    }
+    super.load(version, stateStoreCkptId, readOnly)
+  }
+
+  override def commit(): (Long, StateStoreCheckpointInfo) = {
+    if (rows == Unknown) rows = families.toSeq.map(iterator(_).size.toLong).sum
+    forget()
+    super.commit()
+  }
+
+  override def metricsOpt: Option[RocksDBMetrics] =
+    super.metricsOpt.map(_.copy(numCommittedKeys = rows, numUncommittedKeys = rows))
+
+  override def createColFamilyIfAbsent(family: String, isInternal: Boolean): Short = {
+    (if (isInternal) internal else families) += family
+    super.createColFamilyIfAbsent(family, isInternal)
+  }
+
+  override def removeColFamilyIfExists(family: String): Boolean = {
+    families -= family
+    rows = Unknown
+    super.removeColFamilyIfExists(family)
+  }
+
+  override def get(key: Array[Byte], family: String): Array[Byte] = {
+    val value = super.get(key, family)
+    if (counts(family)) found.update(hash(key, family), value != null)
+    value
+  }
+
+  override def put(key: Array[Byte], value: Array[Byte], family: String, includesPrefix: Boolean, deriveCfName: Boolean): Unit = {
+    becomes(key, family, there = true)
+    super.put(key, value, family, includesPrefix, deriveCfName)
+  }
+
+  override def putList(
+      key: Array[Byte],
+      values: List[Array[Byte]],
+      family: String,
+      includesPrefix: Boolean,
+      deriveCfName: Boolean
+  ): Unit = {
+    becomes(key, family, there = true)
+    super.putList(key, values, family, includesPrefix, deriveCfName)
+  }
+
+  override def merge(key: Array[Byte], value: Array[Byte], family: String, includesPrefix: Boolean, deriveCfName: Boolean): Unit = {
+    becomes(key, family, there = true)
+    super.merge(key, value, family, includesPrefix, deriveCfName)
+  }
+
+  override def mergeList(
+      key: Array[Byte],
+      values: List[Array[Byte]],
+      family: String,
+      includesPrefix: Boolean,
+      deriveCfName: Boolean
+  ): Unit = {
+    becomes(key, family, there = true)
+    super.mergeList(key, values, family, includesPrefix, deriveCfName)
+  }
+
+  override def remove(key: Array[Byte], family: String, includesPrefix: Boolean, deriveCfName: Boolean): Unit = {
+    becomes(key, family, there = false)
+    super.remove(key, family, includesPrefix, deriveCfName)
+  }
+
+  override def iterator(): NextIterator[ByteArrayPair] = noting(super.iterator(), StateStore.DEFAULT_COL_FAMILY_NAME)
+
+  override def prefixScan(prefix: Array[Byte], family: String): NextIterator[ByteArrayPair] =
+    noting(super.prefixScan(prefix, family), family)
+
+  /** What expires is removed right after it was iterated over. */
+  private def noting(pairs: NextIterator[ByteArrayPair], family: String) = new NextIterator[ByteArrayPair] {
+    override protected def getNext(): ByteArrayPair =
+      if (pairs.hasNext) {
+        val pair = pairs.next()
+        iterated = pair.key
+        iteratedFamily = family
+        pair
+      } else {
+        finished = true
+        null
+      }
+
+    override protected def close(): Unit = pairs.closeIfNeeded()
+  }
+
+  private def becomes(key: Array[Byte], family: String, there: Boolean): Unit = if (counts(family)) {
+    val hashed = hash(key, family)
+    val known = found.getOrNull(hashed)
+    val before =
+      if (known != null) known.booleanValue
+      else (family == iteratedFamily && Arrays.equals(key, iterated)) || super.get(key, family) != null
+    if (there && !before) rows += 1 else if (before && !there) rows -= 1
+    found.update(hashed, there)
+  }
+
+  private def counts(family: String): Boolean = rows != Unknown && !internal.contains(family)
+
+  private def hash(key: Array[Byte], family: String): Long =
+    XXH64.hashUnsafeBytes(key, Platform.BYTE_ARRAY_OFFSET, key.length, family.hashCode)
+
+  private def forget(): Unit = {
+    found = mutable.LongMap.empty
+    iterated = null
+  }
+}
