@@ -1,0 +1,88 @@
+"""Addresses that users give for stores. They are hostile: what is taken of one is named here, and the rest is refused."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
+WEB = ("https", "http")
+
+
+@dataclass(frozen=True)
+class Url:
+    """A scheme, a host without a dot at its end, a port where one is given, and a path without slashes at its ends."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, as a URL."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}" + (f":{self.port}" if self.port else "")
+
+    @property
+    def url(self) -> str:
+        """The origin with the path."""
+        return f"{self.origin}/{self.path}" if self.path else self.origin
+
+
+@dataclass(frozen=True)
+class Database:
+    """Where a database is, and its name; `port` is None where it is the usual one."""
+
+    host: str
+    port: int | None
+    name: str
+
+
+def read(text: str, form: str, *, schemes: Collection[str] = WEB, instead_of_user: str = "") -> Url:
+    """Of a URL that has no more than a `Url` does.
+
+    `form` says what is expected, `instead_of_user` where a user is named. Raises ValueError, with nothing of a user's name or password.
+    """
+    parts = urlsplit(text.strip())
+    if "@" in parts.netloc:
+        raise ValueError("expected no user in it" + (f": use {instead_of_user}" if instead_of_user else ""))
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError(f"expected a port from 1 to 65535 in {form}, found {text!r}")
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme not in schemes or parts.query or parts.fragment or not is_host(host):
+        raise ValueError(f"expected {form}, found {text!r}")
+    return Url(parts.scheme, host, port, parts.path.strip("/"))
+
+
+def read_database(
+    text: str,
+    form: str,
+    *,
+    schemes: Collection[str],
+    instead_of_user: str,
+    port: int | None = None,
+    default: str | None = None,
+) -> Database:
+    """As `read`, of a URL whose path is the name of a database; raises ValueError without one where `default` says none."""
+    found = read(text, form, schemes=schemes, instead_of_user=instead_of_user)
+    name = unquote(found.path) or default
+    if not name or "/" in name or "\0" in name:
+        raise ValueError(f"expected {form}, found {text!r}")
+    return Database(found.host, found.port or port, name)
+
+
+def is_host(host: str) -> bool:
+    """Whether a text is an address, or a name that a host may have."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _NAME.match(host) is not None
+    return True

@@ -1,0 +1,26 @@
+"""Exactly once by a table of marks in the store: of each query the last epoch that it has written, moved in the transaction of its rows."""
+
+from __future__ import annotations
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+MARKS = "HEADRACE_EPOCHS"
+"""The table of marks, in the schema of the table that is written, where names are in upper case."""
+BEFORE_ANY = -1
+"""The mark of a query that has written nothing."""
+
+
+def is_written(mark: int | None, epoch: int) -> bool:
+    """Whether a query's mark says that it has written an epoch. Raises UserError 22000 when nothing can be said.
+
+    That is so without a mark, and when it says a later epoch: the checkpoint is older than the table.
+    """
+    if mark is None or mark > epoch:
+        told = "it is gone" if mark is None else f"it says {mark}: the checkpoint is older than the table"
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"cannot tell whether batch {epoch} was written: of the query's mark in {MARKS}, {told}",
+            hint="RESTART does not help. Create the query again, from the position where its output ends.",
+        )
+    return mark == epoch

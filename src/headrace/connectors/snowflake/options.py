@@ -1,0 +1,223 @@
+"""The properties of a Snowflake store and of what is over it.
+
+Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile. Snowflake's client does much of what the server tells it, so
+of 'uris' only hosts of Snowflake's own domains are taken, and those of this machine for what stands in for it (ADR 30).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from headrace.connectors.table_columns import new_table
+from headrace.connectors.tls import TLS_DISABLED
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs, choice
+from headrace.core.sqlstate import SqlState
+
+DOMAINS = (".snowflakecomputing.com", ".snowflakecomputing.cn")
+_FORM = "https://account.snowflakecomputing.com"
+_ACCOUNT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9])?\Z")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where an account is."""
+
+    host: str
+    port: int
+    secure: bool
+
+    @property
+    def server(self) -> str:
+        """For showing."""
+        return self.host if self.port == 443 else f"{self.host}:{self.port}"
+
+
+def address(uris: str) -> Address:
+    """What a store's 'uris' say; raises ValueError for anything but the address of an account."""
+    text = uris.strip()
+    parts = urlsplit(text if "://" in text else f"https://{text}")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"expected {_FORM}") from None
+    host = parts.hostname or ""
+    # Nothing of a user's name or password is repeated.
+    if "@" in parts.netloc:
+        raise ValueError("expected no user in it: use 'snowflake.username'")
+    secure = parts.scheme == "https"
+    strange = parts.query or parts.fragment or parts.path not in ("", "/")
+    if secure and port in (None, 443) and host.endswith(DOMAINS) and _ACCOUNT.match(host) and not strange:
+        return Address(host, 443, secure=True)
+    if parts.scheme == "http" and port and _is_here(host) and not strange:
+        return Address(host, port, secure=False)
+    raise ValueError(f"expected {_FORM}, found {uris!r}")
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _uris(text: str) -> str:
+    found = address(text)
+    return f"{'https' if found.secure else 'http'}://{found.server}"
+
+
+def _account(text: str) -> str:
+    if not _ACCOUNT.match(text):
+        raise ValueError(text)
+    return text
+
+
+def _pem(text: str) -> str:
+    if not re.match(r"\s*-----BEGIN ([A-Z]+ )?PRIVATE KEY-----", text):
+        raise ValueError("no private key")
+    return text
+
+
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _uris),
+    Scope.STORE,
+    f"the account's address, as `{_FORM}`; of other hosts only this machine's own, with `http://` and `tls.disabled`",
+    default="needed",
+)
+ACCOUNT = PropertySpec(
+    "snowflake.account_id",
+    PropertyType("the identifier of an account", _account),
+    Scope.STORE,
+    "the account, as `org-name` or a locator",
+    default="that of `uris`",
+)
+REGION = PropertySpec(
+    "snowflake.cloud.region", TEXT, Scope.STORE, "taken, and not needed: the account's address says it"
+)
+ROLE = PropertySpec("snowflake.role_name", TEXT, Scope.STORE, "the role", default="the user's own")
+WAREHOUSE = PropertySpec(
+    "snowflake.warehouse_name",
+    TEXT,
+    Scope.STORE,
+    "the warehouse that does the work",
+    default="the user's own",
+)
+USERNAME = PropertySpec("snowflake.username", TEXT, Scope.STORE, "the user", default="needed")
+KEY = PropertySpec(
+    "snowflake.client.key_file",
+    PropertyType("the PEM text of a private RSA key", _pem),
+    Scope.STORE,
+    "the user's private key, as PEM **text** or an uploaded file; this, a password or a token is needed",
+    secret=True,
+    file=True,
+)
+PASSPHRASE = PropertySpec(
+    "snowflake.client.key_passphrase",
+    TEXT,
+    Scope.STORE,
+    "what the key is encrypted with",
+    default="none",
+    secret=True,
+)
+PASSWORD = PropertySpec(
+    "snowflake.password", TEXT, Scope.STORE, "in place of a key: the user's password", secret=True
+)
+TOKEN = PropertySpec("snowflake.token", TEXT, Scope.STORE, "in place of a key: a token", secret=True)
+TOKEN_TYPE = PropertySpec(
+    "snowflake.token.type",
+    choice("programmatic", "oauth"),
+    Scope.STORE,
+    "`programmatic` for an access token that a user has made in Snowflake, `oauth` for one of an authorization server",
+    default="programmatic",
+)
+_OVER = Scope.RELATION | Scope.SINK
+DATABASE = PropertySpec("snowflake.db.name", TEXT, _OVER, "the table's database", default="needed")
+SCHEMA = PropertySpec("snowflake.schema.name", TEXT, _OVER, "the table's schema", default="needed")
+TABLE = PropertySpec("snowflake.table.name", TEXT, _OVER, "the table", default="the relation's name")
+NEW_TABLE = new_table("snowflake")
+_TEXTS = (ACCOUNT, REGION, ROLE, WAREHOUSE, USERNAME)
+PROPERTIES: Specs = (
+    *(URIS, *_TEXTS, KEY, PASSPHRASE, PASSWORD, TOKEN, TOKEN_TYPE, TLS_DISABLED),
+    *(DATABASE, SCHEMA, TABLE),
+    *NEW_TABLE.specs,
+)
+
+
+def read_store(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME)}
+    plain = reader.take(TLS_DISABLED) or False
+    if plain == properties[URIS.name].startswith("https:"):
+        wanted = (
+            "FALSE or left out: an account is reached over TLS" if plain else "TRUE for 'uris' with http://"
+        )
+        raise reader.bad(TLS_DISABLED, wanted)
+    properties[TLS_DISABLED.name] = str(plain).upper()
+    host = address(properties[URIS.name]).host
+    account = next((host.removesuffix(domain) for domain in DOMAINS if host.endswith(domain)), "local")
+    given = {spec.name: reader.take(spec) for spec in (ACCOUNT, REGION, ROLE, WAREHOUSE)}
+    properties |= {name: text for name, text in given.items() if text is not None}
+    properties.setdefault(ACCOUNT.name, account)
+    return properties | _credentials(reader)
+
+
+def _credentials(reader: PropertyReader) -> dict[str, str]:
+    ways = (KEY, PASSWORD, TOKEN)
+    found = {spec: text for spec in ways if (text := reader.take(spec)) is not None}
+    passphrase, kind = reader.take(PASSPHRASE), reader.take(TOKEN_TYPE)
+    if not found:
+        reader.require(KEY, hint=f"Give one of {', '.join(spec.name for spec in ways)}.")
+    if len(found) > 1:
+        second = list(found)[1]
+        raise reader.bad(second, f"left out where '{next(iter(found)).name}' is given")
+    if kind is not None and TOKEN not in found:
+        raise reader.bad(TOKEN_TYPE, f"left out without '{TOKEN.name}'")
+    if passphrase is not None and KEY not in found:
+        raise reader.bad(PASSPHRASE, f"left out without '{KEY.name}'")
+    texts = {spec.name: text for spec, text in found.items()}
+    if KEY in found:
+        texts[KEY.name] = _decrypted(reader, found[KEY], passphrase)
+    if TOKEN in found:
+        texts[TOKEN_TYPE.name] = kind or "programmatic"
+    return texts
+
+
+def _decrypted(reader: PropertyReader, pem: str, passphrase: str | None) -> str:
+    """The key without a passphrase: that is not kept, nor needed again. The catalog encrypts both alike."""
+    try:
+        key = load_pem_private_key(pem.encode(), passphrase.encode() if passphrase else None)
+    except (TypeError, ValueError, UnsupportedAlgorithm):
+        wanted = f"the PEM text of a private RSA key, which '{PASSPHRASE.name}' decrypts if it is encrypted"
+        raise reader.bad(KEY, wanted) from None
+    if not isinstance(key, RSAPrivateKey):
+        raise reader.bad(KEY, "the PEM text of a private RSA key")
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def read_path(reader: PropertyReader, relation: str) -> EntityPath:
+    """The table that a relation is over: ("database", "schema", "table"). Raises UserError 3D021."""
+    database, schema = reader.require(DATABASE), reader.require(SCHEMA)
+    return (database, schema, reader.take(TABLE) or relation)
+
+
+def wrong_path(path: EntityPath, expected: str) -> UserError:
+    """3D008 for a path that is not what was expected."""
+    return UserError(
+        SqlState.INVALID_PARAMETER,
+        f"expected {expected}, found {'.'.join(path) or 'nothing'}",
+        hint="LIST ENTITIES shows databases, LIST ENTITIES IN database its schemas, IN database.schema the tables.",
+    )

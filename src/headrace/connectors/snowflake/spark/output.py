@@ -1,0 +1,54 @@
+"""Batches of a query into a table: Spark writes them into files, and the driver sends these."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from pyarrow import parquet
+from pyspark.sql import DataFrame
+
+from headrace.connectors.snowflake import types
+from headrace.connectors.snowflake.client import Snowflake
+from headrace.connectors.snowflake.writing import DELETED, Output, Target
+from headrace.connectors.streaming import RowSinkRequest, tasks
+
+ROWS_PER_FILE = 500_000
+_FOLDER = "snowflake"
+
+
+def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """See `write_rows` of `connectors.streaming`."""
+    target = Target(
+        request.entity,
+        request.columns,
+        request.key if request.upsert else (),
+        request.query_id if request.guarantee == "exactly_once" else None,
+    )
+    output = Output(request.resources.enter_context(Snowflake(request.properties)), target)
+    selected = [
+        f"{types.carried_sql(column.name, column.type)} AS C{number}"
+        for number, column in enumerate(request.columns)
+    ]
+    if request.upsert:
+        selected.append(f"__deleted AS {DELETED}")
+    folder = Path(request.checkpoint, _FOLDER)
+
+    def write(batch: DataFrame, epoch: int) -> None:
+        if output.has(epoch):
+            return
+        # A file for each of a query's many small tasks would be a request each.
+        rows = batch.selectExpr(*selected).coalesce(tasks(batch.sparkSession))
+        try:
+            rows.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE).parquet(str(folder))
+            counted = {
+                file: parquet.read_metadata(file).num_rows for file in sorted(folder.glob("*.parquet"))
+            }
+            files = {file: count for file, count in counted.items() if count}
+            if files:
+                output.write(epoch, files)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return write

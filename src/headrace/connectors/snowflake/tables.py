@@ -1,0 +1,148 @@
+"""Databases, schemas and tables: listed, described, made, dropped and checked, each by statements of one session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.connectors import table_fit
+from headrace.connectors.base import EntityDescription
+from headrace.connectors.snowflake import types
+from headrace.connectors.snowflake.client import Snowflake, identifier
+from headrace.connectors.snowflake.options import wrong_path
+from headrace.connectors.upper_case import unfolded, unfolded_all
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, path_text
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+
+_OWN = "INFORMATION_SCHEMA"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A column as Snowflake has it: its name there, its type's text, and whether it may be NULL."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: `name` as SQL, its columns by the names that they have here, and its primary key, if one is declared."""
+
+    name: str
+    columns: dict[str, Found]
+    key: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types of its columns, by the names that they have here."""
+        return {name: column.type for name, column in self.columns.items()}
+
+
+def databases(snowflake: Snowflake) -> list[str]:
+    """Those that the role sees."""
+    return [unfolded(row["name"]) for row in snowflake.rows("SHOW TERSE DATABASES")]
+
+
+def schemas(snowflake: Snowflake, database: str) -> list[str]:
+    """Without Snowflake's own."""
+    rows = snowflake.rows(f"SHOW TERSE SCHEMAS IN DATABASE {identifier(database)}")
+    return [unfolded(row["name"]) for row in rows if row["name"].upper() != _OWN]
+
+
+def tables(snowflake: Snowflake, path: EntityPath) -> list[str]:
+    """Tables and views."""
+    return [unfolded(row["name"]) for row in snowflake.rows(f"SHOW TERSE OBJECTS IN SCHEMA {named(path)}")]
+
+
+def find(snowflake: Snowflake, path: EntityPath) -> Table:
+    """Makes its schema the session's own. Raises UserError 3D007 when there is none."""
+    name = named(_table_path(path))
+    snowflake.execute(f"USE SCHEMA {named(path[:-1])}")
+    described = snowflake.rows(f"DESCRIBE TABLE {name}")
+    found = [
+        Found(row["name"], row["type"], row["null?"] == "Y") for row in described if row["kind"] == "COLUMN"
+    ]
+    names = unfolded_all([column.name for column in found])
+    keys = sorted(
+        snowflake.rows(f"SHOW PRIMARY KEYS IN TABLE {name}"), key=lambda row: int(row["key_sequence"])
+    )
+    return Table(
+        name,
+        {names[column.name]: column for column in found},
+        tuple(names[row["column_name"]] for row in keys),
+    )
+
+
+def exists(snowflake: Snowflake, path: EntityPath) -> bool:
+    """Whether there is a table that the role may see."""
+    try:
+        find(snowflake, path)
+    except UserError as error:
+        if error.state is SqlState.ENTITY_NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+def describe(snowflake: Snowflake, path: EntityPath) -> EntityDescription:
+    """A table's columns and primary key; raises UserError 3D007."""
+    table = find(snowflake, path)
+    columns = tuple(
+        Column(name, types.of_snowflake(column.type), column.nullable)
+        for name, column in table.columns.items()
+    )
+    return EntityDescription(path, columns=columns, key=table.key)
+
+
+def create(snowflake: Snowflake, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:
+    """Makes a table; a column that is not nullable, or is of the key, is NOT NULL. Raises UserError 42710 when it exists."""
+    if exists(snowflake, path):
+        raise UserError(
+            SqlState.DUPLICATE_ENTITY,
+            f"the table {path_text(path)} is there already",
+            hint="Choose another name, or drop it first.",
+        )
+    snowflake.execute(create_sql(path, columns, key))
+
+
+def create_sql(path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> str:
+    """CREATE TABLE."""
+    parts = [
+        types.column_sql(column.name, column.type, nullable=column.nullable and column.name not in key)
+        for column in columns
+    ]
+    if key:
+        parts.append(f"PRIMARY KEY ({', '.join(map(identifier, key))})")
+    return f"CREATE TABLE {named(path)} ({', '.join(parts)})"
+
+
+def drop(snowflake: Snowflake, path: EntityPath) -> None:
+    """Drops a table with its rows; Snowflake keeps it for its time of retention, for UNDROP."""
+    snowflake.execute(f"DROP TABLE {named(_table_path(path))}")
+
+
+def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
+    """Whether rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42703 and 42P16."""
+    table_fit.check_written(path, schema, table.types, types.fits)
+    if upsert:
+        table_fit.check_key(path, schema, table.key)
+
+
+def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
+    """Whether a table can be read as a relation. Raises UserError 42703 and 42P16."""
+    table_fit.check_read(path, schema, table.types, types.reads)
+
+
+def named(path: EntityPath) -> str:
+    """A path as SQL."""
+    return ".".join(map(identifier, path))
+
+
+def _table_path(path: EntityPath) -> EntityPath:
+    if len(path) != 3:
+        raise wrong_path(path, "database.schema.table")
+    return path

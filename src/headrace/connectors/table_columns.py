@@ -1,0 +1,64 @@
+"""What CREATE ENTITY says of a table that it makes: its columns and its primary key, as a store type's own properties have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from headrace.core.errors import UserError
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.schema import Column
+from headrace.core.types import Struct, parse_type
+
+Columns = tuple[Column, ...]
+
+
+def _columns(text: str) -> Columns:
+    try:
+        kind = parse_type(f"STRUCT<{text}>")
+    except UserError as error:
+        raise ValueError(f"expected names with types, as 'id BIGINT, name VARCHAR': {error}") from None
+    return tuple(Column(name, field) for name, field in cast(Struct, kind).fields)
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """The two properties under the names that a store type has for them."""
+
+    columns: PropertySpec[Columns]
+    primary_key: PropertySpec[str]
+
+    @property
+    def specs(self) -> Specs:
+        """Both of them."""
+        return self.columns, self.primary_key
+
+    def read(self, reader: PropertyReader) -> tuple[Columns, tuple[str, ...]]:
+        """Columns and primary key of a table that is to be made; raises UserError 3D008 / 3D021."""
+        columns = reader.require(self.columns)
+        names = [column.name for column in columns]
+        key = tuple(name.strip() for name in (reader.take(self.primary_key) or "").split(",") if name.strip())
+        if any(name not in names for name in key) or len(set(key)) < len(key):
+            raise reader.bad(self.primary_key, f"names of columns, each once, of {', '.join(names)}")
+        return columns, key
+
+
+def new_table(prefix: str, *, needed: str = "needed", keyed: str = "") -> NewTable:
+    """Those whose names begin with `prefix` and a dot; `needed` says when columns are, `keyed` what a key does, for the documentation."""
+    return NewTable(
+        PropertySpec(
+            f"{prefix}.columns",
+            PropertyType("", _columns),
+            Scope.ENTITY,
+            "of a table that CREATE ENTITY makes: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
+            default=needed,
+        ),
+        PropertySpec(
+            f"{prefix}.primary.key",
+            TEXT,
+            Scope.ENTITY,
+            "of a table that CREATE ENTITY makes: columns of its primary key, separated by commas"
+            + (f"; {keyed}" if keyed else ""),
+            default="none",
+        ),
+    )

@@ -1,0 +1,50 @@
+"""PRINT of what has rows and no order in time: tables, and files. They are told as JSON objects, with the columns of the key apart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+
+from headrace.connectors.base import PrintedRecord, PrintStart
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+SAMPLE_ROWS = 100
+ROWS_MAX = 100_000
+
+
+async def printed(
+    read: Callable[[int], Iterable[PrintedRecord]], start: PrintStart
+) -> AsyncGenerator[PrintedRecord]:
+    """What `read`, which may block, gives of at most so many rows: `ROWS_MAX` from the beginning, and else a sample of `SAMPLE_ROWS`.
+
+    Raises UserError 0A000 for a time to begin at, and what `read` does.
+    """
+    refuse_time(start, "table")
+    return _each(await asyncio.to_thread(read, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS))
+
+
+def refuse_time(start: PrintStart, of: str) -> None:
+    """Raises UserError 0A000 for a time to begin at."""
+    if isinstance(start.at, int):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the rows of a {of} have no time to be printed from",
+            hint="Use 'starting.position' = 'earliest' for all of them.",
+        )
+
+
+def printed_row(number: int, row: str, key: Sequence[str]) -> PrintedRecord:
+    """The row of a number, a JSON object; of the `key` one column as its text, several as a JSON object, none as NULL."""
+    told: str | None = None
+    if key:
+        values = json.loads(row)
+        value = values[key[0]] if len(key) == 1 else {name: values[name] for name in key}
+        told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return PrintedRecord(told, row, f"row {number}")
+
+
+async def _each(records: Iterable[PrintedRecord]) -> AsyncGenerator[PrintedRecord]:
+    for one in records:
+        yield one

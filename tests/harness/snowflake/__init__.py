@@ -1,0 +1,113 @@
+"""A stand-in for Snowflake on loopback: fakesnow, DuckDB behind Snowflake's protocol, in an environment of its own (see `front.py`).
+
+Real is the protocol as Snowflake's client speaks it: login, statements, PUT to a stage, results as Arrow. What a statement means is
+DuckDB's: COPY knows no file format options, rights and warehouses are none, transactions are optimistic.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import snowflake.connector
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from headrace.runtime.guard import guarded
+from tests.harness.patience import PATIENCE_S
+from tests.harness.virtual_environment import VirtualEnvironment
+
+HERE = Path(__file__).parent
+USER, PASSWORD, TOKEN, ROLE = "SHOP_OWNER", "pa'ss \\wörd;= #", "ver-to-ken", "LOADER"
+PASSPHRASE = "open sesame"
+
+
+class SnowflakeServer:
+    """One account, `local`, whose databases are in memory; a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        encryption = BestAvailableEncryption(PASSPHRASE.encode())
+        self.key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
+        self._public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+    @property
+    def uri(self) -> str:
+        """For 'uris' of a store with 'tls.disabled'."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Rows of the last statement."""
+        rows: list[tuple[Any, ...]] = []
+        with (
+            snowflake.connector.connect(
+                account="local",
+                host="127.0.0.1",
+                port=self.port,
+                protocol="http",
+                user=USER,
+                password=PASSWORD,
+                login_timeout=int(PATIENCE_S),
+                platform_detection_timeout_seconds=0.0,
+            ) as connection,
+            connection.cursor() as cursor,
+        ):
+            for statement in statements:
+                rows = list(cursor.execute(statement).fetchall())
+        return rows
+
+    def __enter__(self) -> Self:
+        environment = VirtualEnvironment("fakesnow", HERE / "requirements.lock")
+        environment.make()
+        accounts = self._folder / "accounts.json"
+        accounts.write_text(
+            json.dumps(
+                {"user": USER, "password": PASSWORD, "token": TOKEN, "role": ROLE, "key": self._public}
+            )
+        )
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                guarded([str(environment.python), str(HERE / "front.py"), str(accounts)], grace_s=10),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        said = self._process.stdout
+        assert said is not None
+        assert select.select([said], [], [], PATIENCE_S)[0], self.log()
+        line = said.readline().decode().split()
+        assert line[:1] == ["ready"], (line, self.log())
+        self.port = int(line[1])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.wait(PATIENCE_S)
+        process.stdout.close()
+
+    def abort_transactions(self) -> None:
+        """Rolls back those that are open: Snowflake does it after five minutes, where somebody waits for their locks."""
+        httpx.post(f"{self.uri}/abort", timeout=PATIENCE_S, trust_env=False).raise_for_status()
+
+    def log(self) -> str:
+        """The end of what it wrote."""
+        return (self._folder / "server.log").read_text(errors="replace")[-4000:]

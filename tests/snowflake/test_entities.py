@@ -1,0 +1,49 @@
+"""Databases, schemas and tables: listed, described, made, dropped, printed."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import pytest
+
+from headrace.connectors.base import PrintStart
+from headrace.connectors.snowflake import tables
+from headrace.connectors.snowflake.admin import SnowflakeTables
+from headrace.connectors.snowflake.options import PROPERTIES
+from headrace.core.errors import UserError
+from headrace.core.properties import PropertyReader, Scope, of_scope, stored
+from headrace.core.sqlstate import SqlState
+from tests.harness.snowflake import SnowflakeServer
+
+TABLES = SnowflakeTables()
+
+
+async def test_a_table_is_made_listed_described_printed_and_dropped(
+    snowflake: SnowflakeServer, store: dict[str, str], schema: tuple[str, str]
+) -> None:
+    database, till = (name.lower() for name in schema)
+    path = (database, till, "Orders; --")
+    given = {"snowflake.columns": 'id BIGINT, "Na me" VARCHAR', "snowflake.primary.key": "id"}
+    options = PropertyReader(stored(given), of_scope(PROPERTIES, Scope.ENTITY), what="an entity")
+    TABLES.create_entity(store, path, options)
+    snowflake.execute(f"INSERT INTO {tables.named(path)} VALUES (2, 'b'), (1, NULL)")
+
+    assert (database, False) in TABLES.list_entities(store, ())
+    assert (till, False) in TABLES.list_entities(store, (database,))
+    assert TABLES.list_entities(store, (database, till)) == [("Orders; --", True)]
+    found = TABLES.describe_entity(store, path)
+    assert [(column.name, str(column.type), column.nullable) for column in found.columns] == [
+        ("id", "BIGINT", False),
+        ("Na me", "VARCHAR", True),
+    ]
+    assert found.key == ("id",)
+    async with aclosing(await TABLES.print_entity(store, path, start=PrintStart("latest"))) as rows:
+        assert [(row.key, row.value) async for row in rows] == [
+            ("1", '{"ID":1,"Na me":null}'),
+            ("2", '{"ID":2,"Na me":"b"}'),
+        ]
+    TABLES.drop_entity(store, path)
+    assert TABLES.list_entities(store, (database, till)) == []
+    with pytest.raises(UserError) as gone:
+        TABLES.describe_entity(store, path)
+    assert gone.value.state is SqlState.ENTITY_NOT_FOUND
