@@ -1,0 +1,207 @@
+"""One session of a database: statements with their parameters, rows in and out, over Oracle's thin driver.
+
+The driver waits without end for a listener that takes a connection and says nothing, so that we wait for the driver.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as Overdue
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+from headrace.connectors.extras import client_module
+from headrace.connectors.oracle.failures import of_connecting, of_oracle, unanswered, unknown_host
+from headrace.connectors.oracle.options import PASSWORD, URIS, USERNAME, address, server
+from headrace.connectors.tls import TLS_CA, TLS_CLIENT_CERT, TLS_CLIENT_KEY, TLS_DISABLED, TLS_VERIFY
+from headrace.connectors.upper_case import folded
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+CONNECT_TIMEOUT_S = 20
+_REACH_TIMEOUT_S = 5
+_CALL_TIMEOUT_MS = 300_000
+ROWS_PER_FETCH = 5_000
+Row = tuple[Any, ...]
+
+
+class Oracle:
+    """A session of a store's user at a service, that of the store's 'uris' or another; a context manager.
+
+    Nothing is committed but by `commit` and by DDL. All of it raises UserError or ExternalError, classified.
+    """
+
+    def __init__(
+        self, store: Mapping[str, str], service: str | None = None, *, timeout_s: float = CONNECT_TIMEOUT_S
+    ) -> None:
+        self.server = server(store)
+        self._driver = _driver()
+        reach(store)
+        try:
+            self._connection = _within(timeout_s, lambda: _connect(self._driver, store, service))
+        except Overdue:
+            raise unanswered(self.server) from None
+        except self._driver.Error as error:
+            raise of_connecting(_code(error), str(error), self.server) from None
+        self._connection.call_timeout = _CALL_TIMEOUT_MS
+        self.execute("ALTER SESSION SET TIME_ZONE = '+00:00'")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the session; what it has not committed is gone. Says nothing of what fails on the way."""
+        with suppress(self._driver.Error):
+            self._connection.close()
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """What a statement gives: numbers as Decimal, LOBs as texts and bytes."""
+        return [row for part in self.parts(statement, parameters) for row in part]
+
+    def parts(self, statement: str, parameters: Sequence[Any] = ()) -> Iterator[list[Row]]:
+        """The same, some thousands of rows at a time."""
+        with self._classified(), self._connection.cursor() as cursor:
+            cursor.arraysize = ROWS_PER_FETCH
+            cursor.execute(statement, list(parameters), fetch_lobs=False, fetch_decimals=True)
+            while rows := cursor.fetchmany():
+                yield rows
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """A statement that gives no rows."""
+        with self._classified(), self._connection.cursor() as cursor:
+            cursor.execute(statement, list(parameters))
+
+    def execute_many(self, statement: str, rows: list[Row], sent_as: Sequence[str | None]) -> None:
+        """A statement for each row. Of its values it says as what they are sent: a name of the driver's, or None for texts."""
+        sizes = [
+            getattr(self._driver, name) if name else _longest(row[place] for row in rows)
+            for place, name in enumerate(sent_as)
+        ]
+        with self._classified(), self._connection.cursor() as cursor:
+            cursor.setinputsizes(*sizes)
+            cursor.executemany(statement, rows)
+
+    def commit(self) -> None:
+        """Ends the transaction."""
+        with self._classified():
+            self._connection.commit()
+
+    @contextmanager
+    def _classified(self) -> Iterator[None]:
+        try:
+            yield
+        except self._driver.Error as error:
+            raise of_oracle(_code(error), str(error), self.server) from None
+        except (OverflowError, ValueError) as error:
+            # A time before the year 1, which Python has no value for.
+            raise of_oracle("DPY-0000", f"{type(error).__name__}: {error}", self.server) from None
+
+
+def reach(store: Mapping[str, str]) -> None:
+    """That the listener's host is known and something listens there; raises ExternalError 57015."""
+    place = address(store[URIS.name])
+    port = place.port_of(secure=store[TLS_DISABLED.name] != "TRUE")
+    try:
+        socket.create_connection((place.host, port), _REACH_TIMEOUT_S).close()
+    except (socket.gaierror, UnicodeError):
+        raise unknown_host(place.host) from None
+    except OSError:
+        raise unanswered(server(store)) from None
+
+
+def _driver() -> ModuleType:
+    return client_module("oracledb", extra="oracle", label="Oracle")
+
+
+def _connect(driver: ModuleType, store: Mapping[str, str], service: str | None) -> Any:
+    place, secure = address(store[URIS.name]), store[TLS_DISABLED.name] != "TRUE"
+    return driver.connect(
+        user=store[USERNAME.name],
+        password=store[PASSWORD.name],
+        host=place.host,
+        port=place.port_of(secure=secure),
+        service_name=service or place.service,
+        protocol="tcps" if secure else "tcp",
+        ssl_context=_tls(store) if secure else None,
+        ssl_server_dn_match=store[TLS_VERIFY.name] == "TRUE",
+        tcp_connect_timeout=_REACH_TIMEOUT_S,
+        expire_time=1,
+        # It would tell the server this machine's name, its user's and the program's path.
+        **dict.fromkeys(("program", "machine", "terminal", "osuser"), "headrace"),
+    )
+
+
+def _tls(store: Mapping[str, str]) -> ssl.SSLContext:
+    # The driver compares names itself, for which the certificate must be checked.
+    context = ssl.create_default_context(cadata=store.get(TLS_CA.name))
+    if TLS_CLIENT_CERT.name in store:
+        with TemporaryDirectory(prefix="headrace-tls-") as folder:
+            file = Path(folder, "client.pem")
+            file.touch(mode=0o600)
+            file.write_text(f"{store[TLS_CLIENT_KEY.name]}\n{store[TLS_CLIENT_CERT.name]}")
+            context.load_cert_chain(file)
+    return context
+
+
+def _within(seconds: float, connect: Any) -> Any:
+    """What `connect` gives; raises Overdue when it gives nothing in time. A connection that comes later is closed."""
+    made: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(connect())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            made.set_exception(error)
+
+    Thread(target=run, name="oracle-connect", daemon=True).start()
+    try:
+        return made.result(seconds)
+    except Overdue:
+        made.add_done_callback(_close)
+        raise
+
+
+def _close(made: Future[Any]) -> None:
+    if made.exception() is None:
+        made.result().close()
+
+
+def _code(error: Any) -> str:
+    """'ORA-00942', or the driver's own 'DPY-4011'."""
+    told = error.args[0]
+    return f"ORA-{told.code:05}" if told.code else str(told.full_code)
+
+
+def _longest(texts: Iterator[str | None]) -> int:
+    return max((len(text) for text in texts if text is not None), default=0) or 1
+
+
+def identifier(name: str) -> str:
+    """A name as SQL: one that would fold to lower case here is folded to upper case there, as Oracle does without quotes.
+
+    Raises UserError 3D008 for one that Oracle cannot have.
+    """
+    return quoted(folded(name))
+
+
+def quoted(name: str) -> str:
+    """A name, as it is, as SQL; raises UserError 3D008 for one with a double quote, which cannot be written in any way."""
+    if '"' in name or "\0" in name or not name:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"Oracle has no name with a double quote in it: {name!r}",
+            hint="Choose another name.",
+        )
+    return f'"{name}"'

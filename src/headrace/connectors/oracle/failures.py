@@ -1,0 +1,240 @@
+"""What Oracle says, and what its driver says of the way to it, as errors with whose fault it is, a sentence and a hint.
+
+Oracle's own errors are ORA-00942 and the like, the driver's DPY-4011. Of connecting the driver has one, DPY-6005, below which stands what
+went wrong, once more with a code or as the operating system says it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from headrace.connectors.reaction import Reaction
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+
+_AWAY = SqlState.REMOTE_UNAVAILABLE
+_WORDS_MAX = 300
+_UNANSWERED = Reaction(
+    "",
+    ExternalError,
+    _AWAY,
+    "{server} did not answer as Oracle",
+    "Check the host and port in 'uris', the network, and that the listener is there.",
+)
+_STOPPING = Reaction(
+    r"ORA-(01033|01034|01089|01090|01092|27101)",
+    ExternalError,
+    _AWAY,
+    "the database at {server} is starting or stopping",
+    "It is tried again by itself.",
+    detail=True,
+)
+# Sought in all that the driver says; the first that is found.
+_CONNECTING = (
+    Reaction(
+        r"DPY-6001|DPY-6003",
+        ExternalError,
+        _AWAY,
+        "service: the listener at {server} knows none of that name",
+        "Check the service in 'uris', or 'oracle.db.name'; `lsnrctl services` shows them, but for a database that has just started.",
+    ),
+    Reaction(
+        r"DPY-6000",
+        ExternalError,
+        _AWAY,
+        "the listener at {server} refused the connection",
+        "It has no free process for it, or the database takes no connections now. It is tried again by itself.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-01017|DPY-4001",
+        ExternalError,
+        _AWAY,
+        "authentication: {server} refused the store's user",
+        "Check 'oracle.username' and 'oracle.password'.",
+    ),
+    Reaction(
+        r"ORA-28000|ORA-28001|ORA-28003|ORA-28007",
+        ExternalError,
+        _AWAY,
+        "authentication: {server} has locked the store's user, or its password has expired",
+        "Have the user unlocked, or its password changed, in Oracle.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-01045",
+        ExternalError,
+        _AWAY,
+        "authentication: the store's user may not connect to {server}",
+        "GRANT CREATE SESSION to it in Oracle.",
+    ),
+    Reaction(
+        r"DPY-3015",
+        ExternalError,
+        _AWAY,
+        "authentication: {server} keeps the user's password in a form of Oracle 10",
+        "Set the user's password again: it is then kept in the forms of today.",
+    ),
+    Reaction(
+        r"DPY-3001",
+        ExternalError,
+        _AWAY,
+        "{server} asks for what the thin driver does not speak",
+        "It is mostly Native Network Encryption: use TLS, or have SQLNET.ENCRYPTION_SERVER and CRYPTO_CHECKSUM_SERVER not REQUIRED.",
+        detail=True,
+    ),
+    Reaction(
+        r"DPY-3010",
+        ExternalError,
+        _AWAY,
+        "{server} is older than Oracle 12.1",
+        "The thin driver speaks with 12.1 and later.",
+    ),
+    Reaction(
+        r"CERTIFICATE_VERIFY_FAILED|DPY-6006",
+        ExternalError,
+        _AWAY,
+        "TLS: the certificate of {server} is not to be trusted",
+        "Give the authority as 'tls.ca_cert_file'; the certificate must be for the host of 'uris'.",
+    ),
+    Reaction(
+        r"\[SSL",
+        ExternalError,
+        _AWAY,
+        "TLS: {server} speaks none there",
+        "Give the port that the listener has for TCPS, or set 'tls.disabled' to TRUE.",
+    ),
+    _STOPPING,
+    _UNANSWERED,
+)
+# By code; the first that fits.
+_ANSWERS = (
+    Reaction(
+        r"ORA-(00942|01918|04043|00943)",
+        UserError,
+        SqlState.ENTITY_NOT_FOUND,
+        "there is no such schema or table, or the store's user may not see it",
+        "LIST ENTITIES shows those that it sees.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-00955",
+        UserError,
+        SqlState.DUPLICATE_ENTITY,
+        "the table is there already",
+        "Choose another name, or drop it first.",
+    ),
+    Reaction(
+        r"ORA-00904",
+        UserError,
+        SqlState.UNDEFINED_COLUMN,
+        "the table has no such column",
+        "DESCRIBE ENTITY shows those that it has.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-(01031|01950|41900|01749|00990|01720)",
+        ExternalError,
+        _AWAY,
+        "the store's user lacks a right at {server}",
+        "GRANT it to the user in Oracle.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-(00001|01400|01401|01407|01426|01438|01455|01461|01722|018[3-7]\d|02290|02291|02292|12899|22835|25137|32795|40441|54013|64203)|DPY-8\d{3}",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "Oracle refused a value",
+        "DESCRIBE ENTITY shows the types of the table's columns. Oracle has no empty text: '' is NULL there.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-(00902|00910|00957|00972|01450|01727|02261|02329|43853)",
+        UserError,
+        SqlState.INVALID_RELATION_DEFINITION,
+        "Oracle makes no such table",
+        "Choose other names or types; docs/guides/oracle.md has the table of types.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-(00932|00947|00913|01733|01779|38104)",
+        UserError,
+        SqlState.INVALID_RELATION_DEFINITION,
+        "the table is not what it was declared to be",
+        "DESCRIBE ENTITY shows what it is now; create the relation again, or change the table in Oracle.",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-(01466|01555|08180|08181|22924)",
+        ExternalError,
+        _AWAY,
+        "{server} no longer knows the table as it was when reading began",
+        "Read again; the database may keep its past for longer (UNDO_RETENTION).",
+        detail=True,
+    ),
+    Reaction(
+        r"ORA-(00018|00020|00054|00060|01013|01536|0165\d|04021|04031|08177|30006|02049)|DPY-4024",
+        ExternalError,
+        _AWAY,
+        "{server} ended the statement, or has no room or time for it now",
+        "It is tried again by itself.",
+        detail=True,
+    ),
+    _STOPPING,
+    Reaction(
+        r"DPY-4011|DPY-1001|ORA-(00028|01012|0211[0-9]|02396|02399|03113|03114|03135|12\d{3})",
+        ExternalError,
+        _AWAY,
+        "{server} closed the connection",
+        "It is tried again by itself.",
+    ),
+    Reaction(
+        r"DPY-.*",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "a value cannot be had from Oracle",
+        "Leave the column out, or declare it as VARCHAR, which takes Oracle's own text of a value.",
+        detail=True,
+    ),
+    Reaction(
+        "",
+        ExternalError,
+        _AWAY,
+        "Oracle at {server} reported an error",
+        "Who runs the database finds more in its log.",
+        detail=True,
+    ),
+)
+
+
+def of_connecting(code: str, text: str, server: str) -> HeadraceError:
+    """Why no session was opened."""
+    kind = next(kind for kind in _CONNECTING if re.search(kind.pattern, f"{code} {text}"))
+    similar = re.search(r"Similar to (ORA-\d{5})", text)
+    # Below the first line of DPY-6005, which has a connection's number, stands what went wrong.
+    below = text.partition("DPY-6005")[2].partition("\n")[2] or text
+    return kind.told(similar[1] if similar else _words(below), server)
+
+
+def of_oracle(code: str, text: str, server: str) -> HeadraceError:
+    """An error of a statement, without a word of SQL or of a secret."""
+    kind = next(kind for kind in _ANSWERS if not kind.pattern or re.fullmatch(kind.pattern, code))
+    return kind.told(f"{_words(text)} ({code})", server)
+
+
+def unanswered(server: str) -> HeadraceError:
+    """57015 where nothing listens, or nothing is said."""
+    return _UNANSWERED.told(server=server)
+
+
+def unknown_host(host: str) -> ExternalError:
+    """57015 for a name without an address."""
+    return ExternalError(
+        _AWAY, f"DNS: the host {host!r} is not known", hint="Check 'uris': oracle://host:1521/service."
+    )
+
+
+def _words(text: str) -> str:
+    """The first line, without its code."""
+    lines = [re.sub(r"^(ORA|DPY)-\d+: ", "", line.strip()) for line in text.splitlines()]
+    return next((line for line in lines if line), "")[:_WORDS_MAX].rstrip(".")

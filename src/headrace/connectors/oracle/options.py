@@ -1,0 +1,113 @@
+"""The properties of an Oracle store and of what is over it.
+
+Source: dialect sections 6.1 and 9.1. All of it is user input and hostile: of 'uris' only host, port and service are taken, and neither
+they nor a name ever stand in a connect descriptor's text that the driver would read as more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.connectors import addresses
+from headrace.connectors.table_columns import new_table
+from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_DISABLED, client_tls_properties, tls_properties
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.sqlstate import SqlState
+
+_FORM = "oracle://host:1521/service"
+_SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.$#-]{0,254}\Z")
+_PORT, _TLS_PORT = 1521, 2484
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a database is; without a port at the one that is usual."""
+
+    host: str
+    port: int | None
+    service: str
+
+    def port_of(self, *, secure: bool) -> int:
+        """The port to connect to."""
+        return self.port or (_TLS_PORT if secure else _PORT)
+
+
+def address(uris: str) -> Address:
+    """What a store's 'uris' say; raises ValueError for anything but host, port and service."""
+    user = "'oracle.username' and 'oracle.password'"
+    found = addresses.read(uris, _FORM, schemes=("oracle",), instead_of_user=user)
+    if not _SERVICE.match(found.path):
+        raise ValueError(f"expected {_FORM}, found {uris!r}")
+    return Address(found.host, found.port, found.path)
+
+
+def _uris(text: str) -> str:
+    address(text)
+    return text.strip()
+
+
+def _service(text: str) -> str:
+    if not _SERVICE.match(text.strip()):
+        raise ValueError(text)
+    return text.strip()
+
+
+URIS = PropertySpec(
+    "uris",
+    PropertyType("", _uris),
+    Scope.STORE,
+    f"the database's listener and service, as `{_FORM}`; the port is 1521, with TLS 2484, where it is left out",
+    default="needed",
+)
+USERNAME = PropertySpec("oracle.username", TEXT, Scope.STORE, "the user", default="needed")
+PASSWORD = PropertySpec(
+    "oracle.password", TEXT, Scope.STORE, "the user's password", default="needed", secret=True
+)
+_OVER = Scope.RELATION | Scope.SINK
+DATABASE = PropertySpec(
+    "oracle.db.name",
+    PropertyType("the name of a service, as ORCLPDB1", _service),
+    _OVER,
+    "the service of the table's database, of the same listener",
+    default="that of `uris`",
+)
+SCHEMA = PropertySpec("oracle.schema.name", TEXT, _OVER, "the table's schema", default="needed")
+TABLE = PropertySpec("oracle.table.name", TEXT, _OVER, "the table", default="the relation's name")
+NEW_TABLE = new_table("oracle")
+PROPERTIES: Specs = (
+    *(URIS, USERNAME, PASSWORD, *TLS, *CLIENT_TLS),
+    *(DATABASE, SCHEMA, TABLE),
+    *NEW_TABLE.specs,
+)
+
+
+def server(store: Mapping[str, str]) -> str:
+    """Host and port of a store, for showing."""
+    place = address(store[URIS.name])
+    return f"{place.host}:{place.port_of(secure=store[TLS_DISABLED.name] != 'TRUE')}"
+
+
+def read_store(reader: PropertyReader) -> dict[str, str]:
+    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME, PASSWORD)}
+    return properties | tls_properties(reader) | client_tls_properties(reader)
+
+
+def read_path(reader: PropertyReader, relation: str) -> EntityPath:
+    """The table that a relation is over: ("schema", "table"), before them the service if it is given. Raises UserError 3D021."""
+    service = reader.take(DATABASE)
+    path = (reader.require(SCHEMA), reader.take(TABLE) or relation)
+    return (service, *path) if service else path
+
+
+def wrong_path(path: EntityPath, expected: str) -> UserError:
+    """3D008 for a path that is not what was expected."""
+    return UserError(
+        SqlState.INVALID_PARAMETER,
+        f"expected {expected}, found {'.'.join(path) or 'nothing'}",
+        hint="LIST ENTITIES shows schemas, LIST ENTITIES IN schema the tables.",
+    )

@@ -1,0 +1,55 @@
+"""The driver half of the Oracle store type. See `connectors.streaming` for what each function promises.
+
+What it needs is imported where it is used: every driver loads this module, and few know an Oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.connectors.carried_errors import carried
+from headrace.core.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.connectors.streaming import RowSinkRequest, TableRequest
+
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "table", "write_rows"]
+
+CLASSES: tuple[str, ...] = ()
+NOISY_LOGGERS: tuple[str, ...] = ()
+
+
+def table(session: SparkSession, request: TableRequest) -> DataFrame:
+    """Raises UserError 3D007 for a missing table, 42703 and 42P16 for columns that are not its own."""
+    from headrace.connectors.oracle.spark.source import frame
+
+    return frame(session, request)
+
+
+def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """Raises UserError 3D007, 42703, 42P16 when the table is not what it was; ExternalError 57015."""
+    from headrace.connectors.oracle.spark.output import writer
+
+    return writer(request)
+
+
+def probe(properties: Mapping[str, str]) -> Callable[[], None]:
+    """Connects and says nothing: a session every two seconds would be a process of the database's each."""
+    from headrace.connectors.oracle.client import reach
+
+    return lambda: reach(properties)
+
+
+def classify(text: str) -> HeadraceError | None:
+    """Our own errors come through Spark as texts; others are never left as they are."""
+    return carried(text)
+
+
+def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Values to mask in logs and errors."""
+    from headrace.connectors.oracle.options import PROPERTIES
+
+    return tuple(properties[spec.name] for spec in PROPERTIES if spec.secret and properties.get(spec.name))

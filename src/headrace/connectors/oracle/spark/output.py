@@ -1,0 +1,94 @@
+"""Batches of a query into a table: tasks write them as rows of Python's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headrace.connectors.carried_errors import carrying_errors
+from headrace.connectors.oracle import writing
+from headrace.connectors.oracle.client import Row
+from headrace.connectors.oracle.writing import Output, Target
+from headrace.connectors.streaming import RowSinkRequest
+from headrace.core.types import Array, DataType, Map, Struct
+from headrace.formats.types import name_sql
+
+DELETED = "__deleted"
+
+
+def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
+    """See `write_rows` of `connectors.streaming`."""
+    target = Target(
+        dict(request.properties),
+        request.entity,
+        request.columns,
+        request.key if request.upsert else (),
+        request.query_id if request.guarantee == "exactly_once" else None,
+    )
+    output = writing.prepare(target)
+    selected = [
+        f"{_sent_sql(column.name, column.type)} AS C{number}" for number, column in enumerate(target.columns)
+    ]
+    if request.upsert:
+        selected.append(DELETED)
+
+    def write(batch: DataFrame, epoch: int) -> None:
+        rows = batch.selectExpr(*selected)
+        if target.query is not None:
+            # One transaction is one session.
+            rows = rows.repartition(1)
+        rows.mapInArrow(_task(output, epoch), "written BIGINT").collect()
+
+    return write
+
+
+def _sent_sql(name: str, kind: DataType) -> str:
+    value = name_sql(name)
+    nested = isinstance(kind, Array | Map | Struct)
+    return f"to_json({value}, map('ignoreNullFields', 'false'))" if nested else value
+
+
+def _task(output: Output, epoch: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """What a task does: its rows are one transaction, for which there must be rows."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = (rows_of(output, batch) for batch in batches if batch.num_rows)
+        first = next(parts, None)
+        if first is not None:
+            with carrying_errors():
+                writing.write(output, epoch, chain([first], parts))
+        # What an epoch that was written before leaves unread.
+        for _ in parts:
+            pass
+        yield pa.RecordBatch.from_pydict({"written": pa.array([], pa.int64())})
+
+    return write
+
+
+def rows_of(output: Output, batch: pa.RecordBatch) -> tuple[list[Row], list[Row]]:
+    """A batch as the driver takes it: rows as the target's columns, and keys that have ended."""
+    columns = [
+        _values(batch.column(number), boolean=boolean) for number, boolean in enumerate(output.booleans)
+    ]
+    rows = list(zip(*columns, strict=True))
+    if not output.target.key:
+        return rows, []
+    ended = batch.column(len(columns)).to_pylist()
+    places = [n for n, column in enumerate(output.target.columns) if column.name in output.target.key]
+    return (
+        [row for row, gone in zip(rows, ended, strict=True) if not gone],
+        [tuple(row[n] for n in places) for row, gone in zip(rows, ended, strict=True) if gone],
+    )
+
+
+def _values(values: pa.Array, *, boolean: bool) -> list[Any]:
+    if pa.types.is_timestamp(values.type):
+        # In UTC, of which the driver must not know: it would leave it out.
+        values = values.cast(pa.timestamp("us"))
+    elif pa.types.is_boolean(values.type) and not boolean:
+        values = values.cast(pa.int8())
+    return list(values.to_pylist())
