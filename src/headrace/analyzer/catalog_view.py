@@ -12,7 +12,7 @@ from headrace.catalog.objects import Relation, StoreFacts
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.context import SessionContext
 from headrace.core.errors import Span, UserError
-from headrace.core.names import Identifier, RelationName
+from headrace.core.names import VIRTUAL_DATABASE, Identifier, RelationName
 from headrace.core.sqlstate import SqlState
 
 
@@ -86,6 +86,13 @@ def resolve_relation(
     except UserError as error:
         error.span = span
         raise
+    if relation is None and chosen_database == VIRTUAL_DATABASE:
+        raise UserError(
+            SqlState.RELATION_NOT_FOUND,
+            f"the virtual relation {full} is there inside its application only",
+            hint="CREATE STREAM … AS or CREATE CHANGELOG … AS stores what others are to read.",
+            span=span,
+        )
     if relation is None:
         raise UserError(
             SqlState.RELATION_NOT_FOUND,

@@ -297,7 +297,7 @@ class ExpressionBinder:
         arguments, distinct = node.expressions, False
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             arguments, distinct = arguments[0].expressions, True
-        row = lookup(name, span=span)
+        row = lookup(str(node.this), span=span)
         if distinct and not row.aggregate:
             raise UserError(
                 SqlState.SYNTAX_ERROR, f"DISTINCT is for aggregates, and {name} is none", span=span

@@ -91,7 +91,7 @@ def _row(node: exp.Expr, span: Span | None) -> Function:
     distinct = any(isinstance(argument, exp.Distinct) for argument in node.expressions)
     if row is None or distinct:
         if isinstance(node, exp.Anonymous) and row is None:
-            lookup(name, span=span)
+            lookup(str(node.this), span=span)
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{name}{'(DISTINCT …)' if distinct else ''} is not supported with OVER",

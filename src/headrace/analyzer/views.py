@@ -32,11 +32,11 @@ def names_streams(query: exp.Expr, context: BindingContext) -> bool:
     return any(
         not named_relation(table, context)[0].kind.is_snapshot
         for table in query.find_all(exp.Table)
-        if not _is_named_query(table)
+        if not is_named_query(table)
     )
 
 
-def _is_named_query(table: exp.Table) -> bool:
+def is_named_query(table: exp.Table) -> bool:
     """True for the name of a WITH query that is in force where it stands: those before it, or all, above it."""
     below: exp.Expr = table
     while len(table.parts) == 1 and (above := below.parent) is not None:
@@ -57,7 +57,7 @@ def renamed(view: ViewDefinition, old: Sequence[str], new: Sequence[str]) -> Vie
     if not isinstance(statement, CreateRelationAs):
         raise InternalError(f"a view is defined by a {type(statement).__name__}")
     query = statement.select.expression
-    tables = [table for table in query.find_all(exp.Table) if not _is_named_query(table)]
+    tables = [table for table in query.find_all(exp.Table) if not is_named_query(table)]
     named = [table for table in tables if _full(table.parts, view)[: len(old)] == tuple(old)]
     for column in query.find_all(exp.Column):
         qualifiers = column.parts[:-1]

@@ -9,14 +9,14 @@ from collections.abc import Collection, Sequence
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import DesiredState, QueryState, RelationKind
-from headrace.core.errors import HeadraceError, UserError
+from headrace.catalog.objects import QueryState, RelationKind
+from headrace.core.errors import HeadraceError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
-from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.drivers import Drivers, usable_pool
 from headrace.engine.interactive import InteractiveQueries
-from headrace.engine.pools import DRIVER_COMMAND, Connection, DriverProcess, PoolState
+from headrace.engine.pools import DRIVER_COMMAND, Connection, DriverProcess
 from headrace.engine.protocol import (
     Ack,
     ApplyView,
@@ -45,18 +45,25 @@ class Engine:
         self.views = ViewStore(settings.data_dir / "views.duckdb", rows_max=settings.snapshot_rows_max)
         self._catalog = catalog
         self._settings = settings
-        self._driver_command = driver_command
         self._checkpoints = Checkpoints(settings.data_dir.resolve() / "checkpoints")
-        self._drivers: dict[str, DriverProcess] = {}
-        self._supervisor = Supervisor(catalog, settings, self, self._checkpoints)
-        self._interactive = InteractiveQueries(catalog, settings, self, self._checkpoints)
+        self._drivers = Drivers(
+            catalog,
+            settings,
+            command=driver_command,
+            on_message=self._handle,
+            on_death=self._driver_ended,
+            is_read=lambda driver: self._interactive.uses(driver),
+            on_stop=lambda driver, reason: self._interactive.driver_stopped(driver, reason),
+            on_gone=self.wake,
+        )
+        self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints)
+        self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
         self._purging: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin; returns before any driver runs. The default pool's driver is started at once, so that it is warm when needed."""
+        """Begin; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
         await asyncio.to_thread(self._clean_up)
-        self.ensure(self._catalog.default_compute_pool)
         self._supervisor.start()
         self._purging = asyncio.create_task(self._purge_always(), name="purge views")
 
@@ -67,7 +74,7 @@ class Engine:
             await asyncio.gather(self._purging, return_exceptions=True)
         await self._supervisor.stop()
         await self._interactive.stop()
-        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+        await self._drivers.stop()
         await asyncio.gather(*self._applying, return_exceptions=True)
         await asyncio.to_thread(self.views.close)
 
@@ -84,13 +91,10 @@ class Engine:
     async def run_interactive(
         self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, compute_pool: str
     ) -> ResultChannel:
-        """Run `plan` for one reader. Raises UserError for too many (53000), an unknown pool (3D023) or a missing store (3D006)."""
-        if self._catalog.compute_pool(compute_pool) is None:
-            raise UserError(
-                SqlState.COMPUTE_POOL_NOT_FOUND,
-                f"the compute pool {compute_pool!r} does not exist",
-                hint="LIST COMPUTE_POOLS shows those that do.",
-            )
+        """Run `plan` for one reader. Raises UserError for too many (53000), an unknown pool (3D023), one that was stopped (3E004), or a
+        missing store (3D006)."""
+        usable_pool(self._catalog, compute_pool)
+        await self._drivers.settled(compute_pool)
         return self._interactive.run(plan, columns, pool=compute_pool)
 
     def progress(self, query_id: str) -> QueryMetrics | None:
@@ -102,31 +106,13 @@ class Engine:
         return self._supervisor.notice(query_id)
 
     def pool_state(self, name: str) -> tuple[str, str | None]:
-        """`starting`, `running`, `stopped` or `errored`, and what went wrong."""
-        driver = self._drivers.get(name)
-        return (driver.state.value, driver.message) if driver else (PoolState.STOPPED.value, None)
+        """`starting`, `running`, `stopping`, `stopped` or `errored`, and what went wrong."""
+        return self._drivers.state(name)
 
-    def ensure(self, name: str) -> DriverProcess:
-        """The process of a compute pool, started if it was not yet."""
-        driver = self._drivers.get(name)
-        if driver is None:
-            driver = DriverProcess(
-                name,
-                self._settings,
-                on_message=self._handle,
-                on_death=self._driver_ended,
-                command=self._driver_command,
-                warm_up=lambda: not self._has_queries(name),
-            )
-            self._drivers[name] = driver
-            driver.start()
-        return driver
-
-    def _has_queries(self, pool: str) -> bool:
-        return any(
-            query.compute_pool == pool and query.desired_state is DesiredState.RUNNING
-            for query in self._catalog.unfinished_queries()
-        )
+    def rouse_pool(self, name: str) -> None:
+        """Something was written of a compute pool, or somebody wants it to run though it has nothing to do."""
+        self._drivers.rouse(name)
+        self.wake()
 
     def _handle(self, connection: Connection, message: Message, payload: bytes) -> None:
         try:
@@ -195,7 +181,7 @@ class Engine:
                 query.id
                 for query in self._catalog.queries()
                 if query.actual_state is not QueryState.TERMINATED
-                or query.was_made_with(relations.get(query.sink))
+                or all(query.was_made_with(relations.get(sink)) for sink in query.sinks)
             }
         )
         for name in ("run", "work"):

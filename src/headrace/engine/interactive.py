@@ -97,6 +97,18 @@ class InteractiveQueries:
         for query_id in [key for key, run in self._runs.items() if run.driver is driver and run.sent]:
             self._forget(query_id, _pool_error(driver.pool, reason))
 
+    def uses(self, driver: DriverProcess) -> bool:
+        """Whether any runs there, or waits for it."""
+        return any(run.driver is driver for run in self._runs.values())
+
+    def driver_stopped(self, driver: DriverProcess, reason: str) -> None:
+        """Queries that run there are over, and so are those that wait for it."""
+        for query_id, run in list(self._runs.items()):
+            if run.driver is driver:
+                if run.starting is not None:
+                    run.starting.cancel()
+                self._forget(query_id, _pool_error(driver.pool, reason))
+
     async def stop(self) -> None:
         """End them all."""
         for query_id, run in list(self._runs.items()):

@@ -1,10 +1,11 @@
-"""The states of a continuous query, which may follow which, and what a failure leads to. Pure functions."""
+"""The states of a continuous query, which may follow which, what a failure leads to, and what a compute pool needs. Pure functions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
-from headrace.catalog.objects import QueryState
+from headrace.catalog.objects import ComputePool, PoolIntent, QueryState
 from headrace.core.errors import ErrorDomain
 from headrace.core.settings import Settings
 
@@ -15,10 +16,13 @@ DRIVER_STABLE_S = 60.0
 """A driver that was ready for so long has started well: what comes then is a first failure again."""
 
 _S = QueryState
+_LEAVING = (_S.STOPPED, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED)
 TRANSITIONS: dict[QueryState, frozenset[QueryState]] = {
-    _S.STARTING: frozenset({_S.RUNNING, _S.RESTARTING, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED}),
-    _S.RUNNING: frozenset({_S.STARTING, _S.RESTARTING, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED}),
-    _S.RESTARTING: frozenset({_S.STARTING, _S.RUNNING, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.RESTARTING, *_LEAVING}),
+    _S.RUNNING: frozenset({_S.STARTING, _S.RESTARTING, *_LEAVING}),
+    _S.RESTARTING: frozenset({_S.STARTING, _S.RUNNING, *_LEAVING}),
+    # With its pool.
+    _S.STOPPED: frozenset({_S.STARTING, _S.TERMINATED}),
     # These three run again only when a user asks for that with RESTART, which is a start.
     _S.ERRORED: frozenset({_S.STARTING, _S.TERMINATED}),
     _S.TERMINATE_REQUESTED: frozenset({_S.STARTING, _S.TERMINATED}),
@@ -58,3 +62,32 @@ def backoff_ms(failures: int, settings: Settings) -> int:
     """The delay after the `failures`-th failure in a row: doubles from the first to the longest of the settings."""
     exponent = min(max(failures, 1) - 1, 30)
     return min(settings.restart_backoff_ms << exponent, settings.restart_backoff_max_ms)
+
+
+class PoolStep(Enum):
+    """What to do next with the process of a compute pool."""
+
+    NOTHING = auto()
+    START = auto()
+    STOP = auto()
+    REST = auto()
+    """As STOP, until somebody needs it again."""
+
+
+def pool_step(
+    pool: ComputePool | None, *, runs: bool, occupied: bool, idle_min: float, resting: bool
+) -> PoolStep:
+    """The next step of a pool (None: it was dropped) whose process `runs` or does not.
+
+    It is `occupied` while continuous queries run in it, or are to run: they end before it does. It has been without these and without
+    readers for `idle_min` minutes, and is `resting` if that was why it ended.
+    """
+    wanted = pool is not None and pool.desired_state is PoolIntent.RUNNING
+    if not runs:
+        return PoolStep.START if wanted and not resting else PoolStep.NOTHING
+    if occupied:
+        return PoolStep.NOTHING
+    if not wanted:
+        return PoolStep.STOP
+    tired = pool is not None and 0 < pool.timeout_min <= idle_min
+    return PoolStep.REST if tired else PoolStep.NOTHING

@@ -31,6 +31,7 @@ from headrace.engine.protocol import (
     decode_message,
     encode_frame,
 )
+from headrace.engine.sizes import Resources
 from headrace.runtime.guard import guarded
 
 log = structlog.get_logger()
@@ -51,6 +52,7 @@ class PoolState(Enum):
 
     STARTING = "starting"
     RUNNING = "running"
+    STOPPING = "stopping"
     STOPPED = "stopped"
     ERRORED = "errored"
 
@@ -78,14 +80,15 @@ class DriverProcess:
     """One pool's driver, kept alive from `start` to `stop`.
 
     `on_message` gets every message and its payload in order, `Ready` included; `on_death` gets the reason when the process has ended
-    though `stop` was not called, after which it is started again with back-off. `command` is what to run in place of the real driver.
-    `warm_up` says of each new process whether it should be warm before it takes queries.
+    though `stop` was not called, after which it is started again with back-off. `given` is what each run of it gets, and `command`
+    what to run in place of the real driver. `warm_up` says of each new process whether it should be warm before it takes queries.
     """
 
     def __init__(
         self,
         pool: str,
         settings: Settings,
+        given: Resources,
         *,
         on_message: Callable[[Connection, Message, bytes], None],
         on_death: Callable[[DriverProcess, str], None],
@@ -98,6 +101,7 @@ class DriverProcess:
         self.state = PoolState.STOPPED
         self.message: str | None = None
         self._settings = settings
+        self._given = given
         self._on_message = on_message
         self._on_death = on_death
         self._command = tuple(command)
@@ -115,7 +119,7 @@ class DriverProcess:
     @property
     def ready(self) -> bool:
         """Whether queries are accepted now."""
-        return self._ready.is_set()
+        return self._ready.is_set() and not self._stopping
 
     async def wait_ready(self) -> None:
         """Return once queries are accepted."""
@@ -137,8 +141,9 @@ class DriverProcess:
             self._end_run(reason)
 
     async def stop(self) -> None:
-        """End the process: asked, then told, then killed."""
+        """End the process, for good: asked, then told, then killed."""
         self._stopping = True
+        self.state, self.message = PoolState.STOPPING, None
         if self._life is not None:
             # A driver that is not ready yet does not listen.
             if self._ready.is_set() and self.send(Shutdown()):
@@ -212,8 +217,8 @@ class DriverProcess:
         options = {
             "pool": self.pool,
             "work_dir": str(scratch),
-            "spark_master": settings.spark_master,
-            "driver_memory_mb": settings.driver_memory_mb,
+            "spark_master": self._given.master,
+            "driver_memory_mb": self._given.heap_mb,
             "shuffle_partitions": settings.shuffle_partitions,
             "warm_up": self._warm_up(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from headrace.catalog.catalog import Catalog
@@ -14,10 +15,18 @@ from headrace.planner.physical import DecodeRows, EncodeRows, SparkPlan, StoreSt
 
 
 class Pools(Protocol):
-    """The compute pools' processes."""
+    """The compute pools' processes; see `drivers.Drivers`."""
+
+    def find(self, name: str) -> DriverProcess | None:
+        """The process of a pool, if there is one."""
+        ...
 
     def ensure(self, name: str) -> DriverProcess:
-        """The process of a pool, started if it is not; `ready` says whether it takes queries yet."""
+        """The process of a pool, started if it is not; `ready` says whether it takes queries yet. Raises UserError 3D023, 3E004."""
+        ...
+
+    def keep(self, occupied: Collection[str]) -> None:
+        """Start what is missing and end what nobody wants; continuous queries run or are to run in the `occupied` ones."""
         ...
 
 

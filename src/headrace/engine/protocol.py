@@ -145,7 +145,7 @@ class Rows(_Message):
 
 
 class ApplyView(_Message):
-    """One epoch of a materialized view; payload: Arrow IPC stream of the plan's columns (and `deleted`).
+    """One epoch of a materialized view; payload: Arrow IPC stream of the plan's columns (and `deleted` or `sign`).
 
     Applied in one transaction with `epoch`; an epoch that was applied before is acknowledged and skipped.
     """
@@ -157,6 +157,7 @@ class ApplyView(_Message):
     epoch: int
     key_columns: list[str]
     deleted: str | None = None
+    sign: str | None = None
 
 
 Message = Annotated[

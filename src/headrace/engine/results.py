@@ -20,6 +20,7 @@ class ResultChannel:
     """A bounded queue of row batches with a beginning (`started`) and an end (`finish` by the producer, `close` by the reader).
 
     The producer may be `capacity_rows` ahead of the reader (more by one batch); then `put` waits, which is the back-pressure.
+    `lost` tells what the reader's role lacks by now of what it took to read; None: nothing.
     `changelog_key` is set when the rows are changes: the columns among `columns` that are their key (none, if it is not selected).
     Used from one event loop only.
     """
@@ -35,6 +36,7 @@ class ResultChannel:
         self.query_id = query_id
         self.columns = columns
         self.changelog_key = changelog_key
+        self.lost: Callable[[], str | None] = lambda: None
         self._capacity = capacity_rows
         self._batches: deque[LiveRows] = deque()
         self._held = 0

@@ -1,4 +1,4 @@
-"""Continuous queries: makes what the drivers run equal to what the catalog wants, again and again.
+"""Continuous queries and their pools: makes what the drivers run equal to what the catalog wants, again and again.
 
 Level-triggered: each pass compares the catalog with what is known to run and does the next step of each difference. Nothing depends
 on having seen an event, so that a server which was killed goes on from its catalog alone. Every change of state is recorded there.
@@ -19,9 +19,10 @@ import structlog
 from pydantic import Field, ValidationError
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import DesiredState, Query, QueryState
+from headrace.catalog.objects import DesiredState, PoolIntent, Query, QueryState
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, UserError
+from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine import backlog
@@ -212,7 +213,7 @@ class Supervisor:
         if query.desired_state is DesiredState.TERMINATED:
             await self._becomes(query, QueryState.TERMINATED)
         elif stopping:
-            await self._becomes(query, QueryState.STARTING)
+            await self._becomes(query, *self._waiting(query))
         elif message.error is not None:
             hint = f"\nHint: {message.hint}" if message.hint else ""
             domain = ErrorDomain(message.domain or "internal")
@@ -273,6 +274,17 @@ class Supervisor:
             except Exception:
                 # One query that we cannot handle must not keep the others from running.
                 log.exception("query_not_reconciled", query_id=query.id)
+        try:
+            self._pools.keep(self._occupied())
+        except Exception:
+            log.exception("pools_not_kept")
+
+    def _occupied(self) -> set[str]:
+        """The pools in which queries run, or are to run as soon as they can."""
+        pools = {record.run.pool for record in self._records.values() if record.run is not None}
+        unfinished = self._catalog.unfinished_queries()
+        idle = (QueryState.ERRORED, QueryState.STOPPED)
+        return pools | {query.compute_pool for query in unfinished if query.actual_state not in idle}
 
     async def _reconcile(self, query: Query) -> None:
         if query.desired_state is DesiredState.TERMINATED:
@@ -283,10 +295,29 @@ class Supervisor:
             record.generation = query.generation
             record.failures, record.not_before = 0, 0.0
         if record.run is not None:
-            if record.run.generation != query.generation or not self._allowed(query, record):
+            stale = record.run.generation != query.generation
+            if stale or self._held_back(query) or not self._allowed(query, record):
                 self._stop(query.id, record.run)
+        elif query.actual_state is not QueryState.ERRORED and self._held_back(query):
+            if query.actual_state is not QueryState.STOPPED:
+                await self._becomes(query, *self._waiting(query))
         elif query.actual_state is not QueryState.ERRORED and time.monotonic() >= record.not_before:
             await self._start(query, record)
+
+    def _held_back(self, query: Query) -> bool:
+        """Whether its pool is not to run: the query ends where it is, and goes on with the pool."""
+        pool = self._catalog.compute_pool(query.compute_pool)
+        return pool is None or pool.desired_state is PoolIntent.STOPPED
+
+    def _waiting(self, query: Query) -> tuple[QueryState, str | None]:
+        """The state, and the reason for it, of a query that is wanted and that no driver runs."""
+        if not self._held_back(query):
+            return QueryState.STARTING, None
+        name = query.compute_pool
+        reason = (
+            f"the compute pool {name!r} is stopped; START COMPUTE_POOL {printed(name)} starts the query too"
+        )
+        return QueryState.STOPPED, reason
 
     def _allowed(self, query: Query, record: _Record) -> bool:
         """Whether its role may still run it. One that may not is stopped, and told why when it is to start again."""
@@ -310,6 +341,10 @@ class Supervisor:
 
     async def _start(self, query: Query, record: _Record) -> None:
         driver = self._pools.ensure(query.compute_pool)
+        if query.actual_state is QueryState.STOPPED:
+            await self._becomes(query, QueryState.STARTING)
+            self.wake()
+            return
         if query.actual_state not in (QueryState.STARTING, QueryState.RESTARTING):
             await self._becomes(query, QueryState.RESTARTING, "the server was started again")
         if not driver.ready:
@@ -351,7 +386,10 @@ class Supervisor:
         )
 
     def _stop(self, query_id: str, run: _Run) -> None:
-        driver = self._pools.ensure(run.pool)
+        driver = self._pools.find(run.pool)
+        if driver is None:
+            # `driver_ended` is on its way.
+            return
         if run.stop_by is None:
             # Without a driver to hear it, `driver_ended` comes and does the same.
             driver.send(StopQuery(query_id=query_id))

@@ -120,7 +120,8 @@ class ViewStore:
         """Apply one epoch, an Arrow IPC stream, in one transaction; False when it was applied before.
 
         With key columns a row replaces the one of its key, or removes it where `message.deleted` is true; a key comes once in an
-        epoch. Without them rows are appended. Raises InternalError for a view that does not exist or rows that do not fit it.
+        epoch. With `message.sign` a row is added once more, or one that is equal to it is removed. Else rows are appended.
+        Raises InternalError for a view that does not exist or rows that do not fit it.
         """
         with self._writing:
             if self._applied(message) >= message.epoch:
@@ -227,25 +228,44 @@ class ViewStore:
         view = quote(message.view)
         batch = _plain_times(pyarrow.ipc.open_stream(payload).read_all())
         described = self._database.execute(f"SELECT * FROM {view} LIMIT 0").description or []  # noqa: S608
-        names = [column[0] for column in described]
-        written = f"TIMESTAMP '{_now()}'" if _WRITTEN in names else None
-        columns = ", ".join(quote(name) for name in names if name != _WRITTEN)
+        columns = [column[0] for column in described]
+        names = [name for name in columns if name != _WRITTEN]
+        into = ", ".join(map(quote, columns))
+        values = ", ".join(quote(name) if name in names else f"TIMESTAMP '{_now()}'" for name in columns)
         self._database.register(_BATCH, batch)
         try:
-            if message.key_columns:
-                # The key may be NULL (a group may), which no PRIMARY KEY allows.
-                same = " AND ".join(
-                    f"{view}.{quote(key)} IS NOT DISTINCT FROM {_BATCH}.{quote(key)}"
-                    for key in message.key_columns
-                )
-                self._database.execute(f"DELETE FROM {view} USING {_BATCH} WHERE {same}")  # noqa: S608
-            kept = f" WHERE {quote(message.deleted)} IS NOT TRUE" if message.deleted else ""
-            into, values = (
-                (f"{columns}, {_WRITTEN}", f"{columns}, {written}") if written else (columns, columns)
-            )
-            self._database.execute(f"INSERT INTO {view} ({into}) SELECT {values} FROM {_BATCH}{kept}")  # noqa: S608
+            if message.sign:
+                rows = self._take_away(view, names, quote(message.sign))
+            else:
+                self._replace(view, message.key_columns)
+                kept = f" WHERE {quote(message.deleted)} IS NOT TRUE" if message.deleted else ""
+                rows = f"SELECT * FROM {_BATCH}{kept}"  # noqa: S608
+            self._database.execute(f"INSERT INTO {view} ({into}) SELECT {values} FROM ({rows})")  # noqa: S608
         finally:
             self._database.unregister(_BATCH)
+
+    def _replace(self, view: str, keys: Sequence[str]) -> None:
+        """Delete the rows of the keys that come."""
+        if keys:
+            # The key may be NULL (a group may), which no PRIMARY KEY allows.
+            same = _same(view, _BATCH, keys)
+            self._database.execute(f"DELETE FROM {view} USING {_BATCH} WHERE {same}")  # noqa: S608
+
+    def _take_away(self, view: str, names: Sequence[str], sign: str) -> str:
+        """Delete as many rows, of those that are equal, as were taken away; what selects those that were added."""
+        columns = ", ".join(map(quote, names))
+        net = f"SELECT {columns}, CAST(sum({sign}) AS BIGINT) AS {sign} FROM {_BATCH} GROUP BY ALL"  # noqa: S608
+        equal = ", ".join(f"kept.{quote(name)}" for name in names)
+        gone = (
+            f"SELECT kept.rowid FROM {view} AS kept JOIN ({net}) AS net ON {_same('kept', 'net', names)} "  # noqa: S608
+            f"WHERE net.{sign} < 0 QUALIFY row_number() OVER (PARTITION BY {equal}) <= -net.{sign}"
+        )
+        self._database.execute(f"DELETE FROM {view} WHERE rowid IN ({gone})")  # noqa: S608
+        return f"SELECT {columns}, unnest(range({sign})) FROM ({net}) WHERE {sign} > 0"  # noqa: S608
+
+
+def _same(left: str, right: str, names: Sequence[str]) -> str:
+    return " AND ".join(f"{left}.{quote(name)} IS NOT DISTINCT FROM {right}.{quote(name)}" for name in names)
 
 
 class _Transaction:

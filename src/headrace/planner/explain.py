@@ -99,11 +99,9 @@ def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) 
 
 
 def _kept(sink: TableSink | ViewSink) -> str:
-    return (
-        f"rows are upserted by {', '.join(map(printed, sink.key_columns))}"
-        if sink.key_columns
-        else "rows are appended"
-    )
+    if sink.key_columns:
+        return f"rows are upserted by {', '.join(map(printed, sink.key_columns))}"
+    return "rows come and go whole" if isinstance(sink, ViewSink) and sink.signed else "rows are appended"
 
 
 def _creation(creation: object) -> str:

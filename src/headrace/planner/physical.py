@@ -372,7 +372,8 @@ class WriteRows(_Data):
 
 
 class WriteView(_Data):
-    """Rows to a materialized view: appended, or upserted by `key_columns` (deleted where `deleted` is true)."""
+    """Rows to a materialized view: appended, or upserted by `key_columns` (deleted where `deleted` is true), or, where `sign` names a
+    column, added (1) and taken away (-1)."""
 
     step: Literal["write_view"] = "write_view"
     id: str
@@ -381,6 +382,7 @@ class WriteView(_Data):
     columns: list[Column]
     key_columns: list[str] = Field(default_factory=list)
     deleted: str | None = None
+    sign: str | None = None
 
 
 class Changes(_Data):
@@ -440,7 +442,7 @@ StoreStep = ReadEntity | ReadRows | ReadTable | LookupJoin | WriteEntity | Write
 
 
 class SparkPlan(_Data):
-    """A whole continuous or interactive query.
+    """A whole continuous or interactive query, or the queries of an application, each with a sink.
 
     `mode` and the `reasons` for it are the planner's choice; `bounded` ends the query when it has read what was there at its start.
     """
@@ -459,10 +461,75 @@ class SparkPlan(_Data):
 
     @property
     def sink(self) -> Step:
-        """The step that writes what the query is about."""
-        return next(step for step in self.steps if step.id == self.outputs[0])
+        """The step that writes what the query is about: the first, of several."""
+        return self.sinks[0]
+
+    @property
+    def sinks(self) -> list[Step]:
+        """The steps that write what queries are about, in the order of the queries."""
+        left_out = self._left_out()
+        return [self.step(output) for output in self.outputs if output not in left_out]
+
+    @property
+    def side_outputs(self) -> list[WriteEntity]:
+        """The steps that write the records which other steps leave out."""
+        left_out = self._left_out()
+        return [step for step in self.steps if isinstance(step, WriteEntity) and step.id in left_out]
+
+    def step(self, identifier: str) -> Step:
+        """The step of that id."""
+        return next(step for step in self.steps if step.id == identifier)
+
+    def under(self, output: str) -> list[Step]:
+        """The steps that an output stands on, itself among them, in order; and where these leave records out, what writes those."""
+        wanted = {output}
+        for step in reversed(self.steps):
+            if step.id in wanted:
+                wanted |= {*inputs_of(step), *_left_out_by(step)}
+        return [step for step in self.steps if step.id in wanted]
+
+    def parts(self) -> list[SparkPlan]:
+        """The plans of which this one is made, that have no step in common: each is a Spark query of its own."""
+        groups: list[set[str]] = []
+        for sink in self.sinks:
+            steps = {step.id for step in self.under(sink.id)}
+            apart = [group for group in groups if not group & steps]
+            groups = [*apart, steps.union(*(group for group in groups if group & steps))]
+        if len(groups) == 1:
+            return [self]
+        return [
+            self.model_copy(
+                update={
+                    "steps": [step for step in self.steps if step.id in group],
+                    "outputs": [output for output in self.outputs if output in group],
+                }
+            )
+            for group in groups
+        ]
+
+    def _left_out(self) -> set[str]:
+        named = {identifier for step in self.steps for identifier in _left_out_by(step)}
+        return named & set(self.outputs)
 
     @staticmethod
     def from_json(text: str) -> SparkPlan:
         """Read a stored plan of this or an earlier version; raises pydantic.ValidationError for an unknown version or step."""
         return SparkPlan.model_validate(upgraded(json.loads(text)))
+
+
+def inputs_of(step: Step) -> tuple[str, ...]:
+    """The ids of the steps whose rows a step reads."""
+    match step:
+        case ReadEntity() | ReadRows() | ReadTable():
+            return ()
+        case SqlTransform():
+            return tuple(step.inputs)
+        case TemporalJoin() | IntervalJoin() | ChangelogJoin():
+            return (step.left, step.right)
+    return (step.input,)
+
+
+def _left_out_by(step: Step) -> tuple[str, ...]:
+    if isinstance(step, DecodeRows):
+        return (step.on_error,)
+    return (step.late,) if isinstance(step, AssignWatermark) and step.late is not None else ()

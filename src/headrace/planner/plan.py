@@ -62,7 +62,7 @@ def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
             "PARTITION BY is for CREATE STREAM … AS and INSERT INTO: it sets the key of the records",
             span=logical.partition_by[0].span,
         )
-    return _Planner(rewritten(logical), sink).plan()
+    return Planner(rewritten(logical), sink).plan()
 
 
 def placed(logical: LogicalPlan, sink: Sink) -> Operator:
@@ -92,6 +92,8 @@ def _placed(root: LogicalNode, sink: Sink) -> Operator:
             return place(root, Mode.INSERT)
         case TableSink(key_columns=()):
             return place(root, Mode.INSERT)
+        case ViewSink(signed=True):
+            return place(root, Mode.SIGNED)
         case EntitySink() | TableSink() | ViewSink():
             return place(root, Mode.UPSERT)
         case ResultSink():
@@ -155,8 +157,20 @@ def choose_mode(
     )
 
 
-class _Planner:
-    def __init__(self, logical: LogicalPlan, sink: Sink) -> None:
+@dataclass(frozen=True)
+class Within:
+    """Where in an application a query is: its name there, the ids that all its queries use, and as whose its source is read, where
+    others read that too."""
+
+    name: str
+    names: set[str]
+    shared: str | None = None
+
+
+class Planner:
+    """One query on its way to a plan, by itself or `within` an application."""
+
+    def __init__(self, logical: LogicalPlan, sink: Sink, within: Within | None = None) -> None:
         self._logical = logical
         self._sink = sink
         self._root, self._limit = _without_limit(logical.root)
@@ -169,17 +183,23 @@ class _Planner:
             selects=SELECTS,
             time=watermarked or (isinstance(sink, EntitySink) and sink.kind is RelationKind.CHANGELOG),
             watermarked=watermarked,
-            append_only=any(_is_windowed(item.node) for item in found),
+            # Spark gives updates or final rows for a whole query: those of an application agree on final ones.
+            append_only=within is not None or any(_is_windowed(item.node) for item in found),
             interactive=isinstance(sink, ResultSink),
             state_ttl_ms=ttl,
             carrying=carrying_scan(self._root) if isinstance(sink, EntitySink) and sink.carried_key else None,
             windows=dict(row_windows(self._root)),
+            names=within.names if within is not None else set(),
+            path=(within.name,) if within is not None else (),
+            shared=within.shared if within is not None else None,
         )
 
     def plan(self) -> physical.SparkPlan:
+        """Raises UserError as `plan_query`."""
         rows = self._low.rows(self._operator, self._wants())
-        output = self._low.transform("result", rows.text, rows.inputs)
-        self._write(output, rows)
+        output = self._low.transform(self._low.name("result"), rows.text, rows.inputs)
+        sink = self._low.name("sink")
+        self._write(sink, output, rows)
         steps = self._low.steps
         mode = choose_mode(
             self._operator,
@@ -194,7 +214,7 @@ class _Planner:
             reasons=list(mode.reasons),
             output_mode="update" if self._low.updates or mode.name == "real_time" else "append",
             steps=[*steps, *self._low.outputs],
-            outputs=["sink", *(output.id for output in self._low.outputs)],
+            outputs=[sink, *(output.id for output in self._low.outputs)],
         )
 
     def _wants(self) -> Wants:
@@ -232,13 +252,13 @@ class _Planner:
             sign=OP if signed else None,
         )
 
-    def _write(self, output: str, rows: Rows) -> None:
+    def _write(self, identifier: str, output: str, rows: Rows) -> None:
         deleted = DELETED if rows.deleted else None
         match self._sink:
             case EntitySink() as sink:
                 layout = sink.format
                 records = physical.EncodeRows(
-                    id="records",
+                    id=self._low.name("records"),
                     input=output,
                     columns=physical_columns(sink.schema),
                     value=layout.value,
@@ -252,8 +272,8 @@ class _Planner:
                 self._low.add(records)
                 self._low.add(
                     physical.WriteEntity(
-                        id="sink",
-                        input="records",
+                        id=identifier,
+                        input=records.id,
                         store=sink.store,
                         connector=sink.connector,
                         entity=sink.entity,
@@ -264,7 +284,7 @@ class _Planner:
             case TableSink() as sink:
                 self._low.add(
                     physical.WriteRows(
-                        id="sink",
+                        id=identifier,
                         input=output,
                         store=sink.store,
                         connector=sink.connector,
@@ -279,18 +299,19 @@ class _Planner:
             case ViewSink() as sink:
                 self._low.add(
                     physical.WriteView(
-                        id="sink",
+                        id=identifier,
                         input=output,
                         view=sink.view,
                         columns=sink.columns,
                         key_columns=list(sink.key_columns),
                         deleted=deleted,
+                        sign=OP if rows.mode is Mode.SIGNED else None,
                     )
                 )
             case ResultSink():
                 self._low.add(
                     physical.WriteResults(
-                        id="sink",
+                        id=identifier,
                         input=output,
                         columns=physical_columns(self._logical.schema),
                         limit=self._limit,

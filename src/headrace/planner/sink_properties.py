@@ -204,7 +204,7 @@ def checked_layout(
         if number is None:
             continue
         said[name] = number
-        actual = existing.layout[name] if existing is not None else number
+        actual = existing.layout.get(name, number) if existing is not None else number
         if number != actual:
             raise UserError(
                 SqlState.INVALID_PARAMETER,

@@ -96,13 +96,15 @@ class TableSink:
 class ViewSink:
     """A materialized view: rows are appended, or upserted by `key_columns`. `view` is the relation's id.
 
-    Rows that were not written again for `retention_ms` are purged; None: kept for ever.
+    With `signed` nothing tells the rows apart: each comes and goes as it is, and may be there several times. Rows that were not written
+    again for `retention_ms` are purged; None: kept for ever.
     """
 
     relation: RelationName
     view: str
     schema: Schema
     retention_ms: int | None = None
+    signed: bool = False
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -404,9 +406,11 @@ def view_sink(
                 hint="Select a field with ->, an element with [1], or CAST(… AS VARCHAR).",
                 span=item.expression.span,
             )
-    _check_key(logical, "CREATE_MATERIALIZED_VIEW_AS")
+    signed = logical.kind is RelationKind.CHANGELOG and _is_without_key(logical.root)
+    if not signed:
+        _check_key(logical, "CREATE_MATERIALIZED_VIEW_AS")
     reader.take(dialect.QUERY_NAME)
-    sink = ViewSink(name, view_id, logical.schema, retention_ms=reader.take(dialect.RETENTION))
+    sink = ViewSink(name, view_id, logical.schema, reader.take(dialect.RETENTION), signed)
     if connector is not None and connector.record_sink is not None:
         connector.record_sink.options(reader)
     reader.finish()
@@ -490,6 +494,11 @@ def _check_key(logical: LogicalPlan, statement: str) -> None:
     raise UserError(
         SqlState.INVALID_RELATION_DEFINITION, f"{message} ({statement})", hint=hint, span=logical.span
     )
+
+
+def _is_without_key(root: LogicalNode) -> bool:
+    """True when no column that could be selected would tell the rows apart."""
+    return traits(root).key is None and not isinstance(root, Aggregate) and _key_below(root) is None
 
 
 def _key_below(root: LogicalNode) -> list[str] | None:

@@ -8,6 +8,7 @@ import json
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow
 import pytest
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Query, QueryKind, QueryState, Store
+from headrace.catalog.objects import ComputePool, PoolIntent, Query, QueryKind, QueryState, Store
 from headrace.core.names import RelationName
 from headrace.core.settings import Settings
 from headrace.engine.engine import Engine
@@ -70,7 +71,26 @@ class Bench:
         command = (sys.executable, str(FAKE_DRIVER), "--journal", str(self.journal_file))
         return Engine(self.catalog, self.settings, driver_command=command)
 
-    def query(self, entity: str, **options: Any) -> str:
+    def pool(self, name: str, **options: Any) -> ComputePool:
+        """A compute pool, wanted running."""
+        self.catalog.create_compute_pool(ComputePool(name, "small", "sysadmin", NOW, NOW, **options))
+        self.engine.wake()
+        return self.found_pool(name)
+
+    def found_pool(self, name: str) -> ComputePool:
+        pool = self.catalog.compute_pool(name)
+        assert pool is not None
+        return pool
+
+    def want(self, name: str, state: PoolIntent) -> None:
+        """As START and STOP."""
+        self.catalog.update_compute_pool(replace(self.found_pool(name), desired_state=state))
+        self.engine.rouse_pool(name)
+
+    async def until_pool(self, name: str, state: str) -> None:
+        await self.until(lambda: self.engine.pool_state(name)[0] == state)
+
+    def query(self, entity: str, *, pool: str | None = None, **options: Any) -> str:
         """A continuous query, wanted running."""
         query_id = str(uuid.uuid4())
         self.catalog.create_query(
@@ -83,7 +103,7 @@ class Bench:
                 plan=plan(entity, **options).to_json(),
                 sink=RelationName("d", "s", "out"),
                 sources=(RelationName("d", "s", "in"),),
-                compute_pool=self.catalog.default_compute_pool,
+                compute_pool=pool or self.catalog.default_compute_pool,
                 owner="sysadmin",
                 created_at=NOW,
                 updated_at=NOW,

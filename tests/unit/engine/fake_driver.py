@@ -25,7 +25,8 @@ Message = dict[str, Any]
 
 
 class FakeDriver:
-    def __init__(self, path: str, journal: Path) -> None:
+    def __init__(self, path: str, journal: Path, options: Message) -> None:
+        self.options = options
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(path)
         self.journal = journal
@@ -57,7 +58,7 @@ class FakeDriver:
 
     def run(self) -> None:
         self.send("ready", pid=os.getpid(), spark_version="none", start_ms=1)
-        self.note(type="ready")
+        self.note(type="ready", options=self.options)
         while True:
             body, payload = HEADER.unpack(self.read(HEADER.size))
             message = json.loads(self.read(body))
@@ -162,5 +163,4 @@ if __name__ == "__main__":
     parser.add_argument("--socket", required=True)
     parser.add_argument("--options", required=True)
     arguments = parser.parse_args()
-    json.loads(arguments.options)
-    FakeDriver(arguments.socket, arguments.journal).run()
+    FakeDriver(arguments.socket, arguments.journal, json.loads(arguments.options)).run()

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
 
-from headrace.catalog.objects import QueryState
+from headrace.catalog.objects import ComputePool, PoolIntent, QueryState
 from headrace.core.errors import ErrorDomain
 from headrace.core.settings import Settings
 from headrace.engine.lifecycle import (
@@ -12,9 +13,11 @@ from headrace.engine.lifecycle import (
     INTERNAL_FAILURES_MAX,
     TRANSITIONS,
     Decision,
+    PoolStep,
     driver_failures,
     may_follow,
     on_failure,
+    pool_step,
 )
 
 SETTINGS = Settings(data_dir=Path("unused"), restart_backoff_ms=100, restart_backoff_max_ms=1000)
@@ -46,3 +49,33 @@ def test_a_query_that_is_over_only_starts_anew() -> None:
     assert not may_follow(QueryState.TERMINATED, QueryState.RUNNING)
     assert not may_follow(QueryState.ERRORED, QueryState.RESTARTING)
     assert all(may_follow(state, QueryState.STARTING) for state in QueryState)
+    assert not may_follow(QueryState.ERRORED, QueryState.STOPPED)
+
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+RUNNING = ComputePool("p", "small", "sysadmin", NOW, NOW, timeout_min=5)
+ENDLESS = ComputePool("p", "small", "sysadmin", NOW, NOW)
+STOPPED = ComputePool("p", "small", "sysadmin", NOW, NOW, PoolIntent.STOPPED, timeout_min=5)
+
+
+@pytest.mark.parametrize(
+    ("pool", "runs", "occupied", "idle_min", "resting", "step"),
+    [
+        (RUNNING, False, False, 0.0, False, PoolStep.START),
+        (RUNNING, False, False, 9.0, True, PoolStep.NOTHING),
+        (RUNNING, True, False, 4.9, False, PoolStep.NOTHING),
+        (RUNNING, True, False, 5.0, False, PoolStep.REST),
+        (RUNNING, True, True, 9.0, False, PoolStep.NOTHING),
+        (ENDLESS, True, False, 9.0, False, PoolStep.NOTHING),
+        (STOPPED, True, True, 9.0, False, PoolStep.NOTHING),
+        (STOPPED, True, False, 0.0, False, PoolStep.STOP),
+        (STOPPED, False, False, 9.0, False, PoolStep.NOTHING),
+        (None, True, False, 0.0, False, PoolStep.STOP),
+        (None, False, False, 0.0, False, PoolStep.NOTHING),
+    ],
+)
+def test_what_is_done_next_with_the_process_of_a_pool(
+    pool: ComputePool | None, runs: bool, occupied: bool, idle_min: float, resting: bool, step: PoolStep
+) -> None:
+    found = pool_step(pool, runs=runs, occupied=occupied, idle_min=idle_min, resting=resting)
+    assert found is step

@@ -3,9 +3,11 @@ from __future__ import annotations
 import asyncio
 import datetime
 import functools
+import random
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,21 @@ def batch(rows: list[dict[str, Any]], schema: Any = None) -> bytes:
 
 
 def epoch(
-    number: int, *, keys: tuple[str, ...] = ("k",), deleted: str | None = None, query: str = "q"
+    number: int,
+    *,
+    keys: tuple[str, ...] = ("k",),
+    deleted: str | None = None,
+    sign: str | None = None,
+    query: str = "q",
 ) -> ApplyView:
     return ApplyView(
-        sequence=1, query_id=query, view="v-1", epoch=number, key_columns=list(keys), deleted=deleted
+        sequence=1,
+        query_id=query,
+        view="v-1",
+        epoch=number,
+        key_columns=list(keys),
+        deleted=deleted,
+        sign=sign,
     )
 
 
@@ -48,6 +61,26 @@ def views(tmp_path: Path) -> ViewStore:
 
 def rows(views: ViewStore) -> list[tuple[Any, ...]]:
     return views.query('SELECT * FROM "v-1" ORDER BY k NULLS FIRST')[1]
+
+
+@pytest.mark.parametrize("retention_ms", [None, 60_000])
+def test_rows_without_a_key_come_and_go_one_by_one(tmp_path: Path, retention_ms: int | None) -> None:
+    views = ViewStore(tmp_path / "views.duckdb")
+    views.create("v-1", KEYED, [], retention_ms=retention_ms)
+    held: Counter[tuple[Any, ...]] = Counter()
+    drawn = random.Random(7)
+    for number in range(20):
+        changes = Counter({(k, n): drawn.randint(-2, 3) for k in ("a", "b", None) for n in (1, None)})
+        changes = Counter({row: max(count, -held[row]) for row, count in changes.items()})
+        held.update(changes)
+        told = [
+            {"k": k, "n": n, "__op": sign}
+            for (k, n), count in changes.items()
+            for sign in [1, -1] + [1 if count > 0 else -1] * abs(count)
+        ]
+        drawn.shuffle(told)
+        views.apply(epoch(number, keys=(), sign="__op"), batch(told))
+        assert Counter(views.query('SELECT k, n FROM "v-1"')[1]) == +held
 
 
 def test_rows_replace_those_of_their_key_and_deleted_ones_vanish(views: ViewStore) -> None:

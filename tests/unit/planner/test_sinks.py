@@ -15,7 +15,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from headrace.formats.csv import Csv
 from headrace.formats.primitive import Primitive
-from headrace.planner import plan_columns, plan_query
+from headrace.planner import physical, plan_columns, plan_query
 from headrace.planner.explain import RelationFact, describe
 from headrace.planner.sinks import EntitySink, ResultSink, ViewSink, sink_path, sink_store_name
 from headrace.sql import parse
@@ -94,6 +94,18 @@ def test_a_changelog_is_keyed_by_its_primary_key(text: str, key_format: str, key
 
 def test_a_stream_without_a_source_key_has_none() -> None:
     assert entity("CREATE STREAM s AS SELECT carrier FROM arrivals").format.key is None
+
+
+def test_a_view_holds_rows_that_nothing_tells_apart_as_often_as_they_are_there() -> None:
+    apart = "CREATE MATERIALIZED VIEW v AS SELECT f.carrier, a.note FROM flights f FULL JOIN arrivals a ON f.carrier = a.carrier"
+    logical, sink = sink_of(apart)
+    assert isinstance(sink, ViewSink)
+    assert (sink.key_columns, sink.signed) == ((), True)
+    written = plan_query(logical, sink).sink
+    assert isinstance(written, physical.WriteView)
+    assert (written.key_columns, written.deleted, written.sign) == ([], None, "__op")
+    with pytest.raises(UserError, match="must be selected as it is"):
+        sink_of("CREATE MATERIALIZED VIEW v AS SELECT maker FROM planes")
 
 
 def test_a_view_is_upserted_by_its_key_or_appended() -> None:

@@ -25,7 +25,26 @@ CATALOGUE: dict[str, Function] = {row.name: row for row in (*SCALARS, *TEMPORALS
 OPERATORS_BY_NAME: dict[str, Function] = {row.name: row for row in OPERATORS}
 """Operators and predicates by symbol or word; `operators.py` lists them."""
 
-__all__ = ["CATALOGUE", "OPERATORS_BY_NAME", "SYNONYMS", "WINDOW_FUNCTIONS", "is_aggregate", "lookup"]
+__all__ = [
+    "CATALOGUE",
+    "OPERATORS_BY_NAME",
+    "SYNONYMS",
+    "WINDOW_FUNCTIONS",
+    "UnknownFunctionError",
+    "is_aggregate",
+    "is_built_in",
+    "lookup",
+]
+
+_FORMS = frozenset(
+    {
+        *("ROWTIME", "ROWKEY", "ROWMETA", "ROWHEADERS", "ROW", "TYPEOF", "CAST", "TRY_CAST", "EXTRACT"),
+        *("UNNEST", "TUMBLE", "HOP", "CUMULATE", "SESSION", "MATCH_ROWTIME", "EXISTS", "IN"),
+    }
+)
+"""What looks like the call of a function, and has a meaning of its own."""
+
+_WHICH = "SELECT name FROM deltastream.sys.functions; shows those that do."
 
 SYNONYMS = {
     "CEILING": "CEIL",
@@ -50,6 +69,15 @@ SYNONYMS = {
 }
 
 
+class UnknownFunctionError(UserError):
+    """3D017: no built-in function has the `name`, which is as it was folded."""
+
+    def __init__(self, name: str, *, hint: str, span: Span | None) -> None:
+        message = f"the function {name.upper()} does not exist"
+        super().__init__(SqlState.FUNCTION_NOT_FOUND, message, hint=hint, span=span)
+        self.name = name
+
+
 def lookup(name: str, *, span: Span | None = None) -> Function:
     """The function called `name`, any case; raises UserError 3D017 with the nearest names."""
     upper = name.upper()
@@ -63,11 +91,15 @@ def lookup(name: str, *, span: Span | None = None) -> Function:
         )
     if row is None:
         near = difflib.get_close_matches(upper, [*CATALOGUE, *SYNONYMS], n=3, cutoff=0.6)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "LIST FUNCTIONS shows those that do."
-        raise UserError(
-            SqlState.FUNCTION_NOT_FOUND, f"the function {upper} does not exist", hint=hint, span=span
-        )
+        hint = f"Did you mean {' or '.join(near)}?" if near else _WHICH
+        raise UnknownFunctionError(name, hint=hint, span=span)
     return row
+
+
+def is_built_in(name: str) -> bool:
+    """True when a call by `name`, any case, means something without any function of a user."""
+    upper = name.upper()
+    return upper in CATALOGUE or upper in SYNONYMS or upper in WINDOW_FUNCTIONS or upper in _FORMS
 
 
 def is_aggregate(name: str) -> bool:

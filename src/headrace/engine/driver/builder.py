@@ -124,9 +124,12 @@ def build(
         for key, text in properties.items():
             settings.put(key, text)
         jvm(session).io.headrace.spark.SchemaRegistry.open(name, settings)
-    for step in start.plan.steps:
-        if step.id in start.plan.outputs:
-            continue
+    return add_steps(work, (step for step in start.plan.steps if step.id not in start.plan.outputs))
+
+
+def add_steps(work: Build, steps: Iterable[physical.Step]) -> Build:
+    """`work`, with a DataFrame for each of the steps, which come after those that they read."""
+    for step in steps:
         work.frames[step.id] = BUILDERS[step.step](work, step)
     return work
 

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from headrace.core.errors import InternalError
 from headrace.engine.protocol import (
@@ -23,6 +24,20 @@ from headrace.engine.protocol import (
 
 class ChannelClosedError(Exception):
     """The server is gone: nothing that this process does matters any more."""
+
+
+class Outgoing(Protocol):
+    """The way of a query to the server."""
+
+    def send(self, message: Message) -> None:
+        """Say something."""
+        ...
+
+    def ask(
+        self, make: Callable[[int], Rows | ApplyView], payload: bytes, *, stopped: threading.Event
+    ) -> Ack:
+        """Say something that is answered, and wait for that."""
+        ...
 
 
 class Channel:

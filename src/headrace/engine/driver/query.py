@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ from headrace.core.errors import ExternalError, HeadraceError, InternalError, Us
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.backlog import Backlog
 from headrace.engine.driver.builder import Build, build
-from headrace.engine.driver.channel import Channel, ChannelClosedError
+from headrace.engine.driver.channel import ChannelClosedError, Outgoing
 from headrace.engine.driver.failures import UNCLASSIFIED, Failure, classify
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -34,7 +35,25 @@ from headrace.planner.physical import AssignWatermark, WriteResults
 logger = logging.getLogger(__name__)
 
 _JVM_END_S = 5.0
-_EARLIER_RUN_S = 30.0
+EARLIER_RUN_S = 30.0
+"""How long a new run waits for the end of the one before."""
+
+
+class Run(Protocol):
+    """What is to end before another run begins."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether Spark was told to start it."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def join(self, timeout: float) -> bool:
+        """Whether it has ended within `timeout` seconds."""
+        ...
 
 
 class RunningQuery:
@@ -44,7 +63,7 @@ class RunningQuery:
         self,
         session: SparkSession,
         start: StartQuery,
-        channel: Channel,
+        channel: Outgoing,
         *,
         options: DriverOptions,
         ended: Callable[[RunningQuery], None],
@@ -74,11 +93,16 @@ class RunningQuery:
         return self._start.generation
 
     @property
+    def begun(self) -> bool:
+        """Whether Spark was told to start it."""
+        return self._begun
+
+    @property
     def reported(self) -> bool:
         """Whether the server was told that it is over; what the JVM does for it may go on a while, to no effect."""
         return self._reported
 
-    def start(self, *, after: RunningQuery | None = None) -> None:
+    def start(self, *, after: Run | None = None) -> None:
         """Returns at once; with `after` that earlier run is stopped first."""
         self._after = after
         self._thread.start()
@@ -143,8 +167,8 @@ class RunningQuery:
                 )
             )
 
-    def join(self, timeout: float) -> bool:
-        """Whether the query has ended within `timeout` seconds."""
+    def join(self, timeout: float | None) -> bool:
+        """Whether the query has ended within `timeout` seconds; None: when it has."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -171,7 +195,7 @@ class RunningQuery:
         try:
             if self._after is not None:
                 self._after.stop()
-                if self._after._begun and not self._after.join(_EARLIER_RUN_S):
+                if self._after.begun and not self._after.join(EARLIER_RUN_S):
                     raise InternalError("an earlier run of the query has not ended yet")
                 self._after = None
             self._execute()
@@ -242,7 +266,7 @@ class RunningQuery:
         if isinstance(plan.sink, WriteResults) and not work.frames[plan.sink.input].isStreaming:
             self._answer(work, plan.sink)
             return
-        writer = sink(work, plan.sink, self._sink)
+        writer = sink(work, self._sink)
         writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint)
         writer = self._triggered(writer, session, work.poll_ms).outputMode(
             "update" if plan.mode == "real_time" else plan.output_mode

@@ -8,6 +8,7 @@ import time
 
 from pyspark.sql import SparkSession
 
+from headrace.engine.driver.application import RunningApplication
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import RunningQuery
@@ -15,6 +16,8 @@ from headrace.engine.driver.stores import StoreWatch
 from headrace.engine.protocol import Message, QueryEnded, Shutdown, StartQuery, StopQuery
 
 logger = logging.getLogger(__name__)
+
+Running = RunningQuery | RunningApplication
 
 
 class DriverService:
@@ -24,7 +27,7 @@ class DriverService:
         self._session = session
         self._channel = channel
         self._options = options
-        self._queries: dict[str, RunningQuery] = {}
+        self._queries: dict[str, Running] = {}
         self._lock = threading.Lock()
 
     def run(self) -> bool:
@@ -54,13 +57,17 @@ class DriverService:
             logger.warning("unexpected message %s", message.type)
 
     def _start(self, message: StartQuery) -> None:
-        query = RunningQuery(self._session, message, self._channel, options=self._options, ended=self._forget)
+        query = self._made(message)
         with self._lock:
             earlier = self._queries.get(message.query_id)
             if earlier is not None and earlier.generation >= message.generation and not earlier.reported:
                 return
             self._queries[message.query_id] = query
         query.start(after=earlier)
+
+    def _made(self, message: StartQuery) -> Running:
+        made = RunningApplication if len(message.plan.parts()) > 1 else RunningQuery
+        return made(self._session, message, self._channel, options=self._options, ended=self._forget)
 
     def _stop(self, query_id: str) -> None:
         with self._lock:
@@ -70,12 +77,12 @@ class DriverService:
             return
         threading.Thread(target=query.stop, name=f"stop-{query_id}", daemon=True).start()
 
-    def _forget(self, query: RunningQuery) -> None:
+    def _forget(self, query: Running) -> None:
         with self._lock:
             if self._queries.get(query.id) is query:
                 del self._queries[query.id]
 
-    def _running(self) -> list[RunningQuery]:
+    def _running(self) -> list[Running]:
         with self._lock:
             return [query for query in self._queries.values() if not query.reported]
 

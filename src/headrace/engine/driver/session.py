@@ -39,7 +39,7 @@ from headrace.runtime.spark_jvm import spark_jvm
 _CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider"
 _LOCAL_FILES = "io.headrace.spark.NioLocalFileSystem"
 _EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
 _REPEATING_LOGGERS = (

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -19,9 +19,9 @@ from headrace.connectors.streaming import RowSinkRequest, SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.resultset import LiveRows, encoder
 from headrace.core.types import Timestamp, parse_type
-from headrace.engine.driver.builder import Build, connector_module, schema_columns
+from headrace.engine.driver.builder import Build, add_steps, connector_module, schema_columns
 from headrace.engine.driver.changes import ChangeReader
-from headrace.engine.driver.channel import Channel
+from headrace.engine.driver.channel import Outgoing
 from headrace.engine.protocol import Ack, ApplyView, Rows
 from headrace.formats.types import name_sql
 from headrace.planner import physical
@@ -43,7 +43,7 @@ class SinkContext:
     closed when the query has ended. `error` is the one that `batches` raised.
     """
 
-    channel: Channel
+    channel: Outgoing
     query_id: str
     checkpoint: str
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -70,14 +70,57 @@ class SinkContext:
         return records.writeStream.foreachBatch(attempt)
 
 
-def sink(work: Build, step: Any, context: SinkContext) -> DataStreamWriter:
-    """A writer for the plan's last step, without trigger, output mode, name and checkpoint."""
-    writer: DataStreamWriter = SINKS[step.step](work, step, context)
+def sink(work: Build, context: SinkContext) -> DataStreamWriter:
+    """A writer for what the plan writes, without trigger, output mode, name and checkpoint."""
+    sinks = work.start.plan.sinks
+    if len(sinks) > 1:
+        return _write_apart(work, sinks, context)
+    writer: DataStreamWriter = SINKS[sinks[0].step](work, sinks[0], context)
     return writer
 
 
+def _write_apart(work: Build, sinks: Sequence[Any], context: SinkContext) -> DataStreamWriter:
+    """Several sinks whose rows are made, row by row, of those of one source: a batch of these is read once and kept until all have theirs.
+
+    Each sink marks its epochs as its own: of a batch that is run again, those that had it take it as an old one.
+    """
+    plan = work.start.plan
+    reads = (physical.ReadEntity, physical.ReadRows, physical.DecodeRows)
+    (source,) = [step.id for step in plan.steps if isinstance(step, physical.ReadRows | physical.DecodeRows)]
+    made = [step for step in plan.steps if step.id not in plan.outputs and not isinstance(step, reads)]
+    writes = [
+        (
+            step.input,
+            *BATCHES[step.step](work, step, replace(context, query_id=f"{context.query_id}-{step.id}")),
+        )
+        for step in sinks
+    ]
+
+    def deliver(batch: DataFrame, epoch: int) -> None:
+        rows = batch.persist()
+        try:
+            frames = add_steps(replace(work, session=rows.sparkSession, frames={source: rows}), made).frames
+            for rows_of, selected, write in writes:
+                write(frames[rows_of].selectExpr(*selected), epoch)
+        finally:
+            rows.unpersist()
+
+    return context.batches(work.frames[source], deliver)
+
+
+def _entity_batches(work: Build, step: physical.WriteEntity, context: SinkContext) -> tuple[list[str], Batch]:
+    write: Batch = connector_module(step.connector).write(work.session, _sink_request(work, step, context))
+    return ["*"], write
+
+
 def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext) -> DataStreamWriter:
-    request = SinkRequest(
+    records, request = work.frames[step.input], _sink_request(work, step, context)
+    made: DataStreamWriter | Batch = connector_module(step.connector).sink(records, request)
+    return made if isinstance(made, DataStreamWriter) else context.batches(records, made)
+
+
+def _sink_request(work: Build, step: physical.WriteEntity, context: SinkContext) -> SinkRequest:
+    return SinkRequest(
         query_id=context.query_id,
         entity=step.entity,
         properties=work.properties(step.store),
@@ -86,9 +129,6 @@ def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext)
         checkpoint=context.checkpoint,
         resources=context.resources,
     )
-    records = work.frames[step.input]
-    made: DataStreamWriter | Batch = connector_module(step.connector).sink(records, request)
-    return made if isinstance(made, DataStreamWriter) else context.batches(records, made)
 
 
 def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> DataStreamWriter:
@@ -129,8 +169,13 @@ def _newest(batch: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> DataStreamWriter:
+    selected, apply = _view_batches(work, step, context)
+    return context.batches(work.frames[step.input].selectExpr(*selected), apply)
+
+
+def _view_batches(_work: Build, step: physical.WriteView, context: SinkContext) -> tuple[list[str], Batch]:
     names = [column.name for column in step.columns]
-    selected = [*names, step.deleted] if step.deleted and step.deleted not in names else names
+    selected = list(dict.fromkeys(name for name in (*names, step.deleted, step.sign) if name is not None))
     local = {column.name: parse_type(column.type) for column in step.columns}
 
     def apply(batch: DataFrame, epoch: int) -> None:
@@ -146,6 +191,7 @@ def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> 
                 epoch=epoch,
                 key_columns=step.key_columns,
                 deleted=step.deleted,
+                sign=step.sign,
             ),
             _arrow_stream(table),
             stopped=context.stopping,
@@ -153,7 +199,7 @@ def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> 
         _check(ack)
         fail_point("after_sink_before_commit")
 
-    return context.batches(work.frames[step.input].selectExpr(*map(name_sql, selected)), apply)
+    return list(map(name_sql, selected)), apply
 
 
 def _write_results(work: Build, step: physical.WriteResults, context: SinkContext) -> DataStreamWriter:
@@ -255,3 +301,9 @@ SINKS: dict[str, Callable[[Build, Any, SinkContext], DataStreamWriter]] = {
     "write_results": _write_results,
 }
 """Kind of a plan's last step to its function."""
+
+BATCHES: dict[str, Callable[[Build, Any, SinkContext], tuple[list[str], Batch]]] = {
+    "write_entity": _entity_batches,
+    "write_view": _view_batches,
+}
+"""Kind of a last step that may be one of several to its function: what is selected for it, and what writes a batch of that."""

@@ -42,6 +42,9 @@ class Lowering:
     """One query on its way to steps. `time` says whether rows keep their event time at all, `watermarked` whether a watermark follows
     it; `append_only` whether Spark's own operators must give final rows only; `carrying` is the source whose record keys go
     through; `windows` are those that a source's rows go into, by the identity of its scan. `outputs` are those beside the sink.
+
+    Of a query in an application, `names` are the ids that all its queries have used, `shared` names the reading of the query's one
+    source where others read it too: the steps of that have the same ids in each of them.
     """
 
     fragments: Mapping[type[LogicalNode], Callable[..., Fragment]]
@@ -55,9 +58,10 @@ class Lowering:
     windows: Mapping[int, TimeWindow] = field(default_factory=dict)
     steps: list[physical.Step] = field(default_factory=list)
     outputs: list[physical.WriteEntity] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    shared: str | None = None
     updates: bool = False
-    _path: tuple[str, ...] = ()
-    _names: set[str] = field(default_factory=set)
+    path: tuple[str, ...] = ()
 
     def fragment(self, operator: Operator, needed: Needed) -> Fragment:
         """What FROM is when it reads `operator`; `needed` are the columns that are read of it."""
@@ -70,22 +74,19 @@ class Lowering:
     @contextmanager
     def within(self, name: str) -> Iterator[None]:
         """Steps that are made inside have `name` in theirs."""
-        path, self._path = self._path, (*self._path, name)
+        path, self.path = self.path, (*self.path, name)
         try:
             yield
         finally:
-            self._path = path
+            self.path = path
 
     def name(self, what: str, of: str = "") -> str:
         """An id for a step, by what it does and where in the statement it comes from."""
-        parts = [what, *self._path, *([of] if of else [])]
-        base = "_".join(re.sub(r"\W", "_", part, flags=re.ASCII).strip("_") for part in parts)
-        name, number = base, 1
-        while name in self._names:
-            number += 1
-            name = f"{base}_{number}"
-        self._names.add(name)
-        return name
+        return unused("_".join(map(_plain, [what, *self.path, *([of] if of else [])])), self.names)
+
+    def source_name(self, what: str, of: Scan) -> str:
+        """An id for a step that reads a source."""
+        return self.name(what, of.alias) if self.shared is None else f"{what}_{self.shared}"
 
     def add(self, step: Any) -> str:
         """The id of a step that is now the last."""
@@ -187,6 +188,20 @@ class Lowering:
         if self.carrying is None or self.carrying.alias not in fragment.aliases:
             return []
         return [f"{fragment.column(self.carrying.alias, KEY_BYTES)} AS {identifier(KEY_BYTES)}"]
+
+
+def unused(base: str, names: set[str]) -> str:
+    """`base`, with a number where `names` has it; it is one of them from now on."""
+    name, number = base, 1
+    while name in names:
+        number += 1
+        name = f"{base}_{number}"
+    names.add(name)
+    return name
+
+
+def _plain(part: str) -> str:
+    return re.sub(r"\W", "_", part, flags=re.ASCII).strip("_")
 
 
 def places(*expressions: Expression) -> Needed:

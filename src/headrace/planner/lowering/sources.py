@@ -78,7 +78,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, needed: Needed) -> Fragm
 def _records(low: Lowering, node: Scan) -> physical.ReadEntity:
     properties = node.properties
     return physical.ReadEntity(
-        id=low.name("read", node.alias),
+        id=low.source_name("read", node),
         store=node.relation.store or "",
         connector=node.store_type,
         entity=node.relation.entity or (),
@@ -91,7 +91,7 @@ def _records(low: Lowering, node: Scan) -> physical.ReadEntity:
 def _rows(low: Lowering, node: Scan, *, arrival: bool) -> physical.ReadRows:
     relation, properties = node.relation, node.properties
     return physical.ReadRows(
-        id=low.name("rows", node.alias),
+        id=low.source_name("rows", node),
         store=relation.store or "",
         connector=node.store_type,
         entity=relation.entity or (),
@@ -151,7 +151,7 @@ def _decoded(
         value = value.model_copy(update={"timestamps": node.properties.timestamps})
     key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
     return physical.DecodeRows(
-        id=low.name("rows", node.alias),
+        id=low.source_name("rows", node),
         input=read,
         columns=physical_columns(relation.schema),
         value=value,
@@ -192,7 +192,7 @@ def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | None) -> st
 
 def _side_output(low: Lowering, what: str, node: Scan, read: str, topic: SideTopic) -> str:
     output = physical.WriteEntity(
-        id=low.name(what, node.alias),
+        id=low.source_name(what, node),
         input=read,
         store=topic.store,
         connector=topic.store_type,

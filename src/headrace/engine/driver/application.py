@@ -1,0 +1,211 @@
+"""A plan of several parts: as many streaming queries, which the server sees as one, that start, stop and fail together.
+
+See docs/adr/0037.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.engine.driver.channel import Channel
+from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver.query import EARLIER_RUN_S, Run, RunningQuery
+from headrace.engine.driver.stores import StoreWatch
+from headrace.engine.protocol import (
+    Ack,
+    ApplyView,
+    Message,
+    QueryEnded,
+    QueryProgress,
+    QueryStarted,
+    QueryWaits,
+    Rows,
+    StartQuery,
+)
+from headrace.planner.physical import SparkPlan
+
+
+class RunningApplication:
+    """The parts of one plan, to be used as a `RunningQuery`. Each has a checkpoint in that of the whole, and a name that is told in
+    what it writes to recognise itself: they stay what they are from one start to the next."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        start: StartQuery,
+        channel: Channel,
+        *,
+        options: DriverOptions,
+        ended: Callable[[RunningApplication], None],
+    ) -> None:
+        self.id = start.query_id
+        self.generation = start.generation
+        self._channel = channel
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._reported = False
+        self._started: set[str] = set()
+        self._waiting: dict[str, QueryWaits] = {}
+        self._progress: dict[str, QueryProgress] = {}
+        self._end: QueryEnded | None = None
+        self._parts = [
+            RunningQuery(
+                session,
+                _part_of(start, part),
+                _PartChannel(channel, self._hear),
+                options=options,
+                ended=lambda _: None,
+            )
+            for part in start.plan.parts()
+        ]
+
+    @property
+    def reported(self) -> bool:
+        """Whether the server was told that it is over."""
+        return self._reported
+
+    @property
+    def begun(self) -> bool:
+        """Whether Spark was told to start any of it."""
+        return any(part.begun for part in self._parts)
+
+    def start(self, *, after: Run | None = None) -> None:
+        """Returns at once; with `after` that earlier run is stopped first."""
+        with self._lock:  # what the first one says is heard when all are there
+            for part in self._parts:
+                part.start(after=after)
+
+    def stop(self) -> None:
+        """Asks all parts to end; `QueryEnded` follows when they have."""
+        _at_once([part.stop for part in self._parts])
+
+    def look_at_stores(self, watch: StoreWatch) -> None:
+        """As of a query."""
+        for part in self._parts:
+            part.look_at_stores(watch)
+
+    def limit_planning(self) -> None:
+        """As of a query: each part has its own time."""
+        for part in self._parts:
+            part.limit_planning()
+
+    def join(self, timeout: float) -> bool:
+        """Whether all parts have ended, each within `timeout` seconds."""
+        over = [part.join(timeout) for part in self._parts]
+        return all(over)
+
+    def progress(self) -> QueryProgress | None:
+        """What the batches of all parts did since the last call; None when there were none."""
+        new = [found for part in self._parts if (found := part.progress()) is not None]
+        return self._together(new) if new else None
+
+    def _hear(self, message: Message) -> None:
+        """What a part says to the server, as what the whole has to say."""
+        match message:
+            case QueryStarted():
+                with self._lock:
+                    self._started.add(message.query_id)
+                    all_run = len(self._started) == len(self._parts)
+                if all_run:
+                    self._channel.send(message.model_copy(update={"query_id": self.id}))
+            case QueryWaits():
+                with self._lock:
+                    self._waiting[message.query_id] = message
+                    told = next((found for found in self._waiting.values() if found.reason), message)
+                self._channel.send(told.model_copy(update={"query_id": self.id}))
+            case QueryProgress():
+                self._channel.send(self._together([message]))
+            case QueryEnded():
+                with self._lock:
+                    first = self._end is None
+                    if self._end is None or (message.error is not None and self._end.error is None):
+                        self._end = message
+                if first:
+                    threading.Thread(target=self._finish, name=f"end-{self.id}", daemon=True).start()
+
+    def _together(self, new: list[QueryProgress]) -> QueryProgress:
+        with self._lock:
+            self._progress |= {part.query_id: part for part in new}
+            return together(self.id, new, list(self._progress.values()))
+
+    def _finish(self) -> None:
+        """The others end too, and the server is told why the first one did. One that cannot be ended is not waited for for ever."""
+        self.stop()
+        over = self.join(EARLIER_RUN_S)
+        if over:
+            # Forgotten first, as a query is.
+            self._ended(self)
+        self._reported = True
+        if self._end is not None:
+            self._channel.send(self._end.model_copy(update={"query_id": self.id}))
+        if not over:
+            for part in self._parts:
+                part.join(None)
+            self._ended(self)
+
+
+class _PartChannel:
+    """The way of one part to the server: what it writes goes on, what it says is heard."""
+
+    def __init__(self, channel: Channel, hear: Callable[[Message], None]) -> None:
+        self._channel = channel
+        self._hear = hear
+
+    def send(self, message: Message) -> None:
+        self._hear(message)
+
+    def ask(
+        self, make: Callable[[int], Rows | ApplyView], payload: bytes, *, stopped: threading.Event
+    ) -> Ack:
+        return self._channel.ask(make, payload, stopped=stopped)
+
+
+def _part_of(start: StartQuery, plan: SparkPlan) -> StartQuery:
+    name = plan.sink.id
+    checkpoint = str(Path(start.checkpoint, "parts", name)) if start.checkpoint else ""
+    changed = {"query_id": f"{start.query_id}-{name}", "checkpoint": checkpoint, "plan": plan}
+    return start.model_copy(update=changed)
+
+
+def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress]) -> QueryProgress:
+    """The progress of several parts as one: of what is `new` rows are summed, of each part's `last` what is so now.
+
+    The watermark is the earliest; `batch_id` is the sum of the parts' own, which grows with each of them.
+    """
+    watermarks = [part.watermark_ms for part in last if part.watermark_ms is not None]
+    lag: dict[str, dict[str, int]] = {}
+    for part in last:
+        for entity, splits in part.lag.items():
+            known = lag.setdefault(entity, {})
+            for split, behind in splits.items():
+                known[split] = max(behind, known.get(split, 0))
+
+    def summed(name: str, parts: list[QueryProgress]) -> int:
+        return sum(getattr(part, name) for part in parts)
+
+    rows = ("input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
+    return QueryProgress(
+        query_id=query_id,
+        batch_id=summed("batch_id", last),
+        input_rows_per_second=sum(part.input_rows_per_second for part in new),
+        batch_duration_ms=max(part.batch_duration_ms for part in new),
+        watermark_ms=min(watermarks, default=None),
+        state_rows=summed("state_rows", last),
+        state_bytes=summed("state_bytes", last),
+        lag=lag,
+        backlog_bytes={entity: size for part in last for entity, size in part.backlog_bytes.items()},
+        detail={"parts": {part.query_id.removeprefix(f"{query_id}-"): part.detail for part in last}},
+        **{name: summed(name, new) for name in rows},
+    )
+
+
+def _at_once(calls: Iterable[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

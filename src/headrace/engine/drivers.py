@@ -1,0 +1,158 @@
+"""The processes of all compute pools, made equal to what the catalog wants: one for each pool that is to run and has something to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+
+import structlog
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import ComputePool, DesiredState, PoolIntent
+from headrace.core.errors import UserError
+from headrace.core.names import printed
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.engine.lifecycle import PoolStep, pool_step
+from headrace.engine.pools import Connection, DriverProcess, PoolState
+from headrace.engine.protocol import Message
+from headrace.engine.sizes import resources
+
+log = structlog.get_logger()
+
+MINUTE_S = 60.0
+
+
+def usable_pool(catalog: Catalog, name: str) -> ComputePool:
+    """The compute pool of that name; raises UserError 3D023 where there is none, 3E004 for one that was stopped."""
+    pool = catalog.compute_pool(name)
+    if pool is None:
+        raise UserError(
+            SqlState.COMPUTE_POOL_NOT_FOUND,
+            f"the compute pool {name!r} does not exist",
+            hint="LIST COMPUTE_POOLS shows those that do.",
+        )
+    if pool.desired_state is PoolIntent.STOPPED:
+        raise UserError(
+            SqlState.COMPUTE_POOL_NOT_READY,
+            f"the compute pool {name!r} is stopped",
+            hint=f"START COMPUTE_POOL {printed(name)}; starts it, USE COMPUTE_POOL chooses another one.",
+        )
+    return pool
+
+
+class Drivers:
+    """Used from one event loop. `is_read` says whether interactive queries run in a process, `on_stop` gets one that is to end and
+    why, before it is asked to; `on_gone` is called when it has ended. The rest is as for `DriverProcess`.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        *,
+        command: Sequence[str],
+        on_message: Callable[[Connection, Message, bytes], None],
+        on_death: Callable[[DriverProcess, str], None],
+        is_read: Callable[[DriverProcess], bool],
+        on_stop: Callable[[DriverProcess, str], None],
+        on_gone: Callable[[], None],
+    ) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._command = command
+        self._on_message = on_message
+        self._on_death = on_death
+        self._is_read = is_read
+        self._on_stop = on_stop
+        self._on_gone = on_gone
+        self._drivers: dict[str, DriverProcess] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._idle_since: dict[str, float] = {}
+        # By name, the id of the pool that rests: another one of that name does not.
+        self._resting: dict[str, str] = {}
+
+    def find(self, name: str) -> DriverProcess | None:
+        """The process of a compute pool, if there is one."""
+        return self._drivers.get(name)
+
+    def ensure(self, name: str) -> DriverProcess:
+        """The process of a compute pool, started if there was none. Raises UserError as `usable_pool`."""
+        pool = usable_pool(self._catalog, name)
+        self.rouse(name)
+        driver = self._drivers.get(name)
+        if driver is None:
+            driver = self._drivers[name] = DriverProcess(
+                name,
+                self._settings,
+                resources(pool.size, self._settings),
+                on_message=self._on_message,
+                on_death=self._on_death,
+                command=self._command,
+                warm_up=lambda: not self._has_queries(name),
+            )
+            driver.start()
+        return driver
+
+    def rouse(self, name: str) -> None:
+        """A pool that has ended for want of queries runs again, with the next `keep` at the latest."""
+        self._resting.pop(name, None)
+        self._idle_since[name] = time.monotonic()
+
+    async def settled(self, name: str) -> None:
+        """Return when no process of the pool is being ended."""
+        if name in self._ending:
+            await asyncio.wait({self._ending[name]})
+
+    def keep(self, occupied: Collection[str]) -> None:
+        """Start the processes that are missing, and begin to end those that nobody wants; `occupied` are the pools in which
+        continuous queries run, or are to run."""
+        pools = {pool.name: pool for pool in self._catalog.compute_pools()}
+        for name in [*pools, *(name for name in self._drivers if name not in pools)]:
+            pool, driver = pools.get(name), self._drivers.get(name)
+            if name in self._ending:
+                continue
+            if driver is None or not driver.ready or name in occupied or self._is_read(driver):
+                self._idle_since[name] = time.monotonic()
+            step = pool_step(
+                pool,
+                runs=driver is not None,
+                occupied=name in occupied,
+                idle_min=(time.monotonic() - self._idle_since[name]) / MINUTE_S,
+                resting=pool is not None and self._resting.get(name) == pool.id,
+            )
+            if step is PoolStep.START:
+                self.ensure(name)
+            elif driver is not None and step is not PoolStep.NOTHING:
+                if pool is not None and step is PoolStep.REST:
+                    self._resting[name] = pool.id
+                self._end(driver)
+
+    async def stop(self) -> None:
+        """End them all."""
+        await asyncio.gather(*self._ending.values())
+        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+
+    def _end(self, driver: DriverProcess) -> None:
+        log.info("pool_ends", pool=driver.pool, rests=driver.pool in self._resting)
+        self._on_stop(driver, "it was stopped")
+        self._ending[driver.pool] = asyncio.create_task(self._ended(driver), name=f"end-{driver.pool}")
+
+    async def _ended(self, driver: DriverProcess) -> None:
+        try:
+            await driver.stop()
+        finally:
+            del self._drivers[driver.pool], self._ending[driver.pool], self._idle_since[driver.pool]
+            self._on_gone()
+
+    def state(self, name: str) -> tuple[str, str | None]:
+        """What a pool's process does, a value of `PoolState`, and what went wrong with it."""
+        driver = self._drivers.get(name)
+        return (driver.state.value, driver.message) if driver else (PoolState.STOPPED.value, None)
+
+    def _has_queries(self, pool: str) -> bool:
+        return any(
+            query.compute_pool == pool and query.desired_state is DesiredState.RUNNING
+            for query in self._catalog.unfinished_queries()
+        )

@@ -1,0 +1,61 @@
+"""What the size of a compute pool means: so many times what the operator gives a driver, in heap and in tasks that run at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.catalog.objects import ComputePool, PoolIntent
+from headrace.core.errors import UserError
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+
+SIZES = {"small": 1, "medium": 2, "large": 4}
+"""Each size to its factor: `small` is what HEADRACE_DRIVER_MEMORY_MB and HEADRACE_SPARK_MASTER say."""
+
+_LOCAL = re.compile(r"local\[(\d+)(.*)\]")
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a driver process gets: its heap in MiB, and a Spark master. The slots of a cluster are the cluster's, whatever the size."""
+
+    heap_mb: int
+    master: str
+
+
+def resources(size: str, settings: Settings) -> Resources:
+    """Those of a size."""
+    factor, local = SIZES[size], _LOCAL.fullmatch(settings.spark_master)
+    master = f"local[{int(local[1]) * factor}{local[2]}]" if local else settings.spark_master
+    return Resources(settings.driver_memory_mb * factor, master)
+
+
+def memory_mb() -> int:
+    """The memory of the machine, or of the container where that is less, in MiB."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # Without a container there is no such file, or it says `max`.
+    with suppress(OSError, ValueError):
+        total = min(total, int(_CONTAINER_LIMIT.read_text()))
+    return total // 2**20
+
+
+def refuse_beyond_memory(
+    pool: ComputePool, others: Iterable[ComputePool], settings: Settings, available_mb: int
+) -> None:
+    """Raises UserError 53000 when the heap of a pool does not fit into memory beside those of the others that are to run."""
+    beside = [other for other in others if other.id != pool.id and other.desired_state is PoolIntent.RUNNING]
+    needed = {found.name: resources(found.size, settings).heap_mb for found in (pool, *beside)}
+    if sum(needed.values()) <= available_mb:
+        return
+    told = ", ".join(f"{name} {heap} MiB" for name, heap in needed.items())
+    raise UserError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        f"the compute pool {pool.name!r} does not fit into the machine's memory of {available_mb} MiB: the heaps would be {told}",
+        hint="Choose a smaller size, STOP another pool, or lower HEADRACE_DRIVER_MEMORY_MB.",
+    )

@@ -1,0 +1,120 @@
+"""The queries of an application as one plan. See docs/adr/0037.
+
+Each query is planned as if it were alone, with ids that say whose a step is. What several of them read alike, row by row, is read and
+decoded once: those queries then are one Spark query with several sinks, which takes its batches apart. All else runs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headrace.analyzer.logical import Filter, LogicalNode, Project, Scan, Subquery, Unnest, walk
+from headrace.analyzer.plan import LogicalPlan
+from headrace.connectors.registry import connector
+from headrace.core.errors import InternalError
+from headrace.planner import physical
+from headrace.planner.lowering.context import unused
+from headrace.planner.plan import Planner, Within, placed
+from headrace.planner.rules import rewritten
+from headrace.planner.sinks import EntitySink, TableSink, ViewSink
+from headrace.planner.state import states
+
+_ROW_BY_ROW = (Scan, Filter, Project, Subquery, Unnest)
+REASON = "micro-batch: the queries of an application share what they read, batch by batch"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One query of an application, and what it writes."""
+
+    logical: LogicalPlan
+    sink: EntitySink | TableSink | ViewSink
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """A source that several queries read, which are named by what they write."""
+
+    scan: Scan
+    parts: tuple[int, ...]
+
+
+def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
+    """The plan of all the queries, with a sink for each, in their order. Raises UserError as `plan_query`."""
+    names: set[str] = set()
+    shared: dict[int, str] = {}
+    for found in sharing(parts):
+        name = unused(f"shared_{found.scan.relation.name.name}", names)
+        names |= {f"{what}_{name}" for what in ("read", "rows", "dead_letters")}
+        shared |= dict.fromkeys(found.parts, name)
+    plans = [
+        Planner(
+            rewritten(part.logical), part.sink, Within(part.sink.relation.name, names, shared.get(number))
+        ).plan()
+        for number, part in enumerate(parts)
+    ]
+    beside = dict.fromkeys(output for plan in plans for output in plan.outputs[1:])
+    return physical.SparkPlan(
+        mode="micro_batch",
+        reasons=[REASON],
+        output_mode="append",
+        steps=_merged(step for plan in plans for step in plan.steps),
+        outputs=[*(plan.outputs[0] for plan in plans), *beside],
+    )
+
+
+def sharing(parts: Sequence[Part]) -> list[Sharing]:
+    """The sources that more than one query reads alike and row by row."""
+    readers: list[tuple[Scan, list[int]]] = []
+    for number, part in enumerate(parts):
+        scan = _only_source(part)
+        if scan is None:
+            continue
+        alike = next((others for other, others in readers if _read_alike(other, scan)), None)
+        if alike is None:
+            readers.append((scan, [number]))
+        else:
+            alike.append(number)
+    return [Sharing(scan, tuple(numbers)) for scan, numbers in readers if len(numbers) > 1]
+
+
+def _only_source(part: Part) -> Scan | None:
+    """The source of a query that can share it: it reads one, keeps no state, and writes what it is given of a batch."""
+    sink = part.sink
+    if isinstance(sink, TableSink):
+        return None  # a store may take its time, and what a checkpoint keeps of a table is one table's
+    if isinstance(sink, EntitySink):
+        writes = connector(sink.connector).record_sink
+        if writes is None or not writes.batches:
+            return None
+    operator = placed(part.logical, sink)
+    nodes: list[LogicalNode] = list(walk(rewritten(part.logical).root))
+    scans = [node for node in nodes if isinstance(node, Scan)]
+    row_by_row = all(isinstance(node, _ROW_BY_ROW) for node in nodes)
+    if len(scans) != 1 or not row_by_row or states(operator, part.logical.properties.state_ttl_ms):
+        return None
+    return scans[0]
+
+
+def _read_alike(one: Scan, other: Scan) -> bool:
+    return one.relation.name == other.relation.name and one.properties == other.properties
+
+
+def _merged(steps: Iterable[physical.Step]) -> list[physical.Step]:
+    """Each step once; those that read a shared source come from all of its readers."""
+    found: dict[str, physical.Step] = {}
+    for step in steps:
+        known = found.get(step.id)
+        found[step.id] = step if known is None else _both(known, step)
+    return list(found.values())
+
+
+def _both(one: physical.Step, other: physical.Step) -> physical.Step:
+    if isinstance(one, physical.DecodeRows) and isinstance(other, physical.DecodeRows):
+        flags = ("carries_key", "headers")
+        wanted = {flag: getattr(one, flag) or getattr(other, flag) for flag in flags}
+        one, other = one.model_copy(update=wanted), other.model_copy(update=wanted)
+    if one != other:
+        raise InternalError(f"two different steps are called {one.id}")
+    return one

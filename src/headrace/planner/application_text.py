@@ -1,0 +1,83 @@
+"""An application in words: the text of EXPLAIN, and the JSON of DESCRIBE <statement>."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from headrace.catalog.objects import Relation
+from headrace.core.names import VIRTUAL_DATABASE, printed
+from headrace.planner import physical
+from headrace.planner.application import Part, sharing
+from headrace.planner.explain import RelationFact, explain
+
+
+def explain_application(
+    name: str, parts: Sequence[Part], plan: physical.SparkPlan, virtual: Sequence[Relation]
+) -> str:
+    """What is shared first, then each query as EXPLAIN has it."""
+    return "\n".join(_lines(name, parts, plan, virtual))
+
+
+def _lines(
+    name: str, parts: Sequence[Part], plan: physical.SparkPlan, virtual: Sequence[Relation]
+) -> Iterator[str]:
+    queries = _counted(len(parts), "query", "queries")
+    yield f"Application {printed(name)}: {queries}, run as {_counted(len(plan.parts()), 'Spark query', 'Spark queries')}"
+    for found in sharing(parts):
+        readers = ", ".join(str(parts[number].sink.relation) for number in found.parts)
+        yield f"Read once: {found.scan.relation.name}, for what is written into {readers}"
+    for relation in virtual:
+        yield f"Virtual: {relation.kind.value} {relation.name}, which is part of each query that reads it"
+    for part, sink in zip(parts, plan.sinks, strict=True):
+        own = plan.model_copy(update={"steps": plan.under(sink.id)})
+        yield ""
+        yield from explain(part.logical, own, part.sink).splitlines()
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
+
+
+@dataclass(frozen=True)
+class ApplicationStatement:
+    """A statement of an application as DESCRIBE tells of it: what it creates, what its query writes, and what that reads by name."""
+
+    type: str
+    ddl: RelationFact | None
+    sink: RelationFact | None
+    sources: tuple[RelationFact, ...]
+
+
+def describe_application(
+    statements: Sequence[ApplicationStatement], organization_id: str | None
+) -> tuple[str, str]:
+    """The row of DESCRIBE <statement>: kind and plan as JSON text, in which each relation says whether it is virtual."""
+
+    def entry(fact: RelationFact) -> dict[str, object]:
+        virtual = fact.database == VIRTUAL_DATABASE
+        return {**fact.plan_entry(None if virtual else organization_id), "is_virtual": virtual}
+
+    def each(facts: Iterable[RelationFact | None]) -> list[dict[str, object]]:
+        return [entry(fact) for fact in dict.fromkeys(facts) if fact is not None]
+
+    plan: dict[str, object] = {
+        "ddls": [
+            {**item.ddl.plan_entry(None), "is_virtual": item.ddl.database == VIRTUAL_DATABASE}
+            for item in statements
+            if item.ddl is not None
+        ],
+        "statements": [
+            {
+                "type": item.type,
+                **({"ddl": entry(item.ddl)} if item.ddl is not None else {}),
+                **({"sink": entry(item.sink)} if item.sink is not None else {}),
+                "sources": each(item.sources),
+            }
+            for item in statements
+        ],
+        "sources": each(fact for item in statements for fact in item.sources),
+        "sinks": each(item.sink for item in statements),
+    }
+    return "APPLICATION", json.dumps(plan)

@@ -1,0 +1,29 @@
+"""The figures of an application's parts as those of one query."""
+
+from __future__ import annotations
+
+from headrace.engine.driver.application import together
+from headrace.engine.protocol import QueryProgress
+
+
+def of(part: str, **figures: object) -> QueryProgress:
+    known = {"batch_id": 0, "input_rows": 0, "input_rows_per_second": 0.0, "batch_duration_ms": 0}
+    return QueryProgress.model_validate({"query_id": f"q-{part}", **known, **figures})
+
+
+def test_rows_of_what_is_new_are_summed_and_of_all_parts_what_is_so_now() -> None:
+    a = of("a", batch_id=3, input_rows=10, state_rows=5, watermark_ms=2000, batch_duration_ms=7, late_rows=1)
+    b = of("b", batch_id=8, input_rows=90, state_rows=6, watermark_ms=1000, batch_duration_ms=9)
+    found = together("q", [a], [a, b])
+    assert (found.query_id, found.batch_id, found.input_rows, found.late_rows) == ("q", 11, 10, 1)
+    assert (found.state_rows, found.watermark_ms, found.batch_duration_ms) == (11, 1000, 7)
+
+
+def test_a_split_that_two_parts_read_is_as_far_behind_as_the_slower_one() -> None:
+    a, b = of("a", lag={"t": {"0": 4, "1": 0}}), of("b", lag={"t": {"0": 9}, "u": {"0": 1}})
+    assert together("q", [b], [a, b]).lag == {"t": {"0": 9, "1": 0}, "u": {"0": 1}}
+
+
+def test_details_are_by_part() -> None:
+    a, b = of("a", detail={"batches": 1}), of("sink_b", detail={"batches": 2})
+    assert together("q", [a], [a, b]).detail == {"parts": {"a": {"batches": 1}, "sink_b": {"batches": 2}}}

@@ -1,0 +1,219 @@
+"""Compute pools: processes that are started and ended as the catalog wants, and what becomes of their queries."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from headrace.catalog.objects import ComputePool, DesiredState, PoolIntent, QueryState
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.resultset import ResultColumn
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.engine.sizes import Resources, memory_mb, refuse_beyond_memory, resources
+from tests.unit.engine.conftest import NOW, plan
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Bench
+
+S = QueryState
+COLUMNS = (ResultColumn("n"),)
+SETTINGS = Settings(data_dir=Path("unused"), driver_memory_mb=1000)
+
+
+async def test_each_pool_that_is_to_run_has_a_process_of_its_size(bench: Bench) -> None:
+    bench.pool("idle", desired_state=PoolIntent.STOPPED)
+    await bench.engine.start()
+    bench.pool("reports")
+    bench.catalog.update_compute_pool(replace(bench.found_pool("reports"), size="large"))
+    await bench.until_pool("reports", "running")
+    await bench.until_pool("default_pool", "running")
+    given = {line["options"]["pool"]: line["options"] for line in bench.journal("ready")}
+    sizes = {name: (options["spark_master"], options["driver_memory_mb"]) for name, options in given.items()}
+    assert sizes == {"default_pool": ("local[32]", 2048), "reports": ("local[128]", 8192)}
+    assert bench.engine.pool_state("idle") == ("stopped", None)
+    query = bench.query("runs", pool="reports")
+    await bench.until_state(query, S.RUNNING)
+    (started,) = bench.journal("start", query)
+    assert started["pid"] == next(
+        line["pid"] for line in bench.journal("ready") if line["options"]["pool"] == "reports"
+    )
+
+
+async def test_stop_ends_the_queries_before_the_process_and_start_takes_them_on(bench: Bench) -> None:
+    await bench.engine.start()
+    bench.pool("reports")
+    query, failed, other = (
+        bench.query("runs", pool="reports"),
+        bench.query("user", pool="reports"),
+        bench.query("runs"),
+    )
+    for found, state in ((query, S.RUNNING), (failed, S.ERRORED), (other, S.RUNNING)):
+        await bench.until_state(found, state)
+    pid = bench.journal("start", query)[0]["pid"]
+    bench.want("reports", PoolIntent.STOPPED)
+    await bench.until_pool("reports", "stopped")
+    assert not psutil.pid_exists(pid)
+    own = [
+        line["type"] for kind in ("stop", "shutdown") for line in bench.journal(kind) if line["pid"] == pid
+    ]
+    assert own == ["stop", "shutdown"]
+    found = bench.found(query)
+    assert (found.actual_state, found.desired_state, found.restarts) == (S.STOPPED, DesiredState.RUNNING, 0)
+    assert found.message == (
+        "the compute pool 'reports' is stopped; START COMPUTE_POOL reports starts the query too"
+    )
+    assert bench.found(failed).actual_state is S.ERRORED
+    assert (bench.found(other).actual_state, len(bench.journal("start", other))) == (S.RUNNING, 1)
+    bench.want("reports", PoolIntent.RUNNING)
+    await bench.until_state(query, S.RUNNING)
+    assert bench.history(query)[-3:] == [S.STOPPED, S.STARTING, S.RUNNING]
+    assert bench.found(query).message is None
+    assert len(bench.journal("start", failed)) == 1
+
+
+async def test_a_stopped_pool_stays_stopped_when_the_server_is_killed(bench: Bench) -> None:
+    bench.pool("reports", desired_state=PoolIntent.STOPPED)
+    was_running, terminated = bench.query("runs", pool="reports"), bench.query("runs", pool="reports")
+    for query in (was_running, terminated):
+        bench.catalog.record_query_state(query, S.RUNNING)
+    bench.catalog.set_desired_state(terminated, DesiredState.TERMINATED)
+    await bench.engine.start()
+    await bench.until_state(was_running, S.STOPPED)
+    await bench.until_state(terminated, S.TERMINATED)
+    assert bench.journal("start") == []
+    bench.catalog.set_desired_state(was_running, DesiredState.TERMINATED)
+    bench.engine.wake()
+    await bench.until_state(was_running, S.TERMINATED)
+
+
+async def test_a_query_that_does_not_end_is_ended_with_the_process_of_its_pool(bench: Bench) -> None:
+    await bench.engine.start()
+    bench.pool("reports")
+    query = bench.query("deaf", pool="reports")
+    await bench.until_state(query, S.RUNNING)
+    bench.want("reports", PoolIntent.STOPPED)
+    await bench.until_pool("reports", "stopped")
+    await bench.until_state(query, S.STOPPED)
+    assert "the driver was killed" in [
+        message.partition(":")[0] for _, _, message in bench.catalog.query_events(query) if message
+    ]
+
+
+async def test_a_process_that_dies_while_its_pool_is_stopped_is_not_started_again(bench: Bench) -> None:
+    await bench.engine.start()
+    bench.pool("reports")
+    query = bench.query("deaf", pool="reports")
+    await bench.until_state(query, S.RUNNING)
+    bench.want("reports", PoolIntent.STOPPED)
+    await bench.until(lambda: bench.journal("stop", query))
+    os.kill(bench.journal("start", query)[0]["pid"], signal.SIGKILL)
+    await bench.until_pool("reports", "stopped")
+    await bench.until_state(query, S.STOPPED)
+    assert len(bench.journal("start", query)) == 1
+
+
+async def test_a_reader_is_told_that_the_pool_was_stopped_and_the_next_one_is_refused(bench: Bench) -> None:
+    await bench.engine.start()
+    bench.pool("reports")
+    channel = await bench.engine.run_interactive(
+        plan("rows", sink="results"), COLUMNS, compute_pool="reports"
+    )
+    await channel.started()
+    bench.want("reports", PoolIntent.STOPPED)
+    with pytest.raises(HeadraceError) as told:
+        async for _ in channel:
+            pass
+    assert (told.value.state, told.value.message) == (
+        SqlState.COMPUTE_POOL_NOT_READY,
+        "the compute pool 'reports' cannot run the query: it was stopped",
+    )
+    with pytest.raises(UserError) as refused:
+        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool="reports")
+    assert refused.value.state is SqlState.COMPUTE_POOL_NOT_READY
+    assert "START COMPUTE_POOL reports" in (refused.value.hint or "")
+    with pytest.raises(UserError) as unknown:
+        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool="nothing")
+    assert unknown.value.state is SqlState.COMPUTE_POOL_NOT_FOUND
+
+
+async def test_a_pool_without_work_rests_after_its_timeout_and_wakes_for_a_query(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute of the test is 50 ms."""
+    monkeypatch.setattr("headrace.engine.drivers.MINUTE_S", 0.05)
+    await bench.engine.start()
+    bench.pool("reports", timeout_min=4)
+    query = bench.query("runs", pool="reports")
+    await bench.until_state(query, S.RUNNING)
+    bench.pool("night", timeout_min=4)
+    await bench.until(lambda: [line for line in bench.journal("ready") if line["options"]["pool"] == "night"])
+    await bench.until_pool("night", "stopped")
+    started = len(bench.journal("ready"))
+    assert bench.engine.pool_state("reports") == ("running", None)
+    bench.catalog.set_desired_state(query, DesiredState.TERMINATED)
+    bench.engine.wake()
+    await bench.until_pool("reports", "stopped")
+    assert bench.found_pool("reports").desired_state is PoolIntent.RUNNING
+    channel = await bench.engine.run_interactive(
+        plan("rows", sink="results"), COLUMNS, compute_pool="reports"
+    )
+    await channel.started()
+    assert len(bench.journal("ready")) == started + 1
+    assert bench.engine.pool_state("reports") == ("running", None)
+    await channel.close()
+    await bench.until_pool("reports", "stopped")
+    bench.engine.rouse_pool("reports")
+    await bench.until(lambda: len(bench.journal("ready")) == started + 2)
+    await bench.until_pool("reports", "stopped")
+    bench.catalog.drop(bench.found_pool("reports"))
+    bench.pool("reports")
+    await bench.until(lambda: len(bench.journal("ready")) == started + 3)
+
+
+async def test_the_process_of_a_pool_that_was_dropped_ends(bench: Bench) -> None:
+    await bench.engine.start()
+    pool = bench.pool("reports")
+    await bench.until_pool("reports", "running")
+    bench.catalog.drop(pool)
+    bench.engine.wake()
+    await bench.until_pool("reports", "stopped")
+    assert not psutil.pid_exists(bench.journal("shutdown")[0]["pid"])
+
+
+@pytest.mark.parametrize(
+    ("size", "master", "given"),
+    [
+        ("small", "local[32]", Resources(1000, "local[32]")),
+        ("medium", "local[32]", Resources(2000, "local[64]")),
+        ("large", "local[4,3]", Resources(4000, "local[16,3]")),
+        ("large", "local[*]", Resources(4000, "local[*]")),
+        ("medium", "spark://127.0.0.1:7077", Resources(2000, "spark://127.0.0.1:7077")),
+    ],
+)
+def test_what_a_size_gives(size: str, master: str, given: Resources) -> None:
+    assert resources(size, SETTINGS.model_copy(update={"spark_master": master})) == given
+
+
+def test_the_heaps_of_the_pools_that_are_to_run_must_fit_into_memory() -> None:
+    first, stopped = (
+        ComputePool(name, "small", "sysadmin", NOW, NOW, intent)
+        for name, intent in (("first", PoolIntent.RUNNING), ("stopped", PoolIntent.STOPPED))
+    )
+    medium = ComputePool("second", "medium", "sysadmin", NOW, NOW)
+    others = [first, stopped, replace(medium, size="small")]
+    refuse_beyond_memory(medium, others, SETTINGS, 3000)
+    with pytest.raises(UserError) as refused:
+        refuse_beyond_memory(medium, others, SETTINGS, 2999)
+    assert refused.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    assert refused.value.message == (
+        "the compute pool 'second' does not fit into the machine's memory of 2999 MiB: "
+        "the heaps would be second 2000 MiB, first 1000 MiB"
+    )
+    assert memory_mb() * 2**20 <= psutil.virtual_memory().total
