@@ -3,7 +3,7 @@ import { failureOf } from "./api/failures";
 import { BY_COOKIE, endSession } from "./api/session";
 import { StatementClient } from "./api/statements";
 import { keptContext, restoredContext } from "./catalog/context";
-import { forgetSession, keepToken, storedToken } from "./features/session/session";
+import { forgetSession, keepToken, storedToken, takenReturn } from "./features/session/session";
 import { type SignedIn, SignIn } from "./features/session/sign-in";
 import { Shell } from "./shell";
 
@@ -13,6 +13,9 @@ type Session =
   | { readonly kind: "in"; readonly session: SignedIn };
 
 function startingSession(): Session {
+  const returned = takenReturn();
+  if (returned?.signedIn === true) keepToken(BY_COOKIE);
+  if (returned?.signedIn === false) return { kind: "out", reason: returned.reason };
   const token = storedToken();
   return token === null ? { kind: "out", reason: null } : { kind: "checking", token };
 }

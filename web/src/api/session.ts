@@ -16,6 +16,21 @@ export function acceptInvitation(invitation: string, password: string): Promise<
   return send("session/invitation", "POST", { invitation, password });
 }
 
+/** Where a browser goes to sign in with the provider of the server's settings, and comes back from. */
+export const SINGLE_SIGN_ON = "/v2/session/openid";
+
+/** What that way of signing in is called; null where there is none, or the server does not answer. */
+export async function singleSignOn(): Promise<string | null> {
+  try {
+    const response = await fetch(new URL("/v2/session/provider", location.origin), { cache: "no-store" });
+    const found: unknown = response.ok ? await response.json() : null;
+    const name = typeof found === "object" && found !== null && "name" in found ? found.name : null;
+    return typeof name === "string" ? name : null;
+  } catch {
+    return null;
+  }
+}
+
 /** Throws RequestFailed when there was no session to end. */
 export function endSession(): Promise<void> {
   return send("session", "DELETE");

@@ -13,8 +13,10 @@ import {
   asObject,
   type Column,
   type DataplaneRequest,
+  type Problem,
   type Row,
   readAnswer,
+  readProblems,
   type StatementAnswer,
   type StatementContext,
   UnreadableAnswer,
@@ -88,6 +90,18 @@ export class StatementClient {
     return answer.dataplane === null ? this.#gather(answer, signal) : offerOf(answer, answer.dataplane);
   }
 
+  /** What is wrong with a text, which is not run; nothing where the server cannot say. */
+  async check(text: string, context: StatementContext): Promise<readonly Problem[]> {
+    const body = JSON.stringify({
+      statement: text,
+      ...context,
+      parameters: { sessionID: `${this.#session}-check` },
+    });
+    const headers = { "Content-Type": "application/json" };
+    const response = await this.#send("validate", { method: "POST", body, headers }, undefined);
+    return response.ok ? readProblems(await response.json().catch(() => null)) : [];
+  }
+
   async #gather(first: StatementAnswer, signal: AbortSignal | undefined): Promise<ResultSet> {
     const rows = [...first.rows];
     let partition = 1;
@@ -119,7 +133,8 @@ export class StatementClient {
 
   async #send(path: string, init: RequestInit, signal: AbortSignal | undefined): Promise<Response> {
     const byCookie = this.#token === "";
-    const headers: HeadersInit = byCookie ? {} : { Authorization: `Bearer ${this.#token}` };
+    const headers = new Headers(init.headers);
+    if (!byCookie) headers.set("Authorization", `Bearer ${this.#token}`);
     try {
       return await fetch(new URL(path, this.#base), {
         ...init,

@@ -100,6 +100,36 @@ function readDataplane(value: unknown): DataplaneRequest | null {
   };
 }
 
+/** What is wrong with a text that was checked; offsets count code points. */
+export interface Problem {
+  readonly severity: string;
+  readonly sqlState: string;
+  readonly message: string;
+  readonly hint: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Those of a check's answer that have a place. */
+export function readProblems(body: unknown): readonly Problem[] {
+  return list(asObject(body)?.diagnostics).flatMap((entry) => {
+    const sent = asObject(entry);
+    const position = asObject(sent?.position);
+    const { start, end } = position ?? {};
+    if (typeof start !== "number" || typeof end !== "number") return [];
+    return [
+      {
+        severity: text(sent?.severity),
+        sqlState: text(sent?.sqlState),
+        message: text(sent?.message),
+        hint: text(sent?.hint),
+        start,
+        end,
+      },
+    ];
+  });
+}
+
 /** Reads a 200 or 202 answer; throws UnreadableAnswer when it is not one. */
 export function readAnswer(body: unknown): StatementAnswer {
   const answer = asObject(body);

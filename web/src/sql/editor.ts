@@ -10,9 +10,9 @@ import {
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { keywordCompletionSource, type SQLNamespace, schemaCompletionSource } from "@codemirror/lang-sql";
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
+import { type Diagnostic, linter, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { Compartment, EditorState, type Extension, Prec } from "@codemirror/state";
+import { Compartment, EditorState, type Extension, Prec, StateEffect } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -23,10 +23,11 @@ import {
   lineNumbers,
 } from "@codemirror/view";
 import type { SqlFailure } from "../api/failures";
+import type { Problem } from "../api/wire";
 import { activeStatement } from "./active-statement";
 import { headraceDialect } from "./dialect";
 import { editorTheme, highlighting } from "./editor-theme";
-import { spanAt } from "./position";
+import { type Span, spanAt, spanOf } from "./position";
 import { type Statement, splitStatements, statementAt } from "./split";
 
 export interface EditorEvents {
@@ -34,7 +35,13 @@ export interface EditorEvents {
   readonly onRunAll: () => void;
   readonly onChange: (text: string) => void;
   readonly onSelection: (hasSelection: boolean) => void;
+  /** What is wrong with the text. */
+  readonly onCheck: (text: string) => Promise<readonly Problem[]>;
 }
+
+/** How long nobody must type before the text is checked. */
+const CHECK_DELAY_MS = 700;
+const checkAgain = StateEffect.define();
 
 interface PlacedText {
   readonly text: string;
@@ -50,7 +57,13 @@ export class SqlEditor {
       parent,
       state: EditorState.create({
         doc: text,
-        extensions: [runKeys(events), baseExtensions(), this.#completion.of(completion({})), changes(events)],
+        extensions: [
+          runKeys(events),
+          baseExtensions(),
+          this.#completion.of(completion({})),
+          changes(events),
+          checks(events),
+        ],
       }),
     });
   }
@@ -88,13 +101,8 @@ export class SqlEditor {
     const end = statement.offset + statement.text.length;
     if (failure.position === null || state.sliceDoc(statement.offset, end) !== statement.text) return;
     const span = spanAt(statement.text, failure.position);
-    const diagnostic: Diagnostic = {
-      from: statement.offset + span.from,
-      to: statement.offset + span.to,
-      severity: "error",
-      source: failure.sqlState,
-      message: failure.hint === "" ? failure.message : `${failure.message}\n${failure.hint}`,
-    };
+    const from = statement.offset + span.from;
+    const diagnostic = diagnosticOf({ from, to: statement.offset + span.to }, failure);
     this.#view.dispatch(setDiagnostics(state, [diagnostic]), {
       effects: EditorView.scrollIntoView(diagnostic.from, { y: "nearest", yMargin: 40 }),
     });
@@ -107,6 +115,11 @@ export class SqlEditor {
       scrollIntoView: true,
     });
     this.#view.focus();
+  }
+
+  /** A statement was run: what was wrong with the text may not be now. */
+  checkAgain(): void {
+    this.#view.dispatch({ effects: checkAgain.of(null) });
   }
 
   clearFailure(): void {
@@ -128,6 +141,38 @@ export class SqlEditor {
 
 function placed(statements: readonly Statement[], start: number): readonly PlacedText[] {
   return statements.map(({ text, from }) => ({ text, offset: start + from }));
+}
+
+function diagnosticOf(
+  span: Span,
+  { sqlState, message, hint }: { sqlState: string; message: string; hint: string },
+): Diagnostic {
+  return {
+    ...span,
+    severity: "error",
+    source: sqlState,
+    message: hint === "" ? message : `${message}\n${hint}`,
+  };
+}
+
+/** Underlines what is wrong while the text is written. That something exists already is no news: its statement was run. */
+function checks(events: EditorEvents): Extension {
+  return linter(
+    async (view) => {
+      const text = view.state.doc.toString();
+      const problems = await events.onCheck(text).catch(() => []);
+      return problems
+        .filter((problem) => problem.severity === "error")
+        .map((problem) => diagnosticOf(spanOf(text, problem.start, problem.end), problem));
+    },
+    {
+      delay: CHECK_DELAY_MS,
+      needsRefresh: (update) =>
+        update.transactions.some((transaction) =>
+          transaction.effects.some((effect) => effect.is(checkAgain)),
+        ),
+    },
+  );
 }
 
 function runKeys(events: EditorEvents): Extension {

@@ -1,10 +1,24 @@
 import { describe, expect, it } from "vitest";
-import { spanAt } from "./position";
+import { spanAt, spanOf } from "./position";
 
 const marked = (statement: string, line: number, column: number) => {
   const { from, to } = spanAt(statement, { line, column });
   return statement.slice(from, to);
 };
+
+describe("spanOf", () => {
+  it("counts code points, as the server does", () => {
+    const text = "SELECT '🦆🦆', wrong";
+    const { from, to } = spanOf(text, 13, 18);
+    expect(text.slice(from, to)).toBe("wrong");
+    expect(spanOf("SELECT a", 7, 8)).toEqual({ from: 7, to: 8 });
+  });
+
+  it("marks something at the end of a text, and never more than there is", () => {
+    expect(spanOf("SELECT", 6, 6)).toEqual({ from: 5, to: 6 });
+    expect(spanOf("SELECT", 4, 40)).toEqual({ from: 4, to: 6 });
+  });
+});
 
 describe("spanAt", () => {
   const statement = 'SELECT viewtime,\n  wrong, "Odd name"\nFROM pageviews;';

@@ -10,6 +10,16 @@ export interface Span {
 const NAME = /^[\p{L}\p{N}_$]+/u;
 const QUOTED = /^(?:"[^"\n]*"|'[^'\n]*'|`[^`\n]*`)/;
 
+/** Where code points of the server's count are in a text whose characters JavaScript counts: one character at least, to be seen. */
+export function spanOf(text: string, start: number, end: number): Span {
+  const units = (codePoints: number) => [...text].slice(0, codePoints).join("").length;
+  const isPlain = !/[\uD800-\uDFFF]/.test(text);
+  const to = Math.min(isPlain ? end : units(end), text.length);
+  const from = Math.min(isPlain ? start : units(start), to);
+  if (from < to) return { from, to };
+  return { from: Math.max(0, to - 1), to: Math.max(1, to) };
+}
+
 /** The token at a position, as offsets into `statement`; the whole line's end when the position is beyond it. */
 export function spanAt(statement: string, position: TextPosition): Span {
   const lines = statement.split("\n");

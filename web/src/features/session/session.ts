@@ -10,6 +10,24 @@ export function keepToken(token: string): void {
   sessionStorage.setItem(TOKEN_KEY, token);
 }
 
+const SIGNED_IN = "#signed-in";
+const NOT_SIGNED_IN = "#not-signed-in=";
+const REASONS: Readonly<Record<string, string>> = {
+  again: "That sign-in was not begun in this browser, or is too old. Try again.",
+  away: "The sign-in provider does not answer. Try again later.",
+  unknown: "You are not a user here. Ask to be invited.",
+  unverified: "The sign-in provider has not verified your e-mail address.",
+};
+
+/** How single sign-on sent the browser back, if it just did: signed in, or a reason why not. It goes out of the address at once. */
+export function takenReturn(): { readonly signedIn: boolean; readonly reason: string } | null {
+  const hash = location.hash;
+  if (hash !== SIGNED_IN && !hash.startsWith(NOT_SIGNED_IN)) return null;
+  history.replaceState(null, "", location.pathname);
+  const reason = REASONS[hash.slice(NOT_SIGNED_IN.length)] ?? "The sign-in was refused.";
+  return { signedIn: hash === SIGNED_IN, reason };
+}
+
 /** Forgets the token and everything else this page kept, unfinished statements included. */
 export function forgetSession(): void {
   for (const key of Object.keys(sessionStorage)) {

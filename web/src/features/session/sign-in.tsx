@@ -1,6 +1,6 @@
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { type Failure, failureOf } from "../../api/failures";
-import { acceptInvitation, BY_COOKIE, beginSession } from "../../api/session";
+import { acceptInvitation, BY_COOKIE, beginSession, SINGLE_SIGN_ON, singleSignOn } from "../../api/session";
 import { StatementClient } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
 import { restoredContext } from "../../catalog/context";
@@ -33,7 +33,12 @@ export function SignIn({ reason, onSignIn }: SignInProps) {
   const [attempt, setAttempt] = useState<Attempt>(
     reason === null ? { kind: "waiting" } : { kind: "refused", message: reason, hint: "" },
   );
+  const [provider, setProvider] = useState<string | null>(null);
   const isRefused = attempt.kind === "refused";
+
+  useEffect(() => {
+    singleSignOn().then(setProvider);
+  }, []);
 
   async function check(event: FormEvent<HTMLFormElement>): Promise<void> {
     event.preventDefault();
@@ -107,6 +112,11 @@ export function SignIn({ reason, onSignIn }: SignInProps) {
         <button type="button" className="wide other-way" onClick={turn}>
           {way === "token" ? "Use a password" : "Use an API token"}
         </button>
+        {provider === null ? null : (
+          <button type="button" className="wide other-way" onClick={() => location.assign(SINGLE_SIGN_ON)}>
+            Sign in with {provider}
+          </button>
+        )}
       </form>
     </main>
   );

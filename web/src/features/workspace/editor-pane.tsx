@@ -1,5 +1,6 @@
 import type { SQLNamespace } from "@codemirror/lang-sql";
 import { type RefObject, useEffect, useRef } from "react";
+import type { Problem } from "../../api/wire";
 import { SqlEditor } from "../../sql/editor";
 
 interface EditorPaneProps {
@@ -10,14 +11,15 @@ interface EditorPaneProps {
   readonly onRunAll: () => void;
   readonly onChange: (text: string) => void;
   readonly onSelection: (hasSelection: boolean) => void;
+  readonly onCheck: (text: string) => Promise<readonly Problem[]>;
 }
 
 /** Holds the editor's element. CodeMirror owns everything inside it; React renders it once. */
 export function EditorPane(props: EditorPaneProps) {
-  const { editor, initialText, names, onRun, onRunAll, onChange, onSelection } = props;
+  const { editor, initialText, names, onRun, onRunAll, onChange, onSelection, onCheck } = props;
   const host = useRef<HTMLDivElement>(null);
-  const events = useRef({ onRun, onRunAll, onChange, onSelection });
-  events.current = { onRun, onRunAll, onChange, onSelection };
+  const events = useRef({ onRun, onRunAll, onChange, onSelection, onCheck });
+  events.current = { onRun, onRunAll, onChange, onSelection, onCheck };
   const firstText = useRef(initialText);
 
   useEffect(() => {
@@ -27,6 +29,7 @@ export function EditorPane(props: EditorPaneProps) {
       onRunAll: () => events.current.onRunAll(),
       onChange: (text) => events.current.onChange(text),
       onSelection: (hasSelection) => events.current.onSelection(hasSelection),
+      onCheck: (text) => events.current.onCheck(text),
     });
     editor.current = created;
     created.focus();

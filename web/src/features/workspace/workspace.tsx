@@ -27,6 +27,10 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
   const initialText = useRef(sessionStorage.getItem(TEXT_KEY) ?? STARTING_TEXT);
   const runner = useRun({
     ...environment,
+    onSuccess: (statement) => {
+      environment.onSuccess(statement);
+      editor.current?.checkAgain();
+    },
     onFailure: (failure, statement) => {
       const { text, offset } = statement;
       if (failure.kind === "sql" && offset !== null) editor.current?.showFailure({ text, offset }, failure);
@@ -97,6 +101,7 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
           onRunAll={runAll}
           onChange={(text) => sessionStorage.setItem(TEXT_KEY, text)}
           onSelection={setHasSelection}
+          onCheck={(text) => environment.client.check(text, environment.currentContext())}
         />
       </div>
       <Splitter
