@@ -12,7 +12,7 @@ NICE   := nice -n 5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup environment jars extension archive web web-check check lint types unit test prove demo bench differential flink browser jvm-test lock clean
+.PHONY: help setup environment jars extension archive web web-check check lint types unit test prove fuzz demo bench differential debezium flink browser jvm-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ test: setup archive browser check web-check ## check, then the rest of the suite
 prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): hours
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q tests/properties || exit 1; done
 
+fuzz: environment ## Texts that nobody would write, for the parser (TEXTS=1000000), and requests for the API (REQUESTS=500 for each operation): an hour
+	$(NICE) $(RUN) -m tests.fuzz $(or $(TEXTS),1000000)
+	HEADRACE_FUZZ_REQUESTS=$(or $(REQUESTS),500) $(NICE) $(BIN)/pytest -q tests/unit/server/test_openapi.py
+
 jvm-test: jars ## Compile and run the tests of the JVM extension
 	$(NICE) $(RUN) -m headrace.runtime.extension --test
 
@@ -93,6 +97,9 @@ bench: setup archive $(if $(PEER),flink) ## Measure throughput, latency, state a
 differential: setup flink ## The same SQL on Apache Flink 2.3 and here: the results must be the same; not part of make test
 	$(RUN) -m tests.differential
 
+debezium: setup ## What a change of a PostgreSQL table says, beside Debezium's engine, and how fast: not part of make test
+	$(RUN) -m tests.debezium
+
 flink: environment
 	@$(RUN) -m tests.harness.flink
 
@@ -104,6 +111,6 @@ lock: $(UV) ## Choose new package versions: rewrites requirements.lock from pypr
 	  --quiet --output-file requirements.lock
 
 clean: ## Remove what was made in this folder (the download cache stays)
-	rm -rf $(VENV) build dist web/dist web/node_modules tests/harness/kinesis/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) build dist web/dist web/node_modules tests/harness/kinesis/node_modules tests/harness/openid/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -187,6 +187,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "kinesis": partial(store_type, "kinesis"),
         "s3": partial(store_type, "s3"),
         "clickhouse": partial(store_type, "clickhouse"),
+        "snowflake": partial(store_type, "snowflake"),
+        "oracle": partial(store_type, "oracle"),
         "databricks": partial(store_type, "databricks"),
         "iceberg_rest": partial(store_type, "iceberg_rest"),
         "iceberg_glue": partial(store_type, "iceberg_glue"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.harness.apicurio import Apicurio
@@ -18,6 +19,11 @@ from tests.harness.kinesis import KinesisClient, KinesisServer, MotoServer
 from tests.harness.postgresql import PostgresServer
 from tests.harness.process import HeadraceProcess
 from tests.harness.s3 import S3Client
+from tests.harness.snowflake import SnowflakeServer
+
+# An example takes as long as a busy machine lets it.
+settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("headrace")
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +60,13 @@ def kinesis() -> Iterator[KinesisClient]:
 def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
     """ClickHouse's engine on loopback."""
     with ClickHouseServer(tmp_path_factory.mktemp("clickhouse")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def snowflake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SnowflakeServer]:
+    """A stand-in for Snowflake on loopback."""
+    with SnowflakeServer(tmp_path_factory.mktemp("snowflake")) as server:
         yield server
 
 

@@ -21,6 +21,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from headrace.client import Client
 from headrace.core.context import SessionContext
 from tests.harness.apicurio import Apicurio
+from tests.harness.jar import jar_of
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import until
 from tests.harness.process import HeadraceProcess
@@ -33,6 +34,7 @@ MODELS = {
     "broker",
     "schemas",
     "order_messages",
+    "udfs",
     "order_topic",
     "orders",
     "big_orders",
@@ -88,7 +90,7 @@ def test_a_project_is_built_tested_documented_and_built_again(
             run("run-operation", "terminate_query", "--args", json.dumps({"query_id": query}))
 
     rows(f"CREATE DATABASE {database}")
-    [[organization, _]] = rows("LIST ORGANIZATIONS")
+    [[organization, *_]] = rows("LIST ORGANIZATIONS")
     with dbt(
         project,
         DBT_ENV_SECRET_TOKEN=headrace_server.token,
@@ -100,9 +102,11 @@ def test_a_project_is_built_tested_documented_and_built_again(
         HEADRACE_TEST_REGISTRY=registry.url,
         HEADRACE_TEST_REGISTRY_NAME=f"schemas_{seed}",
         HEADRACE_TEST_MESSAGES=f"messages_{seed}",
+        HEADRACE_TEST_UDFS=f"udfs_{seed}",
         HEADRACE_TEST_TOPIC=f"orders_{seed}",
     ) as run:
         (project / "orders.desc").write_bytes(_descriptors())
+        (project / "udfs.jar").write_bytes(jar_of("com/x/Again.class"))
         run("debug")
         assert run("run") == dict.fromkeys(MODELS, "success")
         run("seed")
@@ -111,6 +115,7 @@ def test_a_project_is_built_tested_documented_and_built_again(
         run("docs", "generate")
         terminate()
         assert run("run") == dict.fromkeys(MODELS, "success")
+        assert rows("LIST FUNCTIONS WHERE name LIKE 'udfs_%_again'")
         # The topic of big_orders has its rows twice now.
         until(lambda: sold() == [["chair", "2"], ["it's a lamp", "2"]], sold)
         terminate()

@@ -47,13 +47,20 @@ def sql(name: str, inputs: list[str], text: str) -> SqlTransform:
 
 
 def write(
-    entity: str, of: str, declared: str, *, guarantee: str = "at_least_once", **encode: Any
+    entity: str,
+    of: str,
+    declared: str,
+    *,
+    guarantee: str = "at_least_once",
+    name: str = "sink",
+    **encode: Any,
 ) -> list[Step]:
-    """Steps `encoded` and `sink`."""
+    """Steps `encoded_<name>` and `<name>`."""
+    encoded = f"encoded_{name}"
     return [
-        EncodeRows(id="encoded", input=of, columns=columns(declared), **encode),
+        EncodeRows(id=encoded, input=of, columns=columns(declared), **encode),
         WriteEntity(
-            id="sink", input="encoded", store=STORE, connector="kafka", entity=(entity,), guarantee=guarantee
+            id=name, input=encoded, store=STORE, connector="kafka", entity=(entity,), guarantee=guarantee
         ),  # type: ignore[arg-type]
     ]
 

@@ -37,16 +37,29 @@ def _values(records: list[Pair]) -> Counter[int]:
 
 
 @pytest.mark.parametrize(
-    ("place", "last"),
-    [("inside_transaction:4", signal.SIGKILL), ("after_sink_before_commit:4", signal.SIGTERM)],
+    ("place", "last", "sinks"),
+    [("inside_transaction:4", signal.SIGKILL, 2), ("after_sink_before_commit:4", signal.SIGTERM, 1)],
 )
 def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
-    kafka: KafkaClient, tmp_path: Path, topic: Callable[..., str], place: str, last: signal.Signals
+    kafka: KafkaClient,
+    tmp_path: Path,
+    topic: Callable[..., str],
+    place: str,
+    last: signal.Signals,
+    sinks: int,
 ) -> None:
-    """And nothing stays of a driver whose Python alone is told to go, or killed."""
-    source, target = topic(2), topic(2)
+    """And nothing stays of a driver whose Python alone is told to go, or killed. Of two sinks that share a source the first one has the
+    batch already."""
+    source, target, other = topic(2), topic(2), topic(1)
     kafka.produce(source, [(str(n), json.dumps({"v": n})) for n in range(ROWS)])
-    steps = plan(*read(source, "v BIGINT"), *write(target, "a", "v BIGINT", guarantee="exactly_once"))
+    written = write(target, "a", "v BIGINT", guarantee="exactly_once")
+    steps = plan(*read(source, "v BIGINT"), *written)
+    if sinks == 2:
+        before_it = write(other, "even", "v BIGINT", guarantee="exactly_once", name="first")
+        even = sql("even", ["a"], "SELECT v FROM a WHERE v % 2 = 0")
+        steps = SparkPlan(
+            steps=[*read(source, "v BIGINT"), even, *before_it, *written], outputs=["first", "sink"]
+        )
     stores = {STORE: {"uris": kafka.bootstrap, "tls.disabled": "TRUE"}}
 
     def run(name: str, environment: dict[str, str]) -> DriverControl:
@@ -71,6 +84,8 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
         found = _values(kafka.consume(target))
         assert sorted(found) == list(range(ROWS))
         assert set(found.values()) == {1}
+        if sinks == 2:
+            assert _values(kafka.consume(other)) == Counter(range(0, ROWS, 2))
         processes = survivor.processes()
         assert any("java" in process.name() for process in processes)
         os.kill(survivor.process.pid, last)

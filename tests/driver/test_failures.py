@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -18,7 +19,7 @@ from headrace.formats.primitive import Primitive
 from headrace.planner.physical import ReadEntity, SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
-from tests.harness.kafka import KafkaClient
+from tests.harness.kafka import KafkaClient, Pair
 from tests.harness.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -212,6 +213,35 @@ def test_records_that_expired_before_they_were_read_end_the_query(
     ended = driver.ended(driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=query))
     assert (ended.sqlstate, ended.domain) == ("22000", "user")
     assert "had not read yet are gone" in (ended.error or "")
+
+
+@pytest.mark.parametrize("mode", ["micro_batch", "real_time"])
+def test_a_topic_that_came_to_match_is_read_from_what_it_still_has(
+    driver: DriverControl,
+    stores: Stores,
+    kafka: KafkaClient,
+    topic: Topic,
+    checkpoint: Path,
+    consumed: Callable[..., list[Pair]],
+    mode: Literal["micro_batch", "real_time"],
+) -> None:
+    first, target = topic(), topic()
+    steps = plan(*read(f"{first}*", "v BIGINT"), *write(target, "a", "v BIGINT"), mode=mode)
+    kafka.produce(first, [(None, '{"v":1}')])
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores)
+    assert len(consumed(target, 1)) == 1
+    driver.stop(query)
+    driver.messages.clear()
+    old = f"{first}-old"
+    kafka.create(old)
+    kafka.produce(old, [(None, f'{{"v":{n}}}') for n in (2, 3, 4)])
+    expired = TopicPartition(old, 0, 2)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_records([expired])[expired].result(PATIENCE_S)
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=query)
+    driver.until(lambda: '{"v":4}' in {value for _, value in kafka.consume(target)})
+    assert {value for _, value in kafka.consume(target)} == {'{"v":1}', '{"v":4}'}
+    assert driver.stop(query).error is None
 
 
 def test_a_broker_that_does_not_answer_is_an_external_failure_without_the_password(

@@ -15,11 +15,14 @@ from tests.harness.kafka import KafkaClient, Pair
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-SNAPSHOT_A_BATCH = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
+SPARKS_OWN = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+}
 """How state was kept by releases up to 0.1."""
 
 
-def test_a_checkpoint_of_snapshots_goes_on_with_changelogs(
+def test_a_checkpoint_of_sparks_own_snapshots_goes_on_with_changelogs(
     driver: DriverControl,
     kafka: KafkaClient,
     stores: dict[str, dict[str, str]],
@@ -31,7 +34,7 @@ def test_a_checkpoint_of_snapshots_goes_on_with_changelogs(
     source, target = topic(2), topic(1)
     grouped = _counts(source, target)
     kafka.produce(source, _records("a", "b", "a"))
-    earlier = DriverControl(tmp_path / "earlier", spark_options=SNAPSHOT_A_BATCH, warm_up=False)
+    earlier = DriverControl(tmp_path / "earlier", spark_options=SPARKS_OWN, warm_up=False)
     try:
         query = earlier.start(grouped, checkpoint=checkpoint, stores=stores)
         consumed(target, 2)
@@ -43,6 +46,7 @@ def test_a_checkpoint_of_snapshots_goes_on_with_changelogs(
     kafka.produce(source, _records("a", "c"))
     query = driver.start(grouped, checkpoint=checkpoint, stores=stores)
     found = consumed(target, 4)
+    driver.until(lambda: [progress.state_rows for progress in driver.progress(query)][-1:] == [3])
     assert driver.stop(query).error is None
     assert sorted((row["k"], row["n"]) for row in (json.loads(value or "") for _, value in found)) == [
         ("a", 2),

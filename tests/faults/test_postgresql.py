@@ -159,3 +159,57 @@ def test_no_row_is_lost_or_written_twice(
     until(lambda: written()[-1] == 2000, written)
     assert written() == list(range(2001))
     door.execute(f"TERMINATE QUERY {table};")
+
+
+def test_lookups_wait_for_their_store_and_see_what_changes(
+    postgresql: PostgresServer, door: RestDoor, kafka: KafkaClient, seed: str
+) -> None:
+    """One table is asked by key, the other kept whole and read again each second; their server goes away and comes back."""
+    events, met, password = f"events_{seed}", f"met_{seed}", PASSWORD.replace("'", "''")
+    postgresql.execute(
+        f"CREATE TABLE names_{seed} (id bigint PRIMARY KEY, name text)",
+        f"INSERT INTO names_{seed} SELECT id, 'name ' || id FROM generate_series(0, 99) AS id",
+        f"CREATE TABLE kinds_{seed} (kind bigint, label text)",
+        f"INSERT INTO kinds_{seed} VALUES (0, 'even'), (1, 'odd')",
+    )
+    door.execute(
+        f"CREATE STORE looked{seed} WITH ('type' = POSTGRESQL, 'uris' = '{postgresql.uri}', "
+        f"'postgres.username' = '{USER}', 'postgres.password' = '{password}', 'tls.disabled' = TRUE);"
+        f"CREATE STREAM {events} (n BIGINT) WITH ('topic' = '{events}', 'topic.partitions' = 1, "
+        "'topic.replicas' = 1, 'value.format' = 'json');"
+        f"CREATE TABLE names_{seed} (id BIGINT, name VARCHAR) WITH ('store' = 'looked{seed}');"
+        f"CREATE TABLE kinds_{seed} (kind BIGINT, label VARCHAR) WITH ('store' = 'looked{seed}');"
+        f"CREATE STREAM {met} WITH ('topic.partitions' = 1, 'topic.replicas' = 1, 'delivery.guarantee' = 'exactly_once', "
+        f"'query.name' = '{met}') AS SELECT e.n, t.name, k.label FROM {events} e WITH ('starting.position' = 'earliest') "
+        f"LEFT JOIN names_{seed} t ON t.id = e.n "
+        f"LEFT JOIN kinds_{seed} k WITH ('lookup.refresh.millis' = 1000) ON k.kind = e.n % 2;"
+    )
+
+    def fact(name: str) -> str:
+        return {str(row[0]): row[1] or "" for row in door.execute(f"DESCRIBE QUERY {met};")}[name]
+
+    def rows() -> list[tuple[int, str | None, str | None]]:
+        found = [json.loads(value or "") for _, value in kafka.consume(met)]
+        return [(row["n"], row["name"], row["label"]) for row in found]
+
+    def expected(count: int) -> list[tuple[int, str | None, str | None]]:
+        return [(n, f"name {n}", ("even", "odd")[n % 2]) for n in range(count)]
+
+    kafka.produce(events, [(None, json.dumps({"n": n})) for n in range(50)])
+    until(lambda: rows() == expected(50), rows)
+    postgresql.stop()
+    kafka.produce(events, [(None, json.dumps({"n": n})) for n in range(50, 100)])
+    until(lambda: fact("state") == "restarting", lambda: fact("state"))
+    assert str(postgresql.port) in fact("message")
+    postgresql.start()
+    until(lambda: len(rows()) >= 100, rows)
+    assert rows() == expected(100)
+
+    postgresql.execute(f"UPDATE kinds_{seed} SET label = 'straight' WHERE kind = 0")
+
+    def meets_the_change() -> bool:
+        kafka.produce(events, [(None, '{"n": 1000}')])
+        return (1000, None, "straight") in rows()
+
+    until(meets_the_change, rows)
+    door.execute(f"TERMINATE QUERY {met};")

@@ -126,6 +126,43 @@ def test_json_holds_what_is_nested(spark: SparkSession) -> None:
     assert [(row.found.reason, tuple(row.found.value)) for row in read] == [(None, row) for row in given]
 
 
+def test_json_writes_a_time_within_others_as_it_writes_one_alone(spark: SparkSession) -> None:
+    times = parse_type(
+        'STRUCT<"a b" TIMESTAMP, z TIMESTAMP_LTZ(3), l ARRAY<STRUCT<t TIMESTAMP>>, m MAP<VARCHAR, TIMESTAMP_LTZ>>'
+    )
+    moment = datetime.datetime(2026, 1, 31, 10, 0, 0, 250)
+    given = [
+        (
+            Row(
+                **{
+                    "a b": moment,
+                    "z": moment,
+                    "l": [Row(t=moment), None, Row(t=None)],
+                    "m": {"k": moment, "n": None},
+                }
+            ),
+        ),
+        (Row(**{"a b": None, "z": None, "l": None, "m": None}),),
+        (None,),
+    ]
+    frame = spark.createDataFrame(given, f"at {spark_type(times)}")
+    for layout, divider in (("sql", " "), ("iso8601", "T")):
+        micros, millis = f"2026-01-31{divider}10:00:00.000250", f"2026-01-31{divider}10:00:00.000Z"
+        records = frame.selectExpr(
+            f"{Json(timestamps=layout).written([('at', 'at', times)])} AS record"
+        ).collect()
+        assert [json.loads(row.record)["at"] for row in records] == [
+            {
+                "a b": micros,
+                "z": millis,
+                "l": [{"t": micros}, None, {"t": None}],
+                "m": {"k": f"{micros}Z", "n": None},
+            },
+            {"a b": None, "z": None, "l": None, "m": None},
+            None,
+        ]
+
+
 @pytest.mark.parametrize(
     ("layout", "kinds", "record", "reason"),
     [

@@ -6,6 +6,7 @@ import datetime
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from headrace.catalog.access import Grant, Privilege
@@ -14,24 +15,28 @@ from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.objects import (
     DescriptorSource,
+    FunctionSource,
     Principal,
     Relation,
     RelationKind,
     SchemaRegistry,
     Store,
+    UserFunction,
 )
 from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
 from headrace.core.resultset import ResultSet
 from headrace.core.schema import Column, Schema
 from headrace.core.settings import Settings
-from headrace.core.types import BIGINT
+from headrace.core.types import BIGINT, VARCHAR
 from headrace.engine.engine import Engine
 from headrace.session import StatementService
 from headrace.statements.base import Services
+from tests.harness.jar import jar_of
 
 ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
 SHOP_DESCRIPTORS = (Path(__file__).parent / "protobuf" / "shop.desc").read_bytes()
+UDFS = jar_of("com/x/Again.class", "com/x/Reverse.class")
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -74,13 +79,18 @@ class Session:
 @asynccontextmanager
 async def open_session(folder: Path) -> AsyncIterator[Session]:
     """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused, and
-    the schema registry r, where nothing listens, and the descriptor source p, which is of protobuf/shop.proto."""
+    the schema registry r, where nothing listens, the descriptor source p, which is of protobuf/shop.proto, and the function source u
+    with the function again(VARCHAR, BIGINT)."""
     catalog = Catalog.open(folder)
     for store in ("k", "unused"):
         catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
     properties = {"uris": "http://127.0.0.1:1", "confluent.username": "u", "confluent.password": "hunter2"}
     catalog.create_schema_registry(SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, properties))
     catalog.create_descriptor_source(DescriptorSource("p", "sysadmin", NOW, NOW, SHOP_DESCRIPTORS))
+    source = FunctionSource("u", "sysadmin", NOW, NOW, sha256(UDFS).hexdigest(), len(UDFS), 2, "texts")
+    catalog.create_function_source(source, UDFS)
+    takes = (("text", VARCHAR), ("times", BIGINT))
+    catalog.create_function(UserFunction("again", takes, VARCHAR, "u", "com.x.Again", "sysadmin", NOW, NOW))
     catalog.create_database("shop", "sysadmin")
     catalog.create_database("lab", "sysadmin")
     catalog.create_schema("lab", "tests", "sysadmin")

@@ -21,13 +21,14 @@ without its path.
                                         the schema that follows (of Avro) is the subject's next version, and refers to a first one
     $ registry stops                    ${registry_front}, by which the files reach the registry, answers no more
     $ descriptors NAME                  a descriptor source of the `.proto` file that follows
+    $ jar NAME ENTRY…                   a function source of a JAR with these classes
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
     $ file KEY                          put a file of the lines that follow into the bucket of the S3 stand-in; of a name in .parquet
                                         one of the rows that they are as JSON
-    $ wait NAME STATE                   the query that writes the relation NAME is in that state
+    $ wait NAME STATE                   the query that writes the relation NAME, or the application NAME, is in that state
     $ message NAME /regex/              and its message matches
-    $ postgresql | $ clickhouse [rowsort]
+    $ postgresql | $ clickhouse | $ databricks | $ snowflake [rowsort]
                                         SQL for that server of the files that have one; with `----` the rows of its last
                                         statement, in the end
     $ iceberg NAME [glue] [snapshot=VARIABLE]
@@ -51,6 +52,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from headrace.client import LiveRow
 from headrace.formats.protobuf_text import parse_proto
 from tests.harness.apicurio import register
+from tests.harness.jar import jar_of
 from tests.harness.patience import PATIENCE_S
 
 
@@ -193,6 +195,7 @@ class Runner:
         self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
         self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
+        self.snowflake: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.databricks: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.iceberg: Callable[..., tuple[int | None, list[dict[str, Any]]]] | None = None
         self._actions: dict[str, Callable[[Record], None]] = {
@@ -205,10 +208,12 @@ class Runner:
             "consume": self._consume,
             "register": self._register,
             "descriptors": self._descriptors,
+            "jar": self._jar,
             "registry": self._registry,
             "postgresql": self._sql_of,
             "clickhouse": self._sql_of,
             "databricks": self._sql_of,
+            "snowflake": self._sql_of,
             "iceberg": self._rows_of_iceberg,
             "split": self._split,
             "refuse": self._refuse,
@@ -251,6 +256,10 @@ class Runner:
         compiled = FileDescriptorSet(file=[parse_proto("\n".join(record.body), f"{name}.proto")])
         files = {"x.desc": compiled.SerializeToString()}
         self._door.execute(f"CREATE DESCRIPTOR_SOURCE {name} WITH ('file' = '@/y/x.desc');", files)
+
+    def _jar(self, record: Record) -> None:
+        name, *classes = record.words[1:]
+        self._door.execute(f"CREATE FUNCTION_SOURCE {name} FROM '@/y/x.jar';", {"x.jar": jar_of(*classes)})
 
     def _statement(self, record: Record) -> None:
         sql = "\n".join(record.body)
@@ -325,6 +334,7 @@ class Runner:
             "postgresql": self.postgresql,
             "clickhouse": self.clickhouse,
             "databricks": self.databricks,
+            "snowflake": self.snowflake,
         }
         server = servers[record.words[0]]
         assert server is not None, f"this run has no server for {record.words[0]}"
@@ -392,8 +402,9 @@ class Runner:
         assert re.search(pattern, found, re.DOTALL), f"expected {pattern}, found {found}"
 
     def _query_of(self, relation: str) -> list[str | None]:
-        """The row of LIST QUERIES of the newest query that creates the relation."""
-        creates = re.compile(rf'CREATE (STREAM|CHANGELOG|TABLE|MATERIALIZED VIEW) "?{relation}"?\s')
+        """The row of LIST QUERIES of the newest query that creates the relation, or of the newest application of that name."""
+        kinds = "CREATE (STREAM|CHANGELOG|TABLE|MATERIALIZED VIEW)|BEGIN APPLICATION"
+        creates = re.compile(rf'({kinds}) "?{relation}"?\s')
         rows = [row for row in self._door.execute("LIST QUERIES;") if creates.match(str(row[5]))]
         assert rows, f"no query creates {relation}"
         return max(rows, key=lambda row: str(row[7]))

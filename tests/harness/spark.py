@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headrace.runtime.spark_jvm import spark_jvm
 
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider"
 
 
 def start_spark(local_dir: Path) -> SparkSession:

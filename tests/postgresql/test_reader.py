@@ -147,6 +147,45 @@ def test_several_tables_are_read_one_after_the_other(
     ]
 
 
+def test_texts_of_rows_are_what_they_are(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    """Whatever they would be in CSV, in a row of several columns and in one of a single column."""
+    texts = [
+        "",
+        " x ",
+        "NULL",
+        "\\N",
+        "\\.",
+        ",",
+        '"',
+        '""',
+        "a\nb",
+        "a\r\nb",
+        "\r",
+        "\n",
+        "ü€😀",
+        "x" * 2_000_000,
+    ]
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".one (id text PRIMARY KEY)',
+        f'CREATE TABLE "{schema}".two (id int PRIMARY KEY, t text)',
+        f'INSERT INTO "{schema}".two VALUES (-1, NULL)',
+    )
+    with postgresql.connect() as connection:
+        for number, text in enumerate(texts):
+            connection.execute(f'INSERT INTO "{schema}".two VALUES (%s, %s)'.encode(), (number, text))
+        # A key cannot be as long as the last.
+        for text in texts[:-1]:
+            connection.execute(f'INSERT INTO "{schema}".one VALUES (%s)'.encode(), (text,))
+    tables = [Table(schema, "one", ("id",), ("id",)), Table(schema, "two", ("id", "t"), ("id",))]
+    with TableReader(store, None, slot, tables, reader.begin(store, None, slot, tables)) as reading:
+        one = [change.after for change in reading.read(at_most=100, wait_s=0)]
+        two = [change.after for change in reading.read(at_most=100, wait_s=0)]
+    assert sorted(map(str, one)) == sorted(str((text,)) for text in texts[:-1])
+    assert two == [("-1", None), *((str(number), text) for number, text in enumerate(texts))]
+
+
 def test_a_table_without_a_key_is_refused(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:

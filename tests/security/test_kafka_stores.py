@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
@@ -15,39 +14,12 @@ from tests.harness.issuer import CLIENT as CLIENT_ID
 from tests.harness.issuer import SCOPE, SECRET, Issuer
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import PATIENCE_S, until
-from tests.harness.process import HeadraceProcess
 from tests.harness.secured_kafka import CLIENT, NOBODY, PASSWORD, USER, SecuredBroker
 from tests.harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 MECHANISMS = ("PLAIN", "SHA256", "SHA512")
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
-@pytest.fixture(scope="module")
-def issuer(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
-    with Issuer(tmp_path_factory.mktemp("issuer"), authority) as issuer:
-        yield issuer
-
-
-@pytest.fixture(scope="module")
-def broker(
-    authority: Authority, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SecuredBroker]:
-    with SecuredBroker(tmp_path_factory.mktemp("secured"), authority, issuer=issuer) as broker:
-        yield broker
-
-
-@pytest.fixture
-def door(headrace_server: HeadraceProcess) -> Iterator[RestDoor]:
-    door = RestDoor(headrace_server)
-    yield door
-    door.close()
 
 
 def store(

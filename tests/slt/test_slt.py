@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness import clickhouse as clickhouse_server
+from tests.harness import snowflake as snowflake_server
 from tests.harness.apicurio import Apicurio
 from tests.harness.clickhouse import ClickHouseServer
 from tests.harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
@@ -21,16 +22,18 @@ from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 from tests.harness.process import HeadraceProcess
 from tests.harness.registry_front import RegistryFront
 from tests.harness.slt import Runner
+from tests.harness.snowflake import SnowflakeServer
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
 POSTGRESQL_LOOKUPS = Path(__file__).with_name("postgresql_lookups.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
 DATABRICKS = Path(__file__).with_name("databricks.slt")
+SNOWFLAKE = Path(__file__).with_name("snowflake.slt")
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
     set(Path(__file__).parent.glob("*.slt"))
-    - {*POSTGRESQL, POSTGRESQL_TABLES, POSTGRESQL_LOOKUPS, CLICKHOUSE, DATABRICKS, *ICEBERG}
+    - {*POSTGRESQL, POSTGRESQL_TABLES, POSTGRESQL_LOOKUPS, CLICKHOUSE, DATABRICKS, SNOWFLAKE, *ICEBERG}
 )
 IN_PROCESS = [
     Path(__file__).with_name(f"{name}.slt")
@@ -171,6 +174,16 @@ def test_databricks(
     runner.run(DATABRICKS)
     appended = [text for text in databricks.front.statements if f"s{seed}`.`sold` (`id`" in text]
     assert {text.partition(" INTO")[0] for text in appended if not text.startswith("CREATE")} == {"COPY"}
+
+
+def test_snowflake(
+    in_process: InProcessDoor, kafka: KafkaClient, snowflake: SnowflakeServer, seed: str
+) -> None:
+    snowflake.execute(f"CREATE DATABASE SHOP_{seed}", f"CREATE SCHEMA SHOP_{seed}.TILL_{seed}")
+    user = {"user": snowflake_server.USER, "password": snowflake_server.PASSWORD.replace("'", "''")}
+    runner = Runner(in_process, kafka, seed=seed, SEED=seed.upper(), uri=snowflake.uri, **user)
+    runner.snowflake = snowflake.execute
+    runner.run(SNOWFLAKE)
 
 
 @pytest.mark.parametrize("path", ICEBERG, ids=lambda path: path.stem)

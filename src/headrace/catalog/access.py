@@ -18,11 +18,15 @@ class Privilege(Enum):
     CREATE_STORE = "CREATE_STORE"
     CREATE_SCHEMA_REGISTRY = "CREATE_SCHEMA_REGISTRY"
     CREATE_DESCRIPTOR_SOURCE = "CREATE_DESCRIPTOR_SOURCE"
+    CREATE_FUNCTION_SOURCE = "CREATE_FUNCTION_SOURCE"
+    CREATE_FUNCTION = "CREATE_FUNCTION"
     CREATE_SECRET = "CREATE_SECRET"  # noqa: S105
     CREATE_QUERY = "CREATE_QUERY"
     CREATE_COMPUTE_POOL = "CREATE_COMPUTE_POOL"
     MANAGE_MEMBERS = "MANAGE_MEMBERS"
     MANAGE_GRANTS = "MANAGE_GRANTS"
+    READ_AUDIT = "READ_AUDIT"
+    READ_METRICS = "READ_METRICS"
     CREATE_SCHEMA = "CREATE_SCHEMA"
     CREATE_RELATION = "CREATE_RELATION"
     USAGE = "USAGE"
@@ -64,17 +68,22 @@ ON_ORGANIZATION: tuple[Privilege, ...] = (
     Privilege.CREATE_STORE,
     Privilege.CREATE_SCHEMA_REGISTRY,
     Privilege.CREATE_DESCRIPTOR_SOURCE,
+    Privilege.CREATE_FUNCTION_SOURCE,
+    Privilege.CREATE_FUNCTION,
     Privilege.CREATE_SECRET,
     Privilege.CREATE_QUERY,
     Privilege.CREATE_COMPUTE_POOL,
     Privilege.MANAGE_MEMBERS,
     Privilege.MANAGE_GRANTS,
+    Privilege.READ_AUDIT,
+    Privilege.READ_METRICS,
 )
 """What can be granted on the organization."""
 
 BUILT_IN_PRIVILEGES: dict[str, frozenset[Privilege]] = {
-    SYSADMIN: frozenset(ON_ORGANIZATION) - {Privilege.MANAGE_MEMBERS, Privilege.MANAGE_GRANTS},
-    SECURITYADMIN: frozenset({Privilege.MANAGE_GRANTS}),
+    SYSADMIN: frozenset(ON_ORGANIZATION)
+    - {Privilege.MANAGE_MEMBERS, Privilege.MANAGE_GRANTS, Privilege.READ_AUDIT},
+    SECURITYADMIN: frozenset({Privilege.MANAGE_GRANTS, Privilege.READ_AUDIT}),
     USERADMIN: frozenset({Privilege.MANAGE_MEMBERS}),
 }
 """What built-in roles have on the organization, always."""

@@ -10,23 +10,28 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import structlog
 from sqlalchemy import insert, select, update
 
 from headrace.catalog import (
     events,
+    future_grants,
     grants,
     passwords,
     principals,
     queries,
     renaming,
+    single_sign_on,
     storage,
     tables,
     upgrade,
 )
 from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, Grant, Privilege
+from headrace.catalog.audit import AuditLog
 from headrace.catalog.keys import FileKeys, KeySource
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
+from headrace.catalog.kinds.function import FUNCTION, FUNCTION_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.role import ROLE
@@ -41,6 +46,7 @@ from headrace.catalog.objects import (
     Database,
     DescriptorSource,
     DesiredState,
+    FunctionSource,
     Invitation,
     Organization,
     Principal,
@@ -56,6 +62,7 @@ from headrace.catalog.objects import (
     Store,
     StoreFacts,
     User,
+    UserFunction,
     new_id,
 )
 from headrace.catalog.removal import Removal, refuse_owner, removal
@@ -63,8 +70,10 @@ from headrace.catalog.repository import Repository, change_owner, drop
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.names import RelationName
+
+log = structlog.get_logger()
 
 DEFAULT_COMPUTE_POOL = "default_pool"
 DEFAULT_SCHEMA = "public"
@@ -77,7 +86,9 @@ class Catalog:
     Calls are thread-safe. Writes of a missing or existing object raise UserError with the object kind's SQLSTATE.
     """
 
-    def __init__(self, kept: storage.Storage, keys: KeySource, box: SecretBox) -> None:
+    def __init__(
+        self, kept: storage.Storage, keys: KeySource, box: SecretBox, audit: AuditLog | None = None
+    ) -> None:
         self._storage = kept
         self._keys = keys
         self._box = box
@@ -87,9 +98,12 @@ class Catalog:
         self._secrets = Repository(kept, SECRET)
         self._registries = Repository(kept, SCHEMA_REGISTRY)
         self._descriptor_sources = Repository(kept, DESCRIPTOR_SOURCE)
+        self._function_sources = Repository(kept, FUNCTION_SOURCE)
+        self._functions = Repository(kept, FUNCTION)
         self._relations = Repository(kept, RELATION)
         self._pools = Repository(kept, COMPUTE_POOL)
         self._roles = Repository(kept, ROLE)
+        self.audit = audit or AuditLog(kept)
 
     @staticmethod
     def open(directory: Path, url: str | None = None, keys: KeySource | None = None) -> Catalog:
@@ -118,8 +132,13 @@ class Catalog:
         return catalog
 
     def close(self) -> None:
-        """Give the database back."""
-        self._storage.close()
+        """Write what the audit log still has to, and give the database back."""
+        try:
+            self.audit.flush()
+        except ExternalError as error:
+            log.error("audit_lost", reason=error.message)
+        finally:
+            self._storage.close()
 
     def is_readable(self) -> bool:
         """Whether the database answers now, and is still ours."""
@@ -138,6 +157,10 @@ class Catalog:
     def snapshot(self) -> CatalogState:
         """What exists at this moment."""
         return self._storage.state
+
+    def draft(self) -> Catalog:
+        """A copy to try statements on: what they write is in it, and nowhere else."""
+        return Catalog(storage.Draft(self._storage), self._keys, self._box, self.audit)
 
     def removal(self, target: object) -> Removal:
         """What goes with an object, and which queries must have ended before."""
@@ -174,6 +197,15 @@ class Catalog:
         """The only one."""
         return self._storage.state.organization
 
+    def update_organization(self, organization: Organization) -> None:
+        """What it is called, and what is said of it."""
+        said = json.dumps({"description": organization.description, "image": organization.image})
+        values = {"name": organization.name, "definition": said, "updated_at": present()}
+        with self.transaction():
+            same = tables.objects.c.id == organization.id
+            self._storage.execute(update(tables.objects).where(same).values(values))
+            self._storage.put(replace(self._storage.state, organization=organization))
+
     def ensure_administrator(self, token: str | None) -> str | None:
         """Make sure that someone can sign in: `token` becomes the API token `administrator` of the user `admin`, so that one that leaked
         can be replaced.
@@ -185,6 +217,10 @@ class Catalog:
     def authenticate(self, token: str) -> Principal | None:
         """Whose token it is. Only digests are stored and compared, so that timing tells nothing of a token. Asks nobody: it is quick."""
         return principals.authenticate(self._storage.state.members, self._storage.state.graph, token)
+
+    def known_token(self, token: str) -> ApiToken | None:
+        """The API token that this is or was, though it may be good no longer; None when there is no such. From memory."""
+        return self._storage.state.members.tokens.get(principals.digest(token))
 
     def ended(self, principal: Principal) -> str | None:
         """Why what `principal` signed in with is good no longer, None while it is. Asks nobody either."""
@@ -206,6 +242,14 @@ class Catalog:
         """Sessions that were begun with the password before end. Raises 3D008 for one that is too short. Slow on purpose."""
         principals.set_password(self._storage, user, passwords.hashed(password))
 
+    def set_default_role(self, user: str, role: str) -> None:
+        """The role that the user's sessions begin with."""
+        principals.set_default_role(self._storage, user, role)
+
+    def set_defaults(self, user: str, ids: Mapping[str, str | None]) -> None:
+        """What the user's sessions begin with: ids by the words of their kinds, None for nothing of the kind."""
+        principals.set_defaults(self._storage, user, ids)
+
     def invitations(self) -> list[Invitation]:
         """Those that can still be accepted, by user."""
         found = self._storage.state.members.invitations.values()
@@ -224,6 +268,10 @@ class Catalog:
     def accept_invitation(self, code: str, password: str) -> User | None:
         """The user whom it makes; None when there is no such invitation, or no more. Raises 3D008 for a password that is too short."""
         return principals.accept_invitation(self._storage, code, passwords.hashed(password))
+
+    def admit(self, name: str, roles: Mapping[str, bool], *, create: bool) -> single_sign_on.Admitted | None:
+        """The user of that name whom an identity provider has signed in, with the roles that its groups give; None for nobody's name."""
+        return single_sign_on.admit(self._storage, name, roles, create=create)
 
     def api_tokens(self) -> list[ApiToken]:
         """By name."""
@@ -272,6 +320,7 @@ class Catalog:
             refuse_owner(self._storage.state, role)
             drop(self._storage, role, cascade=False, known=lambda _: True)
             grants.forget_role(self._storage, role.name)
+            future_grants.forget(self._storage, role=role.name)
 
     def grant(self, given: Iterable[Grant]) -> int:
         """How much of it is new: to grant again what is granted is nothing."""
@@ -284,6 +333,14 @@ class Catalog:
         """How many grants went, or with `option_only` their grant options; `taken` are objects' ids, privileges, roles. With `cascade` what
         rests on them goes too; raises UserError 2BP01 without."""
         return grants.revoke(self._storage, taken, option_only=option_only, cascade=cascade)
+
+    def grant_future(self, given: Iterable[Grant]) -> int:
+        """How many are new. Their `object` is a schema or a database: relations that are made there have them from the start."""
+        return future_grants.give(self._storage, given)
+
+    def revoke_future(self, taken: Iterable[tuple[str, Privilege, str]]) -> int:
+        """How many went; relations that have got them keep them."""
+        return future_grants.take(self._storage, taken)
 
     def grant_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
         """Whether anything changed. Raises UserError 0LP01 for a circle, 3D000 for no such user."""
@@ -321,9 +378,9 @@ class Catalog:
         """The schema of that name, or None."""
         return self._schemas.get(database, name)
 
-    def create_schema(self, database: str, name: str, owner: str) -> None:
+    def create_schema(self, database: str, name: str, owner: str, *, managed: bool = False) -> None:
         """Raises 42P06, or 3D002."""
-        self._schemas.create(SchemaObject(database, name, owner, moment(present())))
+        self._schemas.create(SchemaObject(database, name, owner, moment(present()), managed))
 
     # --- stores
 
@@ -402,6 +459,39 @@ class Catalog:
         """Raises 42P08."""
         self._descriptor_sources.create(source)
 
+    # --- function sources and functions
+
+    def function_sources(self) -> list[FunctionSource]:
+        """By name."""
+        return self._function_sources.all()
+
+    def function_source(self, name: str) -> FunctionSource | None:
+        """The function source of that name, or None."""
+        return self._function_sources.get(name)
+
+    def create_function_source(self, source: FunctionSource, content: bytes) -> None:
+        """With its file. Raises 42P016."""
+        with self.transaction():
+            self._function_sources.create(source)
+            row = {"object": source.id, "content": content}
+            self._storage.execute(insert(tables.files).values(row))
+
+    def file_of(self, source: FunctionSource) -> bytes:
+        """The file of a function source, read from the database. Raises 3D018 when it is gone."""
+        found = self._storage.rows(select(tables.files.c.content).where(tables.files.c.object == source.id))
+        if not found:
+            message = f"{FUNCTION_SOURCE.described((source.name,))} does not exist"
+            raise UserError(FUNCTION_SOURCE.missing, message)
+        return bytes(found[0]["content"])
+
+    def functions(self, name: str | None = None) -> list[UserFunction]:
+        """All, or those of one name; by signature."""
+        return [function for function in self._functions.all() if name in (None, function.name)]
+
+    def create_function(self, function: UserFunction) -> None:
+        """Raises 42P015, or 3D018 when its source is gone."""
+        self._functions.create(function)
+
     # --- relations
 
     def relations(self, database: str | None = None, schema: str | None = None) -> list[Relation]:
@@ -413,8 +503,10 @@ class Catalog:
         return self._storage.state.relation(name)
 
     def create_relation(self, relation: Relation) -> None:
-        """Raises 42P017, 3D003, or 3D006 and 3D009 when its store or its schema registry is gone."""
-        self._relations.create(relation)
+        """With the future grants of where it is. Raises 42P017, 3D003, or 3D006 and 3D009 when its store or its schema registry is gone."""
+        with self.transaction():
+            self._relations.create(relation)
+            future_grants.apply(self._storage, relation)
 
     def update_relation(self, relation: Relation) -> None:
         """What is said of it and who owns it. Raises 3D020."""
@@ -434,6 +526,14 @@ class Catalog:
     def compute_pool(self, name: str) -> ComputePool | None:
         """The compute pool of that name, or None."""
         return self._pools.get(name)
+
+    def create_compute_pool(self, pool: ComputePool) -> None:
+        """Raises 42P019."""
+        self._pools.create(pool)
+
+    def update_compute_pool(self, pool: ComputePool) -> None:
+        """Its size, its timeout and what is wanted of it. Raises 3D023."""
+        self._pools.update(pool)
 
     # --- queries
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, delete, insert, select
 from headrace.catalog import principals, tables
 from headrace.catalog.access import BUILT_IN_BENEATH, ORGADMIN, PUBLIC, Grant, Privilege
 from headrace.catalog.objects import Role
-from headrace.catalog.policy import Grants, RoleGraph, owner_of
+from headrace.catalog.policy import Grants, RoleGraph
 from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.core.errors import UserError
@@ -97,7 +97,7 @@ def resting(state: CatalogState, going: Sequence[Grant]) -> list[Grant]:
     names = {(grant.object, grant.privilege, grant.role) for grant in going}
     while waiting:
         option = waiting.pop()
-        if _owner(state, option.object) == option.role:
+        if _decides(state, option.object) == option.role:
             continue
         for grant in state.grants.get(option.object, {}).get(option.privilege, {}).values():
             key = (grant.object, grant.privilege, grant.role)
@@ -108,10 +108,10 @@ def resting(state: CatalogState, going: Sequence[Grant]) -> list[Grant]:
     return list(found.values())
 
 
-def _owner(state: CatalogState, identifier: str) -> str:
+def _decides(state: CatalogState, identifier: str) -> str:
     if identifier == state.organization.id:
         return ORGADMIN
-    return owner_of(state.by_id.get(identifier) or state.queries[identifier])
+    return state.policy.decides(state.by_id.get(identifier) or state.queries[identifier])
 
 
 def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
@@ -161,7 +161,7 @@ def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
         message = f"the role {role} is beneath {from_role} for good: both are built in"
         raise UserError(SqlState.INVALID_GRANT_OPERATION, message)
     with storage.transaction():
-        gone = storage.execute(delete(table).where(same)).rowcount > 0
+        gone = storage.execute(delete(table).where(same)) > 0
         _reread(storage)
         return gone
 
@@ -193,7 +193,7 @@ def take_user(storage: Storage, role: str, user: str) -> bool:
         same = (users.c.name == user) & (users.c.default_role == role)
         storage.execute(users.update().where(same).values(default_role=PUBLIC))
         _reread(storage)
-        return gone.rowcount > 0
+        return gone > 0
 
 
 def users_roles(storage: Storage) -> Mapping[str, frozenset[str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 from sqlalchemy import RowMapping, select
 
-from headrace.catalog import grants, principals, queries, tables
+from headrace.catalog import future_grants, grants, principals, queries, tables
 from headrace.catalog.kinds import KINDS
 from headrace.catalog.kinds.spec import Path, Stored
 from headrace.catalog.objects import Organization
@@ -25,6 +25,7 @@ def load(storage: Storage) -> CatalogState:
     for row in storage.rows(select(tables.objects)):
         by_kind[row["kind"]].append(row)
     (only,) = by_kind[ORGANIZATION]
+    kept = json.loads(only["definition"])
     paths: dict[str, Path] = {only["id"]: ()}
     objects: dict[str, dict[Path, Any]] = {}
     for spec in KINDS:
@@ -44,13 +45,19 @@ def load(storage: Storage) -> CatalogState:
     uses: dict[str, frozenset[str]] = {}
     for row in storage.rows(select(tables.dependencies)):
         uses[row["object"]] = uses.get(row["object"], frozenset()) | {row["on"]}
+    places = ((spec.parent, path[:-1]) for spec in KINDS for path in objects[spec.kind])
     return CatalogState(
-        Organization(only["id"], only["name"]),
+        Organization(
+            only["id"], only["name"], moment(only["created_at"]), kept.get("description"), kept.get("image")
+        ),
         objects,
         uses,
         {row["id"]: row["sealed"] for rows in by_kind.values() for row in rows if row["sealed"] is not None},
+        Counter(places),
+        Counter(used for found in uses.values() for used in found),
         {query.id: query for query in queries.read(storage, tables.UNFINISHED)},
         principals.read(storage),
         grants.read_graph(storage),
         grants.read(storage),
+        future_grants.read(storage),
     )

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.core.names import EntityPath, RelationName
+from headrace.core.names import EntityPath, RelationName, printed
 from headrace.core.schema import Schema
+from headrace.core.signature import Signature
 from headrace.core.types import DataType
 from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
@@ -45,12 +46,20 @@ class DesiredState(Enum):
     TERMINATED = "terminated"
 
 
+class PoolIntent(Enum):
+    """What the user wants of a compute pool."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
 class QueryState(Enum):
-    """What a query is doing; `engine.lifecycle` holds the transitions."""
+    """What a query is doing; `engine.lifecycle` holds the transitions. One that is stopped waits for its compute pool to be started."""
 
     STARTING = "starting"
     RUNNING = "running"
     RESTARTING = "restarting"
+    STOPPED = "stopped"
     ERRORED = "errored"
     TERMINATE_REQUESTED = "terminate_requested"
     TERMINATED = "terminated"
@@ -64,14 +73,18 @@ class QueryKind(Enum):
     CREATE_TABLE_AS = "CREATE_TABLE_AS"
     CREATE_MATERIALIZED_VIEW_AS = "CREATE_MATERIALIZED_VIEW_AS"
     INSERT_INTO = "INSERT_INTO"
+    APPLICATION = "APPLICATION"
 
 
 @dataclass(frozen=True)
 class Organization:
-    """The tenant; its id is a UUID because the public Python client asks for one."""
+    """The tenant; its id is a UUID because the public Python client asks for one. `image` is the address of a picture of it."""
 
     id: str
     name: str
+    created_at: datetime.datetime
+    description: str | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True)
@@ -96,12 +109,13 @@ class Database:
 
 @dataclass(frozen=True)
 class SchemaObject:
-    """A schema (namespace) in a database."""
+    """A schema (namespace) in a database. With `managed` access its owner grants on what is in it, and not who made that."""
 
     database: str
     name: str
     owner: str
     created_at: datetime.datetime
+    managed: bool = False
     id: str = field(default_factory=new_id, kw_only=True)
 
 
@@ -188,6 +202,49 @@ class DescriptorSource:
 
 
 @dataclass(frozen=True)
+class FunctionSource:
+    """An uploaded JAR, of which the catalog keeps the file apart: `digest` is its SHA-256 in hexadecimal digits, `size` its bytes and
+    `classes` how many it holds."""
+
+    name: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    digest: str
+    size: int
+    classes: int
+    description: str | None = None
+    id: str = field(default_factory=new_id, kw_only=True)
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function that somebody made: the class of a function source that computes it, and the `egress` that it asks for, `host[:port]`s."""
+
+    name: str
+    parameters: tuple[tuple[str, DataType], ...]
+    returns: DataType
+    source: str
+    class_name: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    egress: tuple[str, ...] = ()
+    id: str = field(default_factory=new_id, kw_only=True)
+
+    @property
+    def signature(self) -> Signature:
+        """What tells it from every other function."""
+        return Signature(self.name, types=tuple(kind for _, kind in self.parameters))
+
+    @property
+    def declaration(self) -> str:
+        """The signature with the names of the parameters, as lists show it."""
+        taken = ", ".join(f"{printed(name)} {kind}" for name, kind in self.parameters)
+        return f"{printed(self.name)}({taken})"
+
+
+@dataclass(frozen=True)
 class EntityFormat:
     """How a relation's records are laid out in its entity.
 
@@ -242,7 +299,8 @@ class Query:
     `id` is a UUID. `plan` is the JSON text of a `planner.physical.SparkPlan`. `message` is the last error's text or None;
     `restarts` counts automatic restarts since the last start asked for by a user. `generation` grows with each RESTART,
     so that a level-triggered supervisor sees that one is wanted. `uses` are the ids of its relations; the catalog fills it in.
-    `needs` are what its owner must have to run it: privileges, each with an object's id.
+    `needs` are what its owner must have to run it: privileges, each with an object's id. An application has `more_sinks`: it is the
+    queries of several statements.
     """
 
     id: str
@@ -265,6 +323,12 @@ class Query:
     generation: int = 1
     uses: frozenset[str] = frozenset()
     needs: tuple[tuple[str, str], ...] = ()
+    more_sinks: tuple[RelationName, ...] = ()
+
+    @property
+    def sinks(self) -> tuple[RelationName, ...]:
+        """What it writes, in the order of the plan's sinks."""
+        return (self.sink, *self.more_sinks)
 
     def was_made_with(self, relation: Relation | None) -> bool:
         """Whether what has the name of a relation of the query now is that relation: neither dropped nor made again.
@@ -276,26 +340,34 @@ class Query:
 
 @dataclass(frozen=True)
 class ComputePool:
-    """Where queries run: one Spark driver process each."""
+    """Where queries run: one Spark driver process each.
+
+    `size` is a word of `engine.sizes`. After `timeout_min` minutes without a query its process ends until it is needed again; 0: never.
+    """
 
     name: str
     size: str
     owner: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
-    desired_state: DesiredState = DesiredState.RUNNING
+    desired_state: PoolIntent = PoolIntent.RUNNING
+    timeout_min: int = 0
     id: str = field(default_factory=new_id, kw_only=True)
 
 
 @dataclass(frozen=True)
 class User:
-    """Somebody who may sign in, with the roles that were given to the user directly. `password` is a hash, None without one."""
+    """Somebody who may sign in, with the roles that were given to the user directly. `password` is a hash, None without one.
+
+    `defaults` are the ids of what a session begins with, by their kinds; what was dropped since may be among them.
+    """
 
     name: str
     roles: tuple[str, ...]
     default_role: str
     created_at: datetime.datetime
     password: str | None = field(default=None, repr=False)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -327,6 +399,11 @@ class ApiToken:
     expires_at: datetime.datetime | None = None
     id: str = field(default_factory=new_id, kw_only=True)
 
+    @property
+    def credential(self) -> str:
+        """As the audit log tells it."""
+        return f"token {self.name}"
+
     def has_expired(self) -> bool:
         """Whether its time is over now."""
         return self.expires_at is not None and self.expires_at <= datetime.datetime.now(datetime.UTC)
@@ -345,7 +422,8 @@ class Members:
 class Principal:
     """Who is asking: a user with the roles that the user holds (directly), or the one role of an API token.
 
-    `token` is the id of the API token that it signed in with, `session` that of the page's session; None for whatever else.
+    `token` is the id of the API token that it signed in with, `session` that of the page's session; None for whatever else. For the
+    audit log `credential` names either, and `address` is where the request came from.
     """
 
     user: str
@@ -353,3 +431,5 @@ class Principal:
     default_role: str
     token: str | None = None
     session: str | None = None
+    credential: str | None = field(default=None, compare=False)
+    address: str | None = field(default=None, compare=False)

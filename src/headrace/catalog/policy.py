@@ -19,7 +19,15 @@ from headrace.catalog.access import (
 )
 from headrace.catalog.kinds import described, spec_of
 from headrace.catalog.kinds.spec import Path
-from headrace.catalog.objects import Organization, Principal, Query, Relation, RelationKind, Role
+from headrace.catalog.objects import (
+    Organization,
+    Principal,
+    Query,
+    Relation,
+    RelationKind,
+    Role,
+    SchemaObject,
+)
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -66,6 +74,11 @@ class RoleGraph:
         """The roles that a principal may take on: those held, and those beneath them."""
         return frozenset[str]().union(*map(self.inherited, principal.roles))
 
+    def first_role(self, principal: Principal) -> str:
+        """The role that a session of a principal begins with: the default one, or `public` where that was taken away."""
+        default = principal.default_role
+        return default if default in self.roles_of(principal) else PUBLIC
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -89,7 +102,7 @@ class Policy:
         return holds and (requirement.grantable or self._enters(role, requirement.target))
 
     def visible(self, role: str, target: object) -> bool:
-        """Whether `role` may know of an object: it has some privilege on it, or may grant all of them. Roles are known to everybody."""
+        """Whether `role` may know of an object: it has some privilege on it, or may grant on it. Roles are known to everybody."""
         if isinstance(target, Role) or self.manages_grants(role):
             return True
         return self._has_any(role, target) and self._enters(role, target)
@@ -113,19 +126,26 @@ class Policy:
         return requirement.privilege.value, self._id(requirement.target)
 
     def refuse_query(self, query: Query, objects: Mapping[str, Any]) -> None:
-        """Raises UserError 42501 when the role of a query lacks something that the query needs, or lost the role itself; `objects` are
-        those of the catalog by their ids. What was dropped is not looked for here."""
-        for word, identifier in query.needs:
+        """Raises UserError 42501 when the role of a query lacks something that the query needs, or lost the role itself; see `lost`."""
+        reason = self.lost(query.owner, query.needs, objects)
+        if reason is not None:
+            raise UserError(
+                SqlState.INSUFFICIENT_PRIVILEGE,
+                reason,
+                hint="The query runs with that role. GRANT it what it lacks, then RESTART QUERY.",
+            )
+
+    def lost(self, role: str, needs: Iterable[tuple[str, str]], objects: Mapping[str, Any]) -> str | None:
+        """What `role` lacks of requirements that `need` told, None while it has them all; `objects` are those of the catalog by their
+        ids. What was dropped is not looked for here."""
+        for word, identifier in needs:
             target = None if identifier == self.organization.id else objects.get(identifier)
             if target is None and identifier != self.organization.id:
                 continue
             requirement = Requirement(Privilege(word), target)
-            if not self.fulfils(query.owner, requirement):
-                raise UserError(
-                    SqlState.INSUFFICIENT_PRIVILEGE,
-                    lacking(query.owner, self.missing(query.owner, requirement)),
-                    hint="The query runs with that role. GRANT it what it lacks, then RESTART QUERY.",
-                )
+            if not self.fulfils(role, requirement):
+                return lacking(role, self.missing(role, requirement))
+        return None
 
     # --- why, and by whom
 
@@ -143,7 +163,7 @@ class Policy:
     def holder(self, requirement: Requirement) -> str:
         """A role that has what a requirement asks for: the owner's."""
         if requirement.target is not None:
-            return owner_of(requirement.target)
+            return self.decides(requirement.target) if requirement.grantable else owner_of(requirement.target)
         held = (
             role for role, privileges in BUILT_IN_PRIVILEGES.items() if requirement.privilege in privileges
         )
@@ -152,14 +172,23 @@ class Policy:
     def grantor(self, role: str, requirement: Requirement) -> str | None:
         """The role, `role` or one beneath it, whose right to grant a privilege is used; None when there is none."""
         inherited, target = self.graph.inherited(role), requirement.target
-        owner = ORGADMIN if target is None else owner_of(target)
-        if owner in inherited:
-            return owner
-        holders = self._holders(requirement)
+        decides = self.decides(target)
+        if decides in inherited:
+            return decides
+        holders = self._holders(requirement) if self._managed_by(target) is None else {}
         given = sorted(name for name, grant in holders.items() if grant.grantable and name in inherited)
         if given:
             return given[0]
         return role if self.manages_grants(role) else None
+
+    def decides(self, target: object | None) -> str:
+        """The role that may grant on an object: its owner, or in a schema with managed access that schema's."""
+        return self._managed_by(target) or (ORGADMIN if target is None else owner_of(target))
+
+    def _managed_by(self, target: object | None) -> str | None:
+        place = _place(target)
+        schema = self.objects[place[0]].get(place[1]) if place is not None else None
+        return schema.owner if isinstance(schema, SchemaObject) and schema.managed else None
 
     def _enters(self, role: str, target: object | None) -> bool:
         """Whether `role` has USAGE on all that the target is in. It is the same for all that is in one schema."""
@@ -187,7 +216,7 @@ class Policy:
 
     def _has_any(self, role: str, target: object) -> bool:
         inherited = self.graph.inherited(role)
-        if owner_of(target) in inherited:
+        if owner_of(target) in inherited or self._managed_by(target) in inherited:
             return True
         granted = self.grants.get(self._id(target), {})
         return not all(_apart(inherited, holders) for holders in granted.values())

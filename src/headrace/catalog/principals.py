@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,7 @@ def read(storage: Storage) -> Members:
             row["default_role"],
             moment(row["created_at"]),
             row["password"],
+            json.loads(row["defaults"]),
         )
         for row in storage.rows(select(tables.users))
     }
@@ -131,7 +133,7 @@ def ended(members: Members, graph: RoleGraph, principal: Principal) -> str | Non
 def _principal(members: Members, graph: RoleGraph, token: ApiToken) -> Principal | None:
     """None where the user no longer holds the role of the token."""
     user = members.users[token.user]
-    holder = Principal(user.name, user.roles, user.default_role, token.id)
+    holder = Principal(user.name, user.roles, user.default_role, token.id, credential=token.credential)
     if token.has_expired():
         return None
     if token.role is None:
@@ -180,7 +182,14 @@ def accept_invitation(storage: Storage, code: str, password: str) -> User | None
         if found is None or found.has_expired():
             return None
         drop_invitation(storage, found)
-        user = User(found.user, found.roles, found.default_role, moment(present()), password)
+        return create_user(
+            storage, User(found.user, found.roles, found.default_role, moment(present()), password)
+        )
+
+
+def create_user(storage: Storage, user: User) -> User:
+    """Itself."""
+    with storage.transaction():
         _insert_user(storage, user)
         _reread(storage)
         return user
@@ -188,9 +197,25 @@ def accept_invitation(storage: Storage, code: str, password: str) -> User | None
 
 def set_password(storage: Storage, user: User, password: str) -> None:
     """`password` is a hash; sessions that were begun with the one before end."""
+    _change_user(storage, user.name, password=password)
+
+
+def set_default_role(storage: Storage, name: str, role: str) -> None:
+    """The role that a session of the user begins with."""
+    _change_user(storage, name, default_role=role)
+
+
+def set_defaults(storage: Storage, name: str, ids: Mapping[str, str | None]) -> None:
+    """What a session of the user begins with, ids by kinds; None for nothing of the kind."""
     with storage.transaction():
-        known = tables.users.c.name == user.name
-        storage.execute(update(tables.users).where(known).values(password=password))
+        known = storage.state.members.users[name].defaults
+        given = {kind: found for kind, found in {**known, **ids}.items() if found is not None}
+        _change_user(storage, name, defaults=json.dumps(given))
+
+
+def _change_user(storage: Storage, name: str, **values: str) -> None:
+    with storage.transaction():
+        storage.execute(update(tables.users).where(tables.users.c.name == name).values(**values))
         _reread(storage)
 
 

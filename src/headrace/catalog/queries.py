@@ -55,8 +55,8 @@ def writers(storage: Storage, relation: Relation) -> list[Query]:
 def create(storage: Storage, query: Query) -> None:
     """With its first event. What it reads and writes is what has these names now."""
     state = storage.state
-    used = {name: state.relation(name) for name in (query.sink, *query.sources)}
-    ids = {relation.id: name == query.sink for name, relation in used.items() if relation is not None}
+    used = {name: state.relation(name) for name in (*query.sinks, *query.sources)}
+    ids = {relation.id: name in query.sinks for name, relation in used.items() if relation is not None}
     with storage.transaction():
         storage.execute(insert(tables.queries).values(_row(query)))
         for relation_id, is_sink in ids.items():
@@ -96,6 +96,7 @@ def _row(query: Query) -> dict[str, object]:
         "sql": query.sql,
         "plan": query.plan,
         "sink": json.dumps(query.sink.path),
+        "more_sinks": json.dumps([sink.path for sink in query.more_sinks]),
         "sources": json.dumps([source.path for source in query.sources]),
         "compute_pool": query.compute_pool,
         "owner": query.owner,
@@ -120,6 +121,7 @@ def _query(row: RowMapping | Mapping[str, Any], uses: frozenset[str]) -> Query:
         sql=row["sql"],
         plan=row["plan"],
         sink=RelationName(*json.loads(row["sink"])),
+        more_sinks=tuple(RelationName(*path) for path in json.loads(row["more_sinks"])),
         sources=tuple(RelationName(*path) for path in json.loads(row["sources"])),
         compute_pool=row["compute_pool"],
         owner=row["owner"],

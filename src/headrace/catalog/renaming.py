@@ -12,6 +12,7 @@ from sqlalchemy import update
 
 from headrace.catalog import queries, tables
 from headrace.catalog.kinds import KINDS, spec_of
+from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import Path
 from headrace.catalog.kinds.store import STORE
@@ -60,7 +61,7 @@ def _rename_in_objects(storage: Storage, state: CatalogState, kind: str, old: st
 def _rename_in_query(
     storage: Storage, state: CatalogState, query: Query, kind: str, old: Path, new: Path
 ) -> None:
-    """The names of its relations, as far as they still are those that it was made with, and what its plan names."""
+    """The names of its relations, as far as they still are those that it was made with, of its pool, and what its plan names."""
 
     def followed(name: RelationName) -> RelationName:
         within = name.path[: len(old)] == old and query.was_made_with(state.relation(name))
@@ -69,8 +70,11 @@ def _rename_in_query(
     values: dict[str, str] = {}
     if kind in (STORE.kind, SCHEMA_REGISTRY.kind):
         values["plan"] = _plan(query.plan, kind, old[-1], new[-1])
+    elif kind == COMPUTE_POOL.kind and query.compute_pool == old[-1]:
+        values["compute_pool"] = new[-1]
     elif kind in ("database", "schema", "relation"):
         values["sink"] = json.dumps(followed(query.sink).path)
+        values["more_sinks"] = json.dumps([followed(sink).path for sink in query.more_sinks])
         values["sources"] = json.dumps([followed(source).path for source in query.sources])
     if values:
         storage.execute(update(tables.queries).where(tables.queries.c.id == query.id).values(values))

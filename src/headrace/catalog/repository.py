@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import delete, insert, update
 
-from headrace.catalog import grants, tables
+from headrace.catalog import future_grants, grants, tables
 from headrace.catalog.kinds import spec_of
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.removal import Removal, removal
@@ -116,4 +116,5 @@ def drop(storage: Storage, target: object, *, cascade: bool, known: Callable[[ob
             storage.execute(delete(tables.objects).where(tables.objects.c.id == gone.id))
             storage.put(storage.state.without(gone))
         grants.forget_objects(storage, [gone.id for gone in going.objects])
+        future_grants.forget(storage, places=[gone.id for gone in going.objects])
     return going

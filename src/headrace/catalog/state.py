@@ -14,30 +14,44 @@ from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.kinds.store import STORE
-from headrace.catalog.objects import Members, Organization, Query, QueryState, Relation, StoreFacts
+from headrace.catalog.objects import (
+    ComputePool,
+    Members,
+    Organization,
+    Query,
+    QueryState,
+    Relation,
+    StoreFacts,
+)
 from headrace.catalog.policy import Grants, Policy, RoleGraph
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 
 T = TypeVar("T")
 Objects = Mapping[Path, Any]
+Place = tuple[str | None, Path]
 
 
 @dataclass(frozen=True)
 class CatalogState:
     """`objects` are the values of each kind by their paths, `uses` the ids of what an object cannot be without, `sealed` the encrypted
-    properties by the object's id. `queries` are those that are not terminated as they should be, `members` who may sign in. `graph` and
-    `grants` are what `policy` answers by.
+    properties by the object's id. `within` counts what is directly in an object, by the kind and path of that, and `used` what cannot be
+    without it, by its id: of most objects nothing, and then nothing is gone through. `queries` are those that are not terminated as they
+    should be, `members` who may sign in. `graph` and `grants` are what `policy` answers by;
+    `future_grants` are for relations that are not there yet, by schema or database.
     """
 
     organization: Organization
     objects: Mapping[str, Objects] = field(default_factory=lambda: {spec.kind: {} for spec in KINDS})
     uses: Mapping[str, frozenset[str]] = field(default_factory=dict)
     sealed: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    within: Mapping[Place, int] = field(default_factory=dict)
+    used: Mapping[str, int] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     members: Members = field(default_factory=Members, repr=False)
     graph: RoleGraph = field(default_factory=RoleGraph)
     grants: Grants = field(default_factory=dict)
+    future_grants: Grants = field(default_factory=dict)
 
     # --- reads
 
@@ -79,18 +93,27 @@ class CatalogState:
     def children(self, value: object) -> list[object]:
         """What is directly in an object."""
         kind, path = spec_of(value).kind, spec_of(value).path(value)
+        if (kind, path) not in self.within:
+            return []
         inside = [spec for spec in KINDS if spec.parent == kind]
         return [found for spec in inside for found in self.all(spec, path)]
 
     def dependents(self, value: Any) -> list[Any]:
         """The objects that cannot be without this one, aside from what is in it."""
+        if value.id not in self.used:
+            return []
         users = {identifier for identifier, used in self.uses.items() if value.id in used}
         return [found for found in self._each() if found.id in users] if users else []
 
-    def queries_using(self, relations: Iterable[Any]) -> list[Query]:
-        """The queries, oldest first, that read or write one of the objects and are not terminated."""
-        wanted = {relation.id for relation in relations}
-        using = (query for query in self.queries.values() if query.uses & wanted)
+    def queries_using(self, objects: Iterable[Any]) -> list[Query]:
+        """The queries, oldest first, that read or write one of the objects, or run in it, and are not terminated."""
+        wanted = {found.id: found for found in objects}
+        pools = {found.name for found in wanted.values() if isinstance(found, ComputePool)}
+        using = (
+            query
+            for query in self.queries.values()
+            if query.uses & wanted.keys() or query.compute_pool in pools
+        )
         running = (query for query in using if query.actual_state is not QueryState.TERMINATED)
         return sorted(running, key=lambda query: query.created_at)
 
@@ -120,10 +143,13 @@ class CatalogState:
     def having(self, value: Any, uses: frozenset[str], sealed: bytes | None) -> CatalogState:
         """With an object, new or in place of the one of its path."""
         spec = spec_of(value)
-        of_kind = {**self.objects[spec.kind], spec.path(value): value}
+        known, path = self.objects[spec.kind], spec.path(value)
+        place = (spec.parent, path[:-1])
         return replace(
             self,
-            objects={**self.objects, spec.kind: of_kind},
+            objects={**self.objects, spec.kind: {**known, path: value}},
+            within=self.within if path in known else counted(self.within, [place], 1),
+            used=counted(counted(self.used, uses, 1), self.uses.get(value.id, ()), -1),
             uses={**self.uses, value.id: uses} if uses or value.id in self.uses else self.uses,
             sealed=self.sealed if sealed is None else {**self.sealed, value.id: sealed},
         )
@@ -134,6 +160,8 @@ class CatalogState:
         gone = spec.path(value)
         return replace(
             self,
+            within=counted(self.within, [(spec.parent, gone[:-1])], -1),
+            used=counted(self.used, self.uses.get(value.id, ()), -1),
             objects={**self.objects, spec.kind: _but(self.objects[spec.kind], gone)},
             uses=_but(self.uses, value.id),
             sealed=_but(self.sealed, value.id),
@@ -146,6 +174,16 @@ class CatalogState:
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+def counted(counts: Mapping[K, int], keys: Iterable[K], by: int) -> Mapping[K, int]:
+    """The counts after so many more, or fewer, of each key; what there is nothing of is not among them."""
+    changed = dict(counts)
+    for key in keys:
+        changed[key] = changed.get(key, 0) + by
+        if not changed[key]:
+            del changed[key]
+    return changed
 
 
 def _but(mapping: Mapping[K, V], gone: K) -> Mapping[K, V]:

@@ -87,10 +87,10 @@ class Storage:
             finally:
                 self._depth -= 1
 
-    def execute(self, statement: Executable) -> CursorResult[Any]:
-        """Within a transaction."""
+    def execute(self, statement: Executable) -> int:
+        """Within a transaction: how many rows it wrote."""
         result: CursorResult[Any] = self.connection.execute(statement)
-        return result
+        return result.rowcount
 
     def rows(self, query: Select[Any]) -> list[RowMapping]:
         """What a query finds, in a transaction of its own unless there is one."""
@@ -151,6 +151,41 @@ class Storage:
         if connection is not None:
             with suppress(DBAPIError):
                 connection.close()
+
+
+class Draft(Storage):
+    """A state of its own that is written to nowhere, and begins as that of another storage; what is not in a state is read there."""
+
+    def __init__(self, kept: Storage) -> None:
+        self._kept = kept
+        self._drafted = kept.state
+
+    @property
+    def state(self) -> CatalogState:
+        """What was made of it so far."""
+        return self._drafted
+
+    def put(self, state: CatalogState) -> None:
+        """The state after a write."""
+        self._drafted = state
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Nothing but that an exception undoes the writes."""
+        before = self._drafted
+        try:
+            yield
+        except BaseException:
+            self._drafted = before
+            raise
+
+    def execute(self, _statement: Executable) -> int:
+        """Nothing is written."""
+        return 0
+
+    def rows(self, query: Select[Any]) -> list[RowMapping]:
+        """What the other storage has."""
+        return self._kept.rows(query)
 
 
 def sqlite(directory: Path, load: Callable[[Storage], CatalogState]) -> Storage:

@@ -49,6 +49,14 @@ dependencies = Table(
     Column("on", ForeignKey("objects.id"), primary_key=True, index=True),
 )
 
+files = Table(
+    "files",
+    metadata,
+    # Read when it is wanted: the state in memory has objects, and not their files.
+    Column("object", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
 users = Table(
     "users",
     metadata,
@@ -57,6 +65,7 @@ users = Table(
     Column("created_at", BigInteger, nullable=False, server_default="0"),
     # An Argon2id hash; None for who cannot sign in with one.
     Column("password", String),
+    Column("defaults", Text, nullable=False, server_default="{}"),
 )
 
 invitations = Table(
@@ -98,6 +107,17 @@ grants = Table(
     Column("grantable", Boolean, nullable=False),
 )
 
+future_grants = Table(
+    "future_grants",
+    metadata,
+    # The id of a schema or a database, for the relations that will be made there.
+    Column("place", String(36), primary_key=True),
+    Column("privilege", String, primary_key=True),
+    Column("role", String, primary_key=True, index=True),
+    Column("grantor", String, nullable=False),
+    Column("grantable", Boolean, nullable=False),
+)
+
 tokens = Table(
     "tokens",
     metadata,
@@ -122,6 +142,7 @@ queries = Table(
     Column("plan", Text, nullable=False),
     Column("sink", Text, nullable=False),
     Column("sources", Text, nullable=False),
+    Column("more_sinks", Text, nullable=False),
     Column("compute_pool", String, nullable=False),
     Column("owner", String, nullable=False),
     Column("desired_state", String, nullable=False),
@@ -155,4 +176,25 @@ query_events = Table(
     Column("time", BigInteger, nullable=False),
     Column("state", String, nullable=False),
     Column("message", Text),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    # The order in which it happened; given by the server, which is the only one to write.
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", BigInteger, nullable=False, index=True),
+    Column("event", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("user_name", String),
+    Column("role", String),
+    Column("credential", String),
+    Column("address", String),
+    Column("door", String),
+    Column("sqlstate", String),
+    Column("statement_id", String),
+    Column("statement", Text),
+    Column("duration_ms", BigInteger),
+    Column("detail", Text),
+    Column("times", BigInteger, nullable=False),
 )

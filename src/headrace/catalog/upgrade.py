@@ -6,16 +6,31 @@ from importlib.resources import files
 
 from sqlalchemy import Connection, inspect, text
 
+from headrace.catalog import tables
 from headrace.catalog.migrations import HEAD
 from headrace.catalog.secrets import SecretBox
 
 
 def to_head(connection: Connection, box: SecretBox) -> None:
-    """Run the missing revisions; nothing is imported or run when there are none. One of them seals anew what `box` opens."""
-    if inspect(connection).has_table("alembic_version"):
+    """Make what a new catalog has, or run the missing revisions on an old one; one of them seals anew what `box` opens."""
+    known = inspect(connection)
+    if known.has_table("alembic_version"):
         current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         if current == HEAD:
             return
+    elif not known.get_table_names():
+        # By the revisions it would be the same, a tenth of a second later.
+        tables.metadata.create_all(connection)
+        connection.execute(
+            text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+        )
+        connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
+        return
+    by_revisions(connection, box)
+
+
+def by_revisions(connection: Connection, box: SecretBox) -> None:
+    """Run those that are missing."""
     from alembic import command
     from alembic.config import Config
 

@@ -18,6 +18,7 @@ _SQL: dict[str, tuple[str | None, str | None, str, str]] = {
 _AT_THE_PROMPT = {
     "\\conninfo": "server, role and compute pool",
     "\\i FILE": "run the statements of a file",
+    "\\validate FILE": "say what is wrong with the statements of a file, and run none",
     "\\x": "each row as a record of its own, or no longer",
     "\\? \\h help": "this help",
     "\\q quit exit": "leave",
@@ -59,7 +60,7 @@ def sql_of(text: str) -> str | None:
 
 def refusal(text: str) -> str:
     """What to say of a command that there is not."""
-    known = " ".join([*_SQL, "\\conninfo", "\\i", "\\x", "\\?", "\\q"])
+    known = " ".join([*_SQL, "\\conninfo", "\\i", "\\validate", "\\x", "\\?", "\\q"])
     word, _ = parts(text)
     if word in _SQL:
         usage = f"{word} {_SQL[word][2]}".rstrip()

@@ -57,6 +57,12 @@ def up(
             envvar="HEADRACE_TOKEN",
         ),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate to speak TLS with, PEM.", envvar="HEADRACE_TLS_CERT")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="Its private key, PEM.", envvar="HEADRACE_TLS_KEY")
+    ] = None,
     with_kafka: Annotated[
         bool, typer.Option("--with-kafka", help="Start a Kafka broker too; a port may follow.")
     ] = False,
@@ -68,6 +74,7 @@ def up(
     there again, the server resumes its queries.
     """
     given = {"DATA_DIR": data_dir, "HOST": host, "PORT": port, "TOKEN": token}
+    given |= {"TLS_CERT": tls_cert, "TLS_KEY": tls_key}
     settings = {f"HEADRACE_{name}": str(value) for name, value in given.items() if value is not None}
     # -I is not used: the environment of the user's Python is the one that Headrace is installed in.
     command = [sys.executable, "-m", "headrace.server"]
@@ -107,6 +114,9 @@ def sql(
     output: Annotated[
         Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say all that is wrong with the statements, and run none.")
+    ] = False,
     max_rows: Annotated[int | None, typer.Option(help="End each result after so many rows.", min=1)] = None,
     timeout: Annotated[
         float | None, typer.Option(help="End each live result after so many seconds; others fail.", min=0)
@@ -135,7 +145,7 @@ def sql(
         say(f"headrace: expected a token, found none\nhint: {session.WHERE_TOKENS_ARE}")
         raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
     server = session.Server(url, found)
-    if not command and not file and sys.stdin.isatty():
+    if not command and not file and not check and sys.stdin.isatty():
         raise typer.Exit(session.interact(server, chosen.value, limits))
     given = {"command": map(session.Text, command or []), "file": map(session.file_text, file or ["-"])}
     order = [name for name in ctx.meta[_ORDER] if name in given] or ["file"]
@@ -144,6 +154,8 @@ def sql(
     except (OSError, UnicodeDecodeError) as error:
         say(f"headrace: cannot read the statements: {error}")
         raise typer.Exit(exit_codes.USAGE) from None
+    if check:
+        raise typer.Exit(session.check(server, texts))
     raise typer.Exit(session.run(server, texts, chosen.value, limits))
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
@@ -29,10 +31,10 @@ from headrace.client import (
     SqlError,
 )
 from headrace.client.wire import StreamStart
-from headrace.core.errors import Span, UserError
-from headrace.core.sqlstate import SqlState
-from headrace.sql import split
-from headrace.sql.diagnostics import diagnose
+from headrace.core.errors import Diagnostic, Span
+from headrace.sql import parse, split
+from headrace.sql.diagnostics import shown
+from headrace.sql.statements.copying import CopySource
 
 BATCH_ROWS_MAX = 1000
 BATCH_WAIT_S = 0.02
@@ -47,6 +49,7 @@ _MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
 
 
 _TAKES_FILES = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(CREATE|UPDATE)\b", re.IGNORECASE | re.DOTALL)
+_COPIES = re.compile(r"COPY\b", re.IGNORECASE)
 _FILE = re.compile(r"(?:=|\bFROM)\s*'@((?:[^'\n]|'')+)'", re.IGNORECASE)
 
 
@@ -106,8 +109,38 @@ def run(server: Server, sources: Sequence[Text], output: str, limits: Limits) ->
                     return code
         return exit_codes.OK
 
+    return _run(go())
+
+
+def check(server: Server, sources: Sequence[Text]) -> int:
+    """Say all that is wrong with the texts, none of which is run; returns the exit code."""
+
+    async def go() -> int:
+        code = exit_codes.OK
+        async with Client(server.url, server.token) as client:
+            for text in sources:
+                code = max(code, await check_text(client, text))
+        return code
+
+    return _run(go())
+
+
+async def check_text(client: Client, text: Text) -> int:
+    """Say all that is wrong with a text; returns the exit code."""
+    found = await client.check(text.content)
+    for problem in found:
+        source = (
+            f"{text.source}:{problem.span.line}:{problem.span.column}: "
+            if text.source and problem.span
+            else ""
+        )
+        say(source + shown(text.content, problem))
+    return exit_codes.STATEMENT_FAILED if any(item.severity == "error" for item in found) else exit_codes.OK
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
     try:
-        return asyncio.run(go())
+        return asyncio.run(work)
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except ClientError as error:
@@ -122,12 +155,7 @@ def interact(server: Server, output: str, limits: Limits) -> int:
         async with Client(server.url, server.token) as client:
             return await Shell(client, printer(output, sys.stdout), limits).run()
 
-    try:
-        return asyncio.run(go())
-    except KeyboardInterrupt:
-        return exit_codes.INTERRUPTED
-    except ClientError as error:
-        return report(error)
+    return _run(go())
 
 
 async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> int:
@@ -162,6 +190,7 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
             ) from None
         if answer.message:
             say(answer.message)
+        await _keep_copied(client, statement, answer)
         if answer.is_stream:
             await _write_stream(answer, out, limits, patience=patience)
         else:
@@ -182,6 +211,25 @@ def _attached(statement: str) -> dict[str, bytes]:
         except OSError as error:
             raise RequestRefusedError(f"cannot read the file {path}: {error.strerror}") from None
     return files
+
+
+async def _keep_copied(client: Client, statement: str, answer: Answer) -> None:
+    """After a COPY, write the file; raises RequestRefusedError for one that is there, or cannot be written, or came otherwise."""
+    if not _COPIES.match(statement):
+        return
+    (copied,) = parse(statement)
+    if not isinstance(copied, CopySource):
+        return
+    told = dict(zip((column.name for column in answer.columns), answer.rows[0], strict=True))
+    content = await client.download(told["Url"] or "")
+    if hashlib.sha256(content).hexdigest() != told["Sha256"]:
+        raise RequestRefusedError("the file changed while it was copied: try again")
+    path = Path(copied.path).expanduser()
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        raise RequestRefusedError(f"cannot write the file {path}: {error.strerror}") from None
 
 
 @contextmanager
@@ -296,8 +344,4 @@ def describe(error: SqlError, text: Text | None, start: int) -> str:
         end = marked.end() if marked else offset + 1
         place = Span(offset, end, content.count("\n", 0, offset) + 1, offset - line_start + 1)
         source = f"{text.source}:{place.line}:{place.column}: " if text.source else ""
-    try:
-        state = SqlState(error.sqlstate)
-    except ValueError:
-        return f"error[{error.sqlstate}]: {error.message}"
-    return source + diagnose(content, UserError(state, error.message, hint=error.hint, span=place))
+    return source + shown(content, Diagnostic(error.sqlstate, error.message, error.hint, place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from pygments.lexers.sql import SqlLexer
 from headrace.cli import backslash, exit_codes
 from headrace.cli.keywords import KEYWORDS
 from headrace.cli.output import Printer, TablePrinter, plain, say
-from headrace.cli.session import Limits, Text, file_text, report, run_text
+from headrace.cli.session import Limits, Text, check_text, file_text, report, run_text
 from headrace.client import AuthenticationFailedError, Client, ClientError, ConnectionFailedError
 from headrace.core.context import SessionContext
 from headrace.core.names import printed
@@ -60,20 +60,29 @@ class Shell:
             elif word == "\\x":
                 self._toggle_records()
             elif word == "\\i" and argument:
-                await self._run_file(argument)
+                await self._with_file(argument, self._run_text)
+            elif word == "\\validate" and argument:
+                await self._with_file(argument, self._check_text)
             elif text:
                 await self._run_text(Text(text))
 
     async def _run_text(self, text: Text) -> None:
         await _until_interrupted(run_text(self._client, text, self._out, self._limits))
 
-    async def _run_file(self, name: str) -> None:
+    async def _check_text(self, text: Text) -> None:
+        try:
+            if await check_text(self._client, text) == exit_codes.OK:
+                say("nothing is wrong")
+        except ClientError as error:
+            report(error)
+
+    async def _with_file(self, name: str, work: Callable[[Text], Awaitable[None]]) -> None:
         try:
             text = file_text(name)
         except (OSError, UnicodeDecodeError) as error:
             say(f"headrace: cannot read the statements: {error}")
             return
-        await self._run_text(text)
+        await work(text)
 
     def _connection(self) -> str:
         context = self._client.context

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
+import ssl
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit, urlunsplit
@@ -31,10 +34,12 @@ from headrace.client.wire import (
     StreamOffer,
     StreamStart,
     read_answer,
+    read_problems,
     read_start,
     request_body,
 )
 from headrace.core.context import SessionContext
+from headrace.core.errors import Diagnostic
 from headrace.core.resultset import Cell
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -118,6 +123,7 @@ class Client:
             timeout=httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
             # A proxy of the environment leads away from this machine.
             trust_env=not self._is_local,
+            verify=_trusted(),
         )
 
     async def __aenter__(self) -> Self:
@@ -164,6 +170,18 @@ class Client:
             answer.columns, tuple(rows), answer.message, answer.context, answer.stream, self._is_local
         )
 
+    async def check(self, text: str) -> list[Diagnostic]:
+        """What is wrong with the statements of `text`, in the client's context; none of them is run."""
+        body = request_body(text, self.context, self._session_id)
+        return read_problems(_body(await self._send("POST", "/validate", json=body)))
+
+    async def download(self, url: str) -> bytes:
+        """The file at an address that COPY answered with, `/v2/download/…`."""
+        response = await self._send("GET", url.removeprefix("/v2"))
+        if response.status_code != 200:
+            _body(response)
+        return response.content
+
     async def _submit(self, body: dict[str, object], files: Mapping[str, bytes]) -> httpx.Response:
         if not files:
             return await self._send("POST", "/statements", json=body)
@@ -206,7 +224,7 @@ def _body(response: httpx.Response) -> Any:
     message = body.get("message") if isinstance(body, dict) else None
     if response.status_code in (401, 403):
         raise AuthenticationFailedError(message or "the token is not valid")
-    if message and response.status_code in (400, 413):
+    if message and response.status_code in (400, 404, 413):
         raise RequestRefusedError(message)
     raise ConnectionFailedError(message or f"the server answered with HTTP status {response.status_code}")
 
@@ -223,11 +241,21 @@ async def _open(offer: StreamOffer, *, is_local: bool) -> ClientConnection:
             # The server pings; a reader that is busy must not lose its stream.
             ping_interval=None,
             proxy=None if is_local else True,
+            ssl=_trusted() if scheme == "wss" else None,
         )
         await socket.send(json.dumps({"type": "auth", "accessToken": offer.token, "sessionId": ""}))
     except (OSError, WebSocketException) as error:
         raise ConnectionFailedError(f"cannot open the stream at {offer.uri}: {error}") from error
     return socket
+
+
+def _trusted() -> ssl.SSLContext:
+    """Whom certificates are believed of: the usual authorities, and those of the file that `SSL_CERT_FILE` names."""
+    context = httpx.create_ssl_context()
+    file = os.environ.get("SSL_CERT_FILE")
+    if file and Path(file).is_file():
+        context.load_verify_locations(file)
+    return context
 
 
 def _is_loopback(host: str) -> bool:

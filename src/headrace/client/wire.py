@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.client.errors import ConnectionFailedError
 from headrace.core.context import SessionContext
+from headrace.core.errors import Diagnostic, Span
 from headrace.core.resultset import Cell
 
 SUCCESS = "00000"
@@ -85,6 +86,25 @@ def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:
             context=_context(metadata.get("context") or {}, sent),
             stream=StreamOffer(offered["uri"], offered["token"]) if offered else None,
         )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ConnectionFailedError("the answer is not that of a Headrace server") from error
+
+
+def read_problems(body: Any) -> list[Diagnostic]:
+    """What is wrong with a text that was checked; raises ConnectionFailedError for what is no such answer."""
+    try:
+        return [
+            Diagnostic(
+                sqlstate=found["sqlState"],
+                message=found["message"],
+                hint=found.get("hint"),
+                span=Span(**found["position"]) if "position" in found else None,
+                expected=found.get("expected"),
+                found=found.get("found"),
+                severity=found["severity"],
+            )
+            for found in body["diagnostics"]
+        ]
     except (AttributeError, KeyError, TypeError) as error:
         raise ConnectionFailedError("the answer is not that of a Headrace server") from error
 

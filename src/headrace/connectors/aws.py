@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from botocore.config import Config
 from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
 
 from headrace.connectors.tls import authority_file
-from headrace.core.properties import PropertySpec, PropertyType, Scope
+from headrace.core.properties import PropertySpec, Scope, matching
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 30
@@ -22,18 +21,6 @@ OWN_REGION = "us-east-1"
 """For addresses that are not AWS's: what stands in for it takes any region, but the same one each time."""
 _SESSION_NAME = "headrace"
 _AWS = re.compile(r"(?:^|\.)(?:amazonaws\.com(?:\.cn)?|api\.aws)\Z")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
-
-
-def matching(pattern: str, expected: str) -> PropertyType[str]:
-    """A text that is a pattern as a whole, but for blanks around it."""
-
-    def read(text: str) -> str:
-        if not re.fullmatch(pattern, text.strip()):
-            raise ValueError(text)
-        return text.strip()
-
-    return PropertyType(expected, read)
 
 
 REGION = PropertySpec(
@@ -105,15 +92,6 @@ class Address:
 def is_aws(host: str) -> bool:
     """Whether a host is AWS's own."""
     return _AWS.search(host) is not None
-
-
-def is_host(host: str) -> bool:
-    """Whether a text is an address, or a name that a host may have."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return _HOST.match(host) is not None
-    return True
 
 
 def client(service: str, address: Address, store: Mapping[str, str], who: Identity, config: Config) -> Any:

@@ -116,7 +116,7 @@ class RecordSink:
     """Entities can be written as records, by `spark.sink`; with `upserts` as a changelog too.
 
     `side_topics` are the properties with which an entity is made for records that a query leaves out elsewhere, which
-    `spark.side_topic` takes; None where the type has no such function.
+    `spark.side_topic` takes; None where the type has no such function. With `batches` there is `spark.write` too.
     """
 
     options: TakeOptions = no_options
@@ -124,6 +124,7 @@ class RecordSink:
     exactly_once: bool = False
     real_time: bool = False
     side_topics: Mapping[str, str] | None = None
+    batches: bool = False
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,7 @@ class StoreDescriptor:
     answer. `path` takes what says which entity a relation is over, given the relation's name in lower case. `layout` are the
     properties that say how an entity is divided: for one that a query makes they are as its leftmost source has them, or must be given.
     `pattern` says of a relation's path which entities it stands for; None: for one.
+    `no_streams` says why there are none over its entities, where users know them from elsewhere.
     `jars` is the group of jars.lock that queries over such stores need beside Spark's: it is fetched when the first store is created.
     """
 
@@ -242,6 +244,7 @@ class StoreDescriptor:
     inserter: Inserter | None = None
     printer: Printer | None = None
     print_options: TakeOptions = no_options
+    no_streams: str | None = None
     jars: str | None = None
     client_label: str | None = None
 

@@ -12,7 +12,7 @@ from headrace.core.sqlstate import SqlState
 class Reaction:
     """What a report is recognized by (a pattern), and what is told of it: whose fault it is, SQLSTATE, sentence, hint.
 
-    With `detail` the reporter's own words follow the sentence.
+    With `detail` the reporter's own words follow the sentence, in which `{server}` is the address that was asked.
     """
 
     pattern: str
@@ -22,7 +22,9 @@ class Reaction:
     hint: str
     detail: bool = False
 
-    def told(self, words: str = "") -> HeadraceError:
+    def told(self, words: str = "", server: str = "") -> HeadraceError:
         """The error, with the reporter's `words` where they are wanted and there are any."""
-        message = f"{self.message}: {words}" if self.detail and words else self.message
-        return self.error(self.state, message, hint=self.hint)
+        message = self.message.format(server=server)
+        return self.error(
+            self.state, f"{message}: {words}" if self.detail and words else message, hint=self.hint
+        )

@@ -15,7 +15,9 @@ STORE_TYPES: dict[str, str] = {
     "postgresql": "headrace.connectors.postgresql.admin:POSTGRESQL",
     "kinesis": "headrace.connectors.kinesis.admin:KINESIS",
     "clickhouse": "headrace.connectors.clickhouse.admin:CLICKHOUSE",
+    "snowflake": "headrace.connectors.snowflake.admin:SNOWFLAKE",
     "s3": "headrace.connectors.s3.admin:S3",
+    "oracle": "headrace.connectors.oracle.admin:ORACLE",
     "databricks": "headrace.connectors.databricks.admin:DATABRICKS",
     "iceberg_rest": "headrace.connectors.iceberg.admin:ICEBERG_REST",
     "iceberg_glue": "headrace.connectors.iceberg.admin:ICEBERG_GLUE",
@@ -27,6 +29,11 @@ _loaded: dict[str, StoreDescriptor] = {}
 def type_names() -> str:
     """As CREATE STORE names them, for hints."""
     return ", ".join(sorted(name.upper() for name in STORE_TYPES))
+
+
+def loaded() -> tuple[StoreDescriptor, ...]:
+    """The store types that somebody has asked for."""
+    return tuple(_loaded.values())
 
 
 def spark_module(store_type: str) -> ModuleType:

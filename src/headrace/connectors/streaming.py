@@ -15,6 +15,8 @@
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
+    write(session, request: SinkRequest)                           a function (batch: DataFrame, epoch: int) -> None, for records that
+                                                                   come in batches with those of other sinks
     table(session, request: TableRequest) -> DataFrame             the rows that an entity has now, no stream: the columns of the request
     lookup(request: LookupRequest)                                 a function (keys: pyarrow.Table) -> pyarrow.Table for Spark's workers:
                                                                    the request's columns, of all rows that may have one of the keys.

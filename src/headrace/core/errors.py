@@ -10,6 +10,7 @@ Texts say what was expected, what was found and what to do; values put into them
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -41,6 +42,25 @@ class Span:
     column: int
 
 
+@dataclass(frozen=True)
+class Diagnostic:
+    """What is wrong with a text, in parts: what a program shows or acts on. `expected` and `found` are of messages that say both.
+
+    One that is no `error` keeps nothing from being run.
+    """
+
+    sqlstate: str
+    message: str
+    hint: str | None = None
+    span: Span | None = None
+    expected: str | None = None
+    found: str | None = None
+    severity: str = "error"
+
+
+_PARTS = re.compile(r"(?:.*: )?expected (?P<expected>.+?), found (?P<found>.+)", re.DOTALL)
+
+
 class HeadraceError(Exception):
     """Base of all errors that leave the product; `str()` is the message alone."""
 
@@ -66,6 +86,12 @@ class HeadraceError(Exception):
         place = f" at line {self.span.line}, column {self.span.column}" if self.span else ""
         hint = f"\nHint: {self.hint}" if self.hint else ""
         return f"{self.message}{place}{hint}"
+
+    def diagnostic(self) -> Diagnostic:
+        """The same in parts. All messages that say what was expected and found do so in the same words."""
+        parts = _PARTS.fullmatch(self.message)
+        expected, found = (parts["expected"], parts["found"]) if parts else (None, None)
+        return Diagnostic(self.state.value, self.message, self.hint, self.span, expected, found)
 
 
 class UserError(HeadraceError):

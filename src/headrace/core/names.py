@@ -17,6 +17,8 @@ SYSTEM_DATABASE, SYSTEM_SCHEMA = "deltastream", "sys"
 """Where the system relations are."""
 INFORMATION_SCHEMA = "information_schema"
 """A schema of every database."""
+VIRTUAL_DATABASE = "virtual"
+"""Where the virtual relations of an application are."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 

@@ -7,6 +7,7 @@ declarations follow what is read and refused, what is masked, and the tables of 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Flag, auto
@@ -53,10 +54,18 @@ class Scope(Flag):
     """CREATE SCHEMA_REGISTRY."""
     DESCRIPTORS = auto()
     """CREATE DESCRIPTOR_SOURCE."""
+    FUNCTIONS = auto()
+    """CREATE FUNCTION_SOURCE."""
+    FUNCTION = auto()
+    """CREATE FUNCTION."""
+    ORGANIZATION = auto()
+    """UPDATE ORGANIZATION."""
     TOKEN = auto()
     """CREATE API_TOKEN."""
     INVITATION = auto()
     """INVITE USER."""
+    POOL = auto()
+    """CREATE COMPUTE_POOL."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,17 @@ def choice(*words: str, fold: Callable[[str], str] = str.lower) -> PropertyType[
         return fold(text)
 
     return PropertyType(" or ".join(words), read)
+
+
+def matching(pattern: str, expected: str) -> PropertyType[str]:
+    """A text that is a pattern as a whole, but for blanks around it."""
+
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text.strip()):
+            raise ValueError(text)
+        return text.strip()
+
+    return PropertyType(expected, read)
 
 
 def number(least: int, most: int, expected: str) -> PropertyType[int]:

@@ -86,8 +86,8 @@ def cell(value: object, kind: DataType) -> Cell:
     BYTES becomes base64, BOOLEAN `true`/`false`, TIMESTAMP `YYYY-MM-DD hh:mm:ss.fff` in UTC (TIMESTAMP_LTZ with a `Z`),
     ARRAY, MAP and STRUCT JSON text.
     """
-    if value is None:
-        return None
+    if value is None or (kind is VARCHAR and value.__class__ is str):
+        return value
     if isinstance(kind, Array | Map | Struct):
         return json.dumps(_plain(value, kind), ensure_ascii=False, separators=(",", ":"))
     if isinstance(kind, Timestamp) and isinstance(value, datetime.datetime):
@@ -115,13 +115,13 @@ def encoder(kinds: Sequence[DataType]) -> Callable[[Sequence[object]], list[Cell
 
 
 def _timestamp(value: datetime.datetime, kind: Timestamp) -> str:
-    if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-    text = value.strftime("%Y-%m-%d %H:%M:%S")
+    if value.tzinfo not in (None, datetime.UTC):
+        value = value.astimezone(datetime.UTC)
     digits = min(kind.precision, 6)
-    if digits:
-        fraction = f"{value.microsecond:06d}"
-        text += "." + (fraction[:3] if digits <= 3 or fraction[3:] == "000" else fraction[:digits])
+    if digits and (digits < 3 or value.microsecond % 1000 == 0):
+        digits = 3
+    seconds = 19
+    text = value.isoformat(" ", "microseconds")[: seconds + 1 + digits if digits else seconds]
     return text + ("Z" if kind.local else "")
 
 

@@ -61,6 +61,29 @@ def _public_url(value: object) -> object:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+def _issuer(value: object) -> object:
+    if not isinstance(value, str) or not value:
+        return None
+    parts = urlsplit(value)
+    loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if (
+        not parts.hostname
+        or parts.query
+        or not (parts.scheme == "https" or (parts.scheme == "http" and loopback))
+    ):
+        raise ValueError("expected an https address such as https://login.example.com")
+    return value
+
+
+def _roles(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    pairs = [entry.rpartition("=") for entry in value.split(",") if entry.strip()]
+    if not all(group.strip() and role.strip() for group, _, role in pairs):
+        raise ValueError("expected group=role pairs, separated by commas")
+    return tuple((group.strip(), role.strip()) for group, _, role in pairs)
+
+
 class Settings(BaseSettings):
     """What one server process runs with. Flags of `headrace up` override the environment."""
 
@@ -86,6 +109,13 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to bind.")
     port: int = Field(8080, description="Port to bind; 0 takes a free one.")
+    tls_cert: Path | None = Field(
+        None,
+        description="A file with the server's certificate and those that vouch for it, PEM: it speaks TLS then.",
+    )
+    tls_key: Path | None = Field(
+        None, description="The certificate's private key, PEM, if that is not in the same file."
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_hosts)] = Field(
         (),
         description="Names, with or without a port and separated by commas, that requests may be sent to, and whose pages "
@@ -109,17 +139,44 @@ class Settings(BaseSettings):
     session_hours: int = Field(
         12, ge=1, description="After how many hours whoever signed in to the page must do so again."
     )
+    oidc_issuer: Annotated[str | None, BeforeValidator(_issuer)] = Field(
+        None,
+        description="The OpenID Connect provider that people sign in to the page with: its issuer, such as "
+        "`https://login.example.com/realms/data`.",
+    )
+    oidc_client_id: str | None = Field(None, description="What the provider calls this server.")
+    oidc_client_secret: SecretStr | None = Field(
+        None, description="The secret that it shares with the provider; without one, PKCE alone."
+    )
+    oidc_name: str = Field("single sign-on", description="What the page's button says: Sign in with ….")
+    oidc_scopes: str = Field("openid email profile", description="What the provider is asked for.")
+    oidc_groups_claim: str = Field("groups", description="The claim that has a user's groups.")
+    oidc_roles: Annotated[tuple[tuple[str, str], ...], NoDecode, BeforeValidator(_roles)] = Field(
+        (),
+        description="Which group gives which role, such as `engineers=analyst,data-admins=sysadmin`: who signs in gets and loses these "
+        "roles as the provider says.",
+    )
+    oidc_create_users: bool = Field(
+        False, description="Whether whoever the provider knows becomes a user; else one must be invited."
+    )
+    audit_days: int = Field(90, ge=1, description="For how many days the audit log is kept.")
     egress_allowed: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_egress)] = Field(
         EGRESS_DEFAULT,
         description="Where stores and schema registries may be, separated by commas: `loopback`, `private`, `public`, networks such as "
         "`10.1.0.0/16`, names such as `db.example.com` or `*.example.com`.",
     )
-    spark_master: str = Field("local[32]", description="Spark master of each compute pool's driver.")
+    spark_master: str = Field(
+        "local[32]",
+        description="Spark master of the driver of each small compute pool; larger ones have more of the tasks of `local[n]`.",
+    )
     spark_secret: SecretStr | None = Field(
         None,
         description="What a Spark cluster's processes share as `spark.authenticate.secret`; not for `local[n]`.",
     )
-    driver_memory_mb: int = Field(2048, description="Heap of each compute pool's driver, in MiB.")
+    driver_memory_mb: int = Field(
+        2048,
+        description="Heap of the driver of each small compute pool, in MiB; larger ones have two or four times as much.",
+    )
     shuffle_partitions: int = Field(
         2, description="Partitions of stateful operators; fixed for a query's life."
     )
@@ -161,7 +218,10 @@ class Settings(BaseSettings):
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
 
 
-SECRETS = tuple(f"HEADRACE_{name}" for name in ("TOKEN", "CATALOG_URL", "CATALOG_KEY", "SPARK_SECRET"))
+SECRETS = tuple(
+    f"HEADRACE_{name}"
+    for name in ("TOKEN", "CATALOG_URL", "CATALOG_KEY", "SPARK_SECRET", "OIDC_CLIENT_SECRET")
+)
 """The variables of the environment that no process of ours hands on."""
 
 

@@ -78,7 +78,7 @@ def columns_of(schema: str, references: Sequence[str] = ()) -> tuple[Column, ...
     `references` are the schemas whose types it names, each after those that it needs itself. Raises UserError 0A000 for what no
     data type holds, 22000 for a text that is no Avro schema, 53000 for one that is too large.
     """
-    with _reading():
+    with reading():
         node = json.loads(schema)
         if not isinstance(node, dict) or node.get("type") != "record":
             raise _unsupported(f"it is {_shown(node)}, a single value and no record")
@@ -90,7 +90,7 @@ def columns_of(schema: str, references: Sequence[str] = ()) -> tuple[Column, ...
 
 def type_of(schema: str, references: Sequence[str] = ()) -> DataType:
     """The data type of any schema; a key's may be a single value. Raises as `columns_of`."""
-    with _reading():
+    with reading():
         kind, _ = _Reader(references).read(json.loads(schema), "", "the value")
         return parse_type(str(kind))
 
@@ -140,7 +140,7 @@ class _Reader:
 
     def record(self, node: dict[str, Any], namespace: str) -> list[tuple[str, DataType, bool]]:
         """The fields of a record: name, type, and whether it has null."""
-        full = _full_name(node, namespace)
+        full = full_name(node, namespace)
         self._types[full] = None
         fields = node.get("fields")
         if not isinstance(fields, list) or not fields:
@@ -185,7 +185,7 @@ class _Reader:
             kind = _logical(node, place) or BYTES
         else:
             kind = Struct(tuple((name, item) for name, item, _ in self.record(node, namespace)))
-        self._types[_full_name(node, namespace)] = (kind, self._fields - before)
+        self._types[full_name(node, namespace)] = (kind, self._fields - before)
         return kind
 
     def _count(self, fields: int) -> None:
@@ -258,8 +258,8 @@ def _written(kind: DataType, full: str, place: str) -> Any:
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
-    """What JSON cannot be read as, and what is nested so deep that nobody could."""
+def reading() -> Iterator[None]:
+    """Around what reads a schema: raises UserError for what JSON cannot be read as, and what is nested so deep that nobody could."""
     try:
         yield
     except json.JSONDecodeError:
@@ -272,7 +272,8 @@ def _dumped(schema: Any) -> str:
     return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
 
 
-def _full_name(node: dict[str, Any], namespace: str) -> str:
+def full_name(node: dict[str, Any], namespace: str) -> str:
+    """Of a definition, with the namespace that it says or that is around it."""
     name, own = str(node.get("name", "record")), node.get("namespace", namespace)
     return name if "." in name or not own else f"{own}.{name}"
 

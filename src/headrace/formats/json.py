@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
+from headrace.core.errors import InternalError
 from headrace.core.types import Array, DataType, Map, Struct, Timestamp, Varchar
 from headrace.formats.base import Field, TextFormat, TimestampFormat
-from headrace.formats.types import spark_type, text_sql
+from headrace.formats.types import name_sql, spark_type, text_sql
 
 
 class Json(TextFormat):
@@ -40,13 +41,8 @@ class Json(TextFormat):
     def written(self, fields: Sequence[Field]) -> str:
         """NULLs are written."""
         layout = self.timestamps or "sql"
-        values = ", ".join(
-            f"{text_sql(name)}, {timestamp_sql(value, kind, layout) if isinstance(kind, Timestamp) else value}"
-            for name, value, kind in fields
-        )
-        pattern = _pattern(layout, local=any(_has_local(kind) for _, _, kind in fields))
-        options = f"map('ignoreNullFields', 'false', 'timestampFormat', {text_sql(pattern)})"
-        return f"CAST(to_json(named_struct({values}), {options}) AS BINARY)"
+        values = ", ".join(f"{text_sql(name)}, {_told(value, kind, layout)}" for name, value, kind in fields)
+        return f"CAST(to_json(named_struct({values}), map('ignoreNullFields', 'false')) AS BINARY)"
 
 
 def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
@@ -56,10 +52,25 @@ def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
     return f"headrace_time_text({value}, {text_sql(layout)}, {precise}, {text_sql(zone)})"
 
 
-def _pattern(layout: TimestampFormat, *, local: bool) -> str:
-    """Of times within other values."""
-    divider = " " if layout == "sql" else "'T'"
-    return f"yyyy-MM-dd{divider}HH:mm:ss.SSSSSS" + ("'Z'" if local else "")
+def _told(value: str, kind: DataType, layout: TimestampFormat, depth: int = 0) -> str:
+    """A value in which times are texts, since Spark writes all times within others in one form."""
+    if not _has_time(kind):
+        return value
+    match kind:
+        case Timestamp():
+            return timestamp_sql(value, kind, layout)
+        case Array(element):
+            return f"transform({value}, v{depth} -> {_told(f'v{depth}', element, layout, depth + 1)})"
+        case Map(_, item):
+            told = _told(f"v{depth}", item, layout, depth + 1)
+            return f"transform_values({value}, (k{depth}, v{depth}) -> {told})"
+        case Struct(fields):
+            told = ", ".join(
+                f"{text_sql(name)}, {_told(f'({value}).{name_sql(name)}', field, layout, depth)}"
+                for name, field in fields
+            )
+            return f"IF({value} IS NULL, NULL, named_struct({told}))"
+    raise InternalError(f"no times in {kind}")
 
 
 def _unnamed(kind: DataType) -> Iterator[Map]:
@@ -75,14 +86,14 @@ def _unnamed(kind: DataType) -> Iterator[Map]:
                 yield from _unnamed(item)
 
 
-def _has_local(kind: DataType) -> bool:
+def _has_time(kind: DataType) -> bool:
     match kind:
         case Timestamp():
-            return kind.local
+            return True
         case Array(element):
-            return _has_local(element)
+            return _has_time(element)
         case Map(_, value):
-            return _has_local(value)
+            return _has_time(value)
         case Struct(fields):
-            return any(_has_local(item) for _, item in fields)
+            return any(_has_time(item) for _, item in fields)
     return False

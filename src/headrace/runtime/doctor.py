@@ -14,6 +14,8 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import httpx
+
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.runtime import extension
@@ -28,6 +30,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 _FREE_DISK_MIN = 2 * 1024**3
 _PYTHON_MIN = (3, 11)
+_PROVIDER_TIMEOUT_S = 3.0
 
 
 class State(StrEnum):
@@ -53,7 +56,7 @@ class Check:
 
 
 def checks(settings: Settings) -> list[Check]:
-    """Everything that is looked at, in the order of what needs what; takes well under a second."""
+    """Everything that is looked at, in the order of what needs what; takes well under a second, unless a sign-in provider is away."""
     makers: list[Callable[[], Check]] = [
         _python,
         _pyspark,
@@ -65,9 +68,12 @@ def checks(settings: Settings) -> list[Check]:
         lambda: _jar_group("Kafka broker jars", KAFKA_BROKER),
         lambda: _jar_group("Iceberg jars", ICEBERG),
         lambda: _extra("Databricks client", "databricks-sql-connector", "databricks"),
+        lambda: _extra("Oracle client", "oracledb", "oracle"),
+        lambda: _extra("Snowflake client", "snowflake-connector-python", "snowflake"),
         _browser,
         lambda: _data_directory(settings.data_dir),
         lambda: _port(settings.host, settings.port),
+        lambda: _single_sign_on(settings),
         _cache_directory,
         lambda: _disk("Disk of the data", settings.data_dir),
         lambda: _disk("Disk of the cache", cache_dir()),
@@ -189,6 +195,29 @@ def _port(host: str, port: int) -> Check:
             fix = "Choose another with --port; 0 takes a free one."
             return Check("Port", State.MISSING, f"{port} of {host}: {error.strerror}", fix)
     return Check("Port", State.OK, f"{port} of {host} is free", "")
+
+
+def _single_sign_on(settings: Settings) -> Check:
+    """Whether the provider answers; nobody who signs in with a password or a token needs it."""
+    name, issuer = "Single sign-on", settings.oidc_issuer
+    if issuer is None:
+        return Check(name, State.OK, "not used", "")
+    if not settings.oidc_client_id:
+        return Check(name, State.MISSING, f"{issuer}, without a client", "Set HEADRACE_OIDC_CLIENT_ID.")
+    try:
+        answer = httpx.get(
+            f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=_PROVIDER_TIMEOUT_S
+        )
+        found = answer.json()["issuer"] if answer.is_success else f"status {answer.status_code}"
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+        found = type(error).__name__
+    return _check(
+        name,
+        issuer if found == issuer else f"{issuer} answers: {found}",
+        "HEADRACE_OIDC_ISSUER must be the issuer that the provider itself tells.",
+        ok=found == issuer,
+        otherwise=State.OPTIONAL,
+    )
 
 
 def _cache_directory() -> Check:

@@ -7,19 +7,23 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
-from starlette.responses import Response
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from headrace.catalog.objects import Principal
 from headrace.server import failures, probes, signin
-from headrace.server.auth import TokenGate
+from headrace.server.auditing import refused_request
+from headrace.server.auth import TokenGate, principal_of
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.hosts import HostGate, Hosts
 from headrace.server.metrics import Metrics
 from headrace.server.middleware import BodyLimit, CleanPaths, SecurityHeaders
+from headrace.server.openapi import document
 from headrace.server.ports import ServerParts
+from headrace.server.rest import downloads
 from headrace.server.rest.routes import ControlPlane, router
 from headrace.server.rest.runs import StatementRuns
 from headrace.server.rest.turns import RUNNING_MAX
@@ -39,6 +43,11 @@ def create_app(parts: ServerParts) -> FastAPI:
 
     def ended(principal: Principal) -> str | None:
         return parts.ended(principal) or sessions.ended(principal)
+
+    def refused(scope: Scope, token: str | None, reason: str) -> None:
+        metrics.refused()
+        known = parts.accounts.known_token(token) if parts.accounts is not None and token else None
+        parts.audit(refused_request(scope, known, reason))
 
     runs = StatementRuns(parts.statements, tickets, metrics)
 
@@ -60,14 +69,25 @@ def create_app(parts: ServerParts) -> FastAPI:
         lifespan=lifespan,
     )
     failures.register(app)
-    app.include_router(router(ControlPlane(parts.settings, hosts, runs, tickets, metrics, ended)))
+    app.include_router(
+        router(ControlPlane(parts.settings, hosts, runs, tickets, metrics, ended, parts.audit))
+    )
+    app.include_router(downloads.router(parts.download, parts.audit))
     app.include_router(probes.router(parts.is_ready))
     if parts.accounts is not None:
-        app.include_router(signin.router(parts.settings, hosts, parts.accounts, sessions))
+        app.include_router(signin.router(parts.settings, hosts, parts.accounts, sessions, parts.audit))
 
-    @app.get("/metrics")
-    async def metrics_page() -> Response:
+    @app.get("/metrics", response_class=PlainTextResponse, summary="Figures for Prometheus")
+    async def metrics_page(request: Request) -> Response:
+        principal = principal_of(request)
+        if not parts.may_read_metrics(principal):
+            parts.audit(refused_request(request.scope, principal, "READ_METRICS is missing"))
+            raise HTTPException(403, "the metrics page takes the privilege READ_METRICS on the organization")
         return Response(metrics.page(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/v2/openapi.json", summary="This document")
+    async def openapi() -> Response:
+        return JSONResponse(document(app))
 
     app.router.routes.append(PageMount())
     # The last one added is the outermost.
@@ -77,7 +97,7 @@ def create_app(parts: ServerParts) -> FastAPI:
         signed_in=sessions.principal,
         authenticate=parts.authenticate,
         is_public=_public(app.routes),
-        on_refusal=metrics.refused,
+        on_refusal=refused,
     )
     app.add_middleware(CleanPaths)
     app.add_middleware(HostGate, hosts=hosts)

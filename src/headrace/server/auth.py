@@ -7,6 +7,7 @@ and polls on. Websockets are let through here; they authenticate with a ticket i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 from fastapi import Request
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headrace.catalog.objects import Principal
 from headrace.core.errors import InternalError
 from headrace.server.failures import refusal
+from headrace.server.hosts import address_of
 from headrace.server.signin import cookie_of
 
 log = structlog.get_logger()
@@ -23,7 +25,10 @@ TOKEN_LENGTH_MAX = 4096
 
 
 class TokenGate:
-    """Refuses every HTTP request without a valid token, unless `is_public` says that it is for the static page."""
+    """Refuses every HTTP request without a valid token, unless `is_public` says that it is for the static page.
+
+    `on_refusal` is told of a request, its token if it had one, and why it was refused.
+    """
 
     def __init__(
         self,
@@ -32,7 +37,7 @@ class TokenGate:
         signed_in: Callable[[str], Principal | None],
         authenticate: Callable[[str], Principal | None],
         is_public: Callable[[Scope], bool],
-        on_refusal: Callable[[], None],
+        on_refusal: Callable[[Scope, str | None, str], None],
     ) -> None:
         self._app = app
         self._signed_in = signed_in
@@ -51,17 +56,12 @@ class TokenGate:
         else:
             principal = self._signed_in(cookie) if (cookie := cookie_of(scope)) else None
         if principal is not None:
-            scope.setdefault("state", {})["principal"] = principal
+            scope.setdefault("state", {})["principal"] = replace(principal, address=address_of(scope))
             await self._app(scope, receive, send)
             return
-        client = scope.get("client")
-        log.warning(
-            "authentication_failed",
-            client=client[0] if client else None,
-            path=scope["path"],
-            reason="not valid" if token else "no bearer token",
-        )
-        self._on_refusal()
+        reason = "not valid" if token else "no bearer token"
+        log.warning("authentication_failed", client=address_of(scope), path=scope["path"], reason=reason)
+        self._on_refusal(scope, token, reason)
         answer = refusal(403, "the token is not valid" if token else "expected a bearer token, found none")
         await answer(scope, receive, send)
 

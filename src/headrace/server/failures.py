@@ -7,10 +7,17 @@ import uuid
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 log = structlog.get_logger()
+
+
+class Refused(BaseModel):
+    """The body of every answer that is no success."""
+
+    message: str
 
 
 def refusal(status: int, message: str) -> JSONResponse:

@@ -100,12 +100,17 @@ class HostGate:
 
     async def _refuse(self, status: int, header: str, scope: Scope, receive: Receive, send: Send) -> None:
         shown = ", ".join(_values(scope, header.encode()))[:_SHOWN_LENGTH]
-        client = scope.get("client")
-        log.warning("foreign_request", header=header, found=shown, client=client[0] if client else None)
+        log.warning("foreign_request", header=header, found=shown, client=address_of(scope))
         what = "is not a name of this server" if header == "host" else "may not ask this server"
         hint = "name it in HEADRACE_ALLOWED_HOSTS if it should be"
         answer = refusal(status, f"the {header.title()} {shown!r} {what}; {hint}")
         await answer(scope, receive, send)
+
+
+def address_of(scope: Scope) -> str | None:
+    """The other end of a connection: whoever asks, or a proxy."""
+    client = scope.get("client")
+    return str(client[0]) if client else None
 
 
 def _values(scope: Scope, header: bytes) -> list[str]:

@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.catalog.objects import Principal, User
+from headrace.catalog.audit import AuditEntry
+from headrace.catalog.objects import ApiToken, Principal, User
+from headrace.catalog.single_sign_on import Admitted
 from headrace.core.context import SessionContext
+from headrace.core.errors import Diagnostic
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet
 from headrace.core.settings import Settings
 
@@ -28,6 +31,11 @@ class LiveResult(Protocol):
     @property
     def changelog_key(self) -> tuple[str, ...] | None:
         """The key columns of a changelog's rows; None when rows are only added."""
+        ...
+
+    @property
+    def lost(self) -> Callable[[], str | None]:
+        """What the reader's role lacks by now of what it took to read; it gives None for nothing, and answers from memory."""
         ...
 
     async def started(self) -> None:
@@ -71,6 +79,12 @@ class StatementRunner(Protocol):
         """Run `text`, which came with `files`, as `principal`; raises HeadraceError."""
         ...
 
+    async def check(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> list[Diagnostic]:
+        """What is wrong with `text`, which is not run; raises HeadraceError for `context`."""
+        ...
+
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         """`context` as an answer tells it: complete, and nothing in it that does not exist."""
         ...
@@ -81,6 +95,14 @@ class Accounts(Protocol):
 
     def user(self, name: str) -> User | None:
         """The user of that name, or None; from memory."""
+        ...
+
+    def known_token(self, token: str) -> ApiToken | None:
+        """The API token that this is or was, though it may be good no longer; from memory."""
+        ...
+
+    def admit(self, name: str, roles: Mapping[str, bool], *, create: bool) -> Admitted | None:
+        """The user whom an identity provider has signed in, with the roles that its groups give, or None; blocks."""
         ...
 
     def accept_invitation(self, code: str, password: str) -> User | None:
@@ -116,8 +138,10 @@ class ServerParts:
 
     `authenticate` gives a token's principal or None, and `ended` says why what a principal signed in with is good no longer, None
     while it is; both answer from memory, at once.
+    `download` gives the file of a source by its kind, organization and name, None where there is none for the principal; it blocks.
     `sample_queries` lists the continuous queries for the metrics page; `is_ready` says whether statements can be answered (it may
-    block). Without `accounts` nobody signs in with a password.
+    block). Without `accounts` nobody signs in with a password. `audit` records what happens at the doors, and
+    `may_read_metrics` says who gets the metrics page.
     """
 
     settings: Settings
@@ -127,3 +151,6 @@ class ServerParts:
     is_ready: Callable[[], bool] = lambda: True
     ended: Callable[[Principal], str | None] = lambda _principal: None
     accounts: Accounts | None = None
+    audit: Callable[[AuditEntry], None] = lambda _entry: None
+    may_read_metrics: Callable[[Principal], bool] = lambda _principal: True
+    download: Callable[[Principal, str, str, str], bytes | None] = lambda *_: None

@@ -19,11 +19,16 @@ def router(is_ready: Callable[[], bool]) -> APIRouter:
     """Both paths; `is_ready` may block."""
     routes = APIRouter()
 
-    @routes.get("/healthz")
+    @routes.get("/healthz", response_class=PlainTextResponse, summary="Whether the process answers")
     async def healthz() -> Response:
         return PlainTextResponse("ok\n")
 
-    @routes.get("/readyz")
+    @routes.get(
+        "/readyz",
+        response_class=PlainTextResponse,
+        summary="Whether statements can be answered",
+        responses={503: {"description": "Not now.", "content": {"text/plain": {}}}},
+    )
     async def readyz() -> Response:
         try:
             ready = await asyncio.wait_for(asyncio.to_thread(is_ready), READY_TIMEOUT_S)

@@ -8,6 +8,7 @@ import importlib
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -50,6 +51,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     # Everything below the data directory is for this user alone.
     os.umask(0o077)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
+    _check_certificate(settings)
     with _exclusive(settings.data_dir), _listening(settings) as listener:
         async with AsyncExitStack() as life:
             # The broker's JVM and our own imports take seconds each: side by side.
@@ -66,9 +68,10 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
                 _keep_token(settings.data_dir / TOKEN_FILE, made)
             elif token is not None:
                 _forget_token(settings.data_dir / TOKEN_FILE, token)
+            await life.enter_async_context(wired.audit_kept)
             life.push_async_callback(wired.engine.stop)
             await wired.engine.start()
-            server = _Server(wired.app, _url(settings.host, listener))
+            server = _Server(wired.app, settings, _url(settings, listener))
             stop.attach(server)
             await server.serve(sockets=[listener])
 
@@ -76,7 +79,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, saying that it is ready in our words."""
 
-    def __init__(self, app: FastAPI, url: str) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, url: str) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -93,6 +96,8 @@ class _Server(uvicorn.Server):
                 # Who sends X-Forwarded-… is not known; HEADRACE_PUBLIC_URL says what it would.
                 proxy_headers=False,
                 timeout_graceful_shutdown=SOCKETS_END_S,
+                ssl_certfile=settings.tls_cert,
+                ssl_keyfile=settings.tls_key,
             )
         )
         self._url = url
@@ -165,10 +170,27 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         yield listener
 
 
-def _url(host: str, listener: socket.socket) -> str:
+def _check_certificate(settings: Settings) -> None:
+    """Raises UserError 3D008 for a certificate or a key that cannot be used: before anything has begun."""
+    if settings.tls_cert is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            settings.tls_cert, settings.tls_key, password=lambda: ""
+        )
+    except OSError as error:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"cannot use the certificate {settings.tls_cert}: {error.strerror or error}",
+            hint="HEADRACE_TLS_CERT and HEADRACE_TLS_KEY name PEM files that belong together; the key has no passphrase.",
+        ) from None
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
     """Where this machine reaches the server."""
+    host, scheme = settings.host, "https" if settings.tls_cert else "http"
     reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
-    return f"http://{reached}:{listener.getsockname()[1]}"
+    return f"{scheme}://{reached}:{listener.getsockname()[1]}"
 
 
 def _keep_token(file: Path, token: str) -> None:

@@ -10,9 +10,10 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
-from typing import Annotated
+from typing import Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Request
@@ -22,15 +23,21 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from headrace.catalog import passwords
+from headrace.catalog.audit import AuditOutcome, Event
 from headrace.catalog.objects import Principal, User
 from headrace.catalog.principals import digest
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
-from headrace.server.hosts import Hosts
+from headrace.server import single_sign_on
+from headrace.server.auditing import Audit, at_the_page
+from headrace.server.failures import Refused
+from headrace.server.hosts import Hosts, address_of
 from headrace.server.ports import Accounts
 from headrace.server.throttle import Throttle
 
 log = structlog.get_logger()
+
+ALLOWED, DENIED = AuditOutcome.ALLOWED, AuditOutcome.DENIED
 
 COOKIE = "headrace_session"
 PATH, INVITATION_PATH = "/v2/session", "/v2/session/invitation"
@@ -41,6 +48,10 @@ HASHING_MAX = 2
 FREE_OF_USER, FREE_OF_ADDRESS = 5, 20
 """Wrong passwords before the next must wait. An address may be a proxy, and many people behind it."""
 
+_HASTY: dict[int | str, dict[str, Any]] = {
+    204: {"description": "The answer sets a cookie."},
+    429: {"model": Refused, "description": "Too many wrong ones; `Retry-After` says when."},
+}
 _TEXT = Field(max_length=1024, repr=False)
 
 
@@ -99,7 +110,9 @@ class Sessions:
         if user is None:
             return None
         found.used = time.monotonic()
-        return Principal(user.name, user.roles, user.default_role, session=key)
+        return Principal(
+            user.name, user.roles, user.default_role, session=key, credential=f"session {key[:8]}"
+        )
 
     def ended(self, principal: Principal) -> str | None:
         """Why the session of `principal` is no more; None while it is, and for who has none."""
@@ -135,76 +148,99 @@ def cookie_of(scope: Scope) -> str | None:
     return found.value if found is not None else None
 
 
-def router(settings: Settings, hosts: Hosts, accounts: Accounts, sessions: Sessions) -> APIRouter:
+def router(
+    settings: Settings, hosts: Hosts, accounts: Accounts, sessions: Sessions, audit: Audit
+) -> APIRouter:
     """The routes of signing in, which need no token, and of signing out."""
     routes = APIRouter()
     throttle = Throttle()
     hashing = asyncio.Semaphore(HASHING_MAX)
+    signed_in = partial(_with_session, settings, hosts, sessions)
 
-    def signed_in(request: Request, user: User) -> Response:
-        secure = "https" in (hosts.base(request.scope)[0], (settings.public_url or "").partition(":")[0])
-        answer = Response(status_code=204)
-        answer.set_cookie(
-            COOKIE, sessions.begin(user), path="/v2", secure=secure, httponly=True, samesite="strict"
-        )
-        return answer
+    def refuse_hasty(request: Request, event: Event, keys: dict[str, int], user: str | None) -> None:
+        wait_s = throttle.wait_s(keys)
+        if wait_s > 0:
+            audit(at_the_page(request.scope, event, DENIED, user, "throttled"))
+            raise _too_hasty(wait_s)
 
-    @routes.post(PATH)
+    @routes.post(PATH, status_code=204, summary="Sign in with a password", responses=_HASTY)
     async def sign_in(request: Request, given: Credentials) -> Response:
         name = given.user.strip().lower()
         keys = {f"user {name}": FREE_OF_USER, f"address {_address(request)}": FREE_OF_ADDRESS}
         async with hashing:
-            # Not before: of many guesses at once all would pass.
-            _refuse_hasty(throttle, keys)
             user = accounts.user(name)
+            known = user.name if user is not None else None
+            # Not before: of many guesses at once all would pass.
+            refuse_hasty(request, Event.SIGN_IN, keys, known)
             kept = user.password if user is not None else None
             fits = await asyncio.to_thread(passwords.matches, kept, given.password)
             if user is None or not fits:
                 throttle.failed(keys)
         if user is None or not fits:
             log.warning("sign_in_failed", client=_address(request))
+            audit(at_the_page(request.scope, Event.SIGN_IN, DENIED, known, "password"))
             raise HTTPException(403, "the user or the password is wrong")
         throttle.forget(f"user {name}")
         log.info("signed_in", user=user.name, client=_address(request))
-        return signed_in(request, user)
+        audit(at_the_page(request.scope, Event.SIGN_IN, ALLOWED, user.name, "password"))
+        return signed_in(request, user, Response(status_code=204))
 
-    @routes.post(INVITATION_PATH)
+    @routes.post(INVITATION_PATH, status_code=204, summary="Accept an invitation", responses=_HASTY)
     async def accept(request: Request, given: Acceptance) -> Response:
         keys = {f"address {_address(request)}": FREE_OF_ADDRESS}
         try:
             async with hashing:
-                _refuse_hasty(throttle, keys)
+                refuse_hasty(request, Event.INVITATION, keys, None)
                 user = await asyncio.to_thread(accounts.accept_invitation, given.invitation, given.password)
         except UserError as error:
             raise HTTPException(400, error.text()) from None
         if user is None:
             throttle.failed(keys)
+            audit(at_the_page(request.scope, Event.INVITATION, DENIED))
             raise HTTPException(403, "the invitation is not valid: it was used, revoked, or is too old")
         log.info("invitation_accepted", user=user.name, client=_address(request))
-        return signed_in(request, user)
+        audit(at_the_page(request.scope, Event.INVITATION, ALLOWED, user.name))
+        return signed_in(request, user, Response(status_code=204))
 
-    @routes.delete(PATH)
+    @routes.delete(PATH, status_code=204, summary="Sign out")
     async def sign_out(request: Request) -> Response:
-        sessions.end(cookie_of(request.scope) or "")
+        cookie = cookie_of(request.scope) or ""
+        principal = sessions.principal(cookie)
+        if principal is not None:
+            told = at_the_page(request.scope, Event.SIGN_OUT, ALLOWED, principal.user)
+            audit(replace(told, credential=principal.credential))
+        sessions.end(cookie)
         answer = Response(status_code=204)
         answer.delete_cookie(COOKIE, path="/v2", httponly=True, samesite="strict")
         return answer
 
+    routes.include_router(single_sign_on.router(settings, hosts, accounts, audit, signed_in))
     return routes
 
 
 def is_sign_in(scope: Scope) -> bool:
     """Whether a request is one of those that need no token."""
-    return scope["method"] == "POST" and scope["path"] in (PATH, INVITATION_PATH)
+    if scope["method"] == "POST":
+        return scope["path"] in (PATH, INVITATION_PATH)
+    return scope["method"] == "GET" and single_sign_on.is_single_sign_on(scope["path"])
 
 
-def _refuse_hasty(throttle: Throttle, keys: dict[str, int]) -> None:
-    wait_s = throttle.wait_s(keys)
-    if wait_s > 0:
-        raise HTTPException(
-            429, f"too many wrong passwords; try again in {wait_s} seconds", {"Retry-After": str(wait_s)}
-        )
+def _with_session(
+    settings: Settings, hosts: Hosts, sessions: Sessions, request: Request, user: User, answer: Response
+) -> Response:
+    """The answer, with the cookie of a new session of the user."""
+    secure = "https" in (hosts.base(request.scope)[0], (settings.public_url or "").partition(":")[0])
+    answer.set_cookie(
+        COOKIE, sessions.begin(user), path="/v2", secure=secure, httponly=True, samesite="strict"
+    )
+    return answer
+
+
+def _too_hasty(wait_s: int) -> HTTPException:
+    return HTTPException(
+        429, f"too many wrong passwords; try again in {wait_s} seconds", {"Retry-After": str(wait_s)}
+    )
 
 
 def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
+    return address_of(request.scope) or ""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi import FastAPI
 
+from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.keys import CommandKeys, GivenKeys, KeySource
-from headrace.catalog.objects import DesiredState
+from headrace.catalog.objects import DesiredState, Principal
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.engine import Engine
 from headrace.server.app import create_app
+from headrace.server.auditing import kept
 from headrace.server.ports import QuerySample, ServerParts
 from headrace.session import StatementService
 from headrace.statements.base import Services
@@ -22,15 +26,23 @@ from headrace.statements.base import Services
 
 @dataclass(frozen=True)
 class Wired:
-    """The application with the parts that have a life of their own."""
+    """The application with the parts that have a life of their own; the audit log is written within `audit_kept`."""
 
     app: FastAPI
     catalog: Catalog
     engine: Engine
+    audit_kept: AbstractAsyncContextManager[None]
 
 
 def build(settings: Settings) -> Wired:
     """The real parts over `settings.data_dir`, not started. Raises HeadraceError when the catalog cannot be opened."""
+    if settings.oidc_issuer is not None and not settings.oidc_client_id:
+        message = "HEADRACE_OIDC_ISSUER names a provider, and HEADRACE_OIDC_CLIENT_ID does not say what it calls this server"
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            message,
+            hint="The provider gives it when the server is registered there.",
+        )
     url = settings.catalog_url
     catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None, _keys(settings))
     engine = Engine(catalog, settings)
@@ -43,8 +55,16 @@ def build(settings: Settings) -> Wired:
         catalog.is_readable,
         catalog.ended,
         catalog,
+        catalog.audit.record,
+        partial(_may_read_metrics, catalog),
+        statements.download,
     )
-    return Wired(create_app(parts), catalog, engine)
+    return Wired(create_app(parts), catalog, engine, kept(catalog.audit, settings.audit_days))
+
+
+def _may_read_metrics(catalog: Catalog, principal: Principal) -> bool:
+    state = catalog.snapshot()
+    return any(state.policy.check(role, Privilege.READ_METRICS) for role in state.graph.roles_of(principal))
 
 
 def _keys(settings: Settings) -> KeySource | None:

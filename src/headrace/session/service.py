@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from headrace.catalog.access import Privilege
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.spec import KindSpec
@@ -17,18 +19,26 @@ from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import Principal
 from headrace.catalog.policy import check_role
 from headrace.core.context import SessionContext
-from headrace.core.errors import HeadraceError, UserError
+from headrace.core.errors import Diagnostic, HeadraceError, UserError
 from headrace.core.names import printed
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
-from headrace.sql import parse
+from headrace.session.auditing import audited
+from headrace.sql import parse, parse_each
 from headrace.sql.ast import Statement
 from headrace.sql.statements.session import Use
-from headrace.statements.base import Execution, Services
-from headrace.statements.registry import execute
+from headrace.statements.base import Execution, Outcome, Services, UncheckedError
+from headrace.statements.copying import file_for
+from headrace.statements.registry import check, execute
 
 log = structlog.get_logger()
+
+DIAGNOSTICS_MAX = 100
+"""Of one text; there is no end to what can be wrong with one of megabytes."""
+
+_MISSING = frozenset(state for state in SqlState if state.name.endswith("_NOT_FOUND"))
+_EXISTING = frozenset(state for state in SqlState if state.name.startswith("DUPLICATE_"))
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class StatementService:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._audit = services.catalog.audit
 
     async def execute(
         self,
@@ -60,33 +71,64 @@ class StatementService:
         checked at once (3D004, 3D001, 42501) unless the first statement chooses another; its other names when a statement
         resolves them, since some clients go on naming what was dropped. Raises HeadraceError.
         """
-        # In a thread: a text of megabytes takes seconds, in which other sessions want their answers.
-        statements = await asyncio.to_thread(parse, text)
+        statements = await self._parsed(text, principal, context)
         first = statements[0] if statements else None
-        context = self._begun(context, principal, chooses=first.kind if isinstance(first, Use) else None)
+        context = self._begun(context, principal, first)
         identifiers: list[str] = []
         outcome: ResultSet | ResultChannel = ResultSet()
         for statement in statements:
             await self._refuse_unfinished(outcome, statement)
             identifiers.append(str(uuid.uuid4()))
             run = Execution(self._services, principal, context, files=files or {})
-            try:
-                answer = await execute(statement, run)
-            except HeadraceError as error:
-                self._log(statement, identifiers[-1], run, error.state)
-                raise
-            self._log(statement, identifiers[-1], run, SqlState.SUCCESS)
+            answer = await self._run(statement, identifiers[-1], run)
             outcome = answer.result
             context = answer.context or context
         context = self.settled(context, principal)
         return Executed(tuple(identifiers) or (str(uuid.uuid4()),), outcome, context)
+
+    async def check(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> list[Diagnostic]:
+        """What is wrong with each statement of `text`, the first `DIAGNOSTICS_MAX`; nothing is run, and only the catalog is asked.
+
+        A statement sees what those before it would have made, as far as that is known without running them. After one of which it is
+        not, nobody is told that something does not exist. What exists already is a warning. Raises HeadraceError for the session's
+        organization and role.
+        """
+        services = replace(self._services, catalog=self._services.catalog.draft())
+        statements = parse_each(text)
+        found: list[Diagnostic] = []
+        is_known, begun = True, False
+        while len(found) < DIAGNOSTICS_MAX:
+            statement = await asyncio.to_thread(next, statements, None)
+            if statement is None:
+                break
+            if not begun:
+                chooses = statement.kind if isinstance(statement, Use) else None
+                context, begun = self._entered(context, principal, chooses=chooses), True
+            if isinstance(statement, UserError):
+                found.append(statement.diagnostic())
+                is_known = False
+                continue
+            run = Execution(services, principal, context, files=files, checking=True)
+            try:
+                context = await check(statement, run)
+            except UncheckedError:
+                is_known = False
+            except HeadraceError as error:
+                error.span = error.span or statement.span
+                if is_known or error.state not in _MISSING:
+                    severity = "warning" if error.state in _EXISTING else "error"
+                    found.append(replace(error.diagnostic(), severity=severity))
+                is_known = is_known and error.state in _EXISTING
+        return found
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         """`context` as an answer tells it, whatever came of the statement: defaults filled in, and nothing in it that does not
         exist or that its role may not know of, nor a role that `principal` may not take on."""
         state = self._services.catalog.snapshot()
         allowed = state.graph.roles_of(principal)
-        role = context.role if context.role in allowed else principal.default_role
+        role = context.role if context.role in allowed else state.graph.first_role(principal)
 
         def known(spec: KindSpec[Any], *path: str | None) -> bool:
             found = state.get(spec, tuple(part or "" for part in path))
@@ -107,7 +149,52 @@ class StatementService:
             compute_pool=pool if known(COMPUTE_POOL, pool) else None,
         )
 
-    def _begun(self, context: SessionContext, principal: Principal, *, chooses: str | None) -> SessionContext:
+    def download(self, principal: Principal, kind: str, organization: str, name: str) -> bytes | None:
+        """The file of a function source or descriptor source, None where there is none for `principal`; blocks."""
+        return file_for(self._services.catalog, principal, kind, organization, name)
+
+    async def _parsed(self, text: str, principal: Principal, context: SessionContext) -> list[Statement]:
+        began = time.perf_counter()
+        try:
+            # In a thread: a text of megabytes takes seconds, in which other sessions want their answers.
+            return await asyncio.to_thread(parse, text)
+        except HeadraceError as error:
+            role = context.role or principal.default_role
+            self._audit.record(audited(text, principal, role, error.state, began=began))
+            raise
+
+    async def _run(self, statement: Statement, identifier: str, run: Execution) -> Outcome:
+        """The answer; the log and the audit log have what came of it, whatever it was."""
+        if self._audit.is_full:
+            await asyncio.to_thread(self._audit.flush)
+        began, state = time.perf_counter(), SqlState.INTERNAL_ERROR
+        try:
+            answer = await execute(statement, run)
+            state = SqlState.SUCCESS
+            return answer
+        except HeadraceError as error:
+            state = error.state
+            raise
+        finally:
+            self._log(statement, identifier, run, state)
+            self._audit.record(
+                audited(statement, run.principal, run.role, state, began=began, statement_id=identifier)
+            )
+
+    def _begun(
+        self, context: SessionContext, principal: Principal, first: Statement | None
+    ) -> SessionContext:
+        try:
+            return self._entered(context, principal, chooses=first.kind if isinstance(first, Use) else None)
+        except HeadraceError as error:
+            if first is not None:
+                began = time.perf_counter()
+                self._audit.record(audited(first, principal, context.role, error.state, began=began))
+            raise
+
+    def _entered(
+        self, context: SessionContext, principal: Principal, *, chooses: str | None
+    ) -> SessionContext:
         """`context` with its organization and role checked, unless the first statement `chooses` that very name."""
         organization = self._services.catalog.organization()
         named = context.organization_id
@@ -117,13 +204,37 @@ class StatementService:
                 f"the session's organization {named!r} does not exist",
                 hint=f"Connect to {organization.id}, or say USE ORGANIZATION {printed(organization.name)}.",
             )
-        role = context.role or principal.default_role
         graph = self._services.catalog.snapshot().graph
+        role = context.role or graph.first_role(principal)
         if chooses == "ROLE" and role not in graph.roles_of(principal):
-            role = principal.default_role
+            role = graph.first_role(principal)
         check_role(graph, principal, role, exists=self._services.catalog.role(role) is not None)
-        schema = context.schema or ("public" if context.database else None)
-        return replace(context, organization_id=organization.id, role=role, schema=schema)
+        context = replace(context, organization_id=organization.id, role=role)
+        return self._with_defaults(context, principal.user, role)
+
+    def _with_defaults(self, context: SessionContext, user: str, role: str) -> SessionContext:
+        """`context` with the defaults of the user where it names nothing, as far as they exist and `role` may use them."""
+        state = self._services.catalog.snapshot()
+        member = state.members.users.get(user)
+
+        def default(kind: str) -> Any:
+            chosen = member.defaults.get(kind) if member is not None else None
+            found = state.by_id.get(chosen) if chosen is not None else None
+            return found if found is not None and state.policy.check(role, Privilege.USAGE, found) else None
+
+        database, schema = context.database, context.schema
+        if database is None and (found := default("database")) is not None:
+            database, chosen = found.name, default("schema")
+            within = chosen is not None and chosen.database == database
+            schema = schema or (chosen.name if within else None)
+        store, pool = default("store"), default("compute_pool")
+        return replace(
+            context,
+            database=database,
+            schema=schema or ("public" if database else None),
+            store=context.store or (store.name if store is not None else None),
+            compute_pool=context.compute_pool or (pool.name if pool is not None else None),
+        )
 
     async def _refuse_unfinished(self, outcome: ResultSet | ResultChannel, statement: Statement) -> None:
         if isinstance(outcome, ResultChannel):

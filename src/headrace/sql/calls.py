@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from headrace.sql.ast import JsonCall
+from headrace.sql.lexer import folded
 
 if TYPE_CHECKING:
     from headrace.sql.expression_parser import ExpressionParser
@@ -125,7 +126,7 @@ def _unit_first(name: str) -> Callable[[ExpressionParser], exp.Expr]:
 
 def _date_part(query: ExpressionParser) -> exp.Expr:
     token = query.next_token
-    word = token.text.upper().removesuffix("S")
+    word = folded(token).removesuffix("S")
     if token.token_type is not TokenType.VAR or word not in DATE_PARTS:
         query.fail(f"one of {', '.join(DATE_PARTS)}")
     query.take(token.text.upper())

@@ -9,10 +9,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, QualifiedName, quote
+from headrace.core.signature import Signature
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, parse_type
 from headrace.sql.ast import Properties, Property
-from headrace.sql.lexer import Source, is_word
+from headrace.sql.lexer import Source, folded, is_word
 from headrace.sql.limits import DURATION_MAX_MS, LIST_MAX, too_long_time, too_many_items
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])")
@@ -136,13 +137,13 @@ class Cursor:
 
     def word(self) -> str | None:
         """The next token in upper case if it is an unquoted word; does not step over it."""
-        return self.token.text.upper() if self.token is not None and is_word(self.token) else None
+        return folded(self.token) if self.token is not None and is_word(self.token) else None
 
     def _is(self, ahead: int, word: str) -> bool:
         token = self.peek(ahead)
         if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             return False
-        return token.text.upper() == word
+        return folded(token) == word
 
     # -- names
 
@@ -201,6 +202,22 @@ class Cursor:
             self.index += 1
         return Identifier(match.group().lower(), self.source.span(*match.span()))
 
+    def signature(self) -> Signature:
+        """A function's name, and in brackets the types of its arguments, each behind a parameter's name or not."""
+        start = self.index
+        name = self.identifier("the name of a function").name
+        if not self.accept("("):
+            return Signature(name, self.span_from(start))
+        types: list[DataType] = []
+        while not self.accept(")"):
+            if types:
+                self.expect(",")
+            following = self.peek(1)
+            if following is not None and (is_word(following) and following.text.upper() != "WITH"):
+                self.identifier("the name of a parameter")
+            types.append(self.data_type())
+        return Signature(name, self.span_from(start), types=tuple(types))
+
     def if_not_exists(self) -> bool:
         """`IF NOT EXISTS`, if it is next."""
         if self.at("IF", "NOT"):
@@ -221,6 +238,14 @@ class Cursor:
             raise self.error(what, hint="Strings take single quotes: 'text'.")
         self.index += 1
         return token.text
+
+    def whole_number(self, what: str) -> int:
+        """A number in decimal digits, as 10."""
+        token = self.token
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
+            raise self.error(f"{what}, a whole number")
+        self.index += 1
+        return int(token.text)
 
     def changes(self) -> Properties:
         """`WITH ( 'key' = value [, …] )`, where the value may be NULL: the property is taken back."""

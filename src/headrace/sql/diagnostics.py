@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import Diagnostic, HeadraceError
 
 _WIDTH_MAX = 120
 
@@ -17,7 +17,12 @@ def diagnose(text: str, error: HeadraceError) -> str:
 
     `text` is what was given to `parse`. Without a span there are only message and hint.
     """
-    lines = [f"error[{error.state.value}]: {error.message}"]
+    return shown(text, error.diagnostic())
+
+
+def shown(text: str, error: Diagnostic) -> str:
+    """As `diagnose`."""
+    lines = [f"{error.severity}[{error.sqlstate}]: {error.message}"]
     span = error.span
     if span is not None and span.start <= len(text):
         begin = text.rfind("\n", 0, span.start) + 1

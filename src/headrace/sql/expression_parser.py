@@ -20,7 +20,7 @@ from headrace.core.types import NESTING_MAX
 from headrace.sql import calls
 from headrace.sql.ast import TypeName
 from headrace.sql.cursor import Cursor
-from headrace.sql.lexer import Source, is_word
+from headrace.sql.lexer import Source, folded, is_word
 from headrace.sql.limits import LIST_MAX, too_many_items, too_nested
 
 T = TypeVar("T")
@@ -240,7 +240,7 @@ class ExpressionParser(parser.Parser):
 
     def _parse_operand(self) -> exp.Expr | None:
         token, following = self._curr, self._next.token_type
-        kind, word = token.token_type, token.text.upper()
+        kind, word = token.token_type, folded(token)
         if kind in _LITERALS:
             return self._parse_literal()
         if kind is TokenType.DOT and following is TokenType.NUMBER and self._next.start == token.end + 1:
@@ -338,7 +338,7 @@ class ExpressionParser(parser.Parser):
             self._fail("a whole number of up to 18 digits such as '5' after INTERVAL")
         self._advance()
         unit = self._curr
-        name = unit.text.upper().removesuffix("S")
+        name = folded(unit).removesuffix("S")
         if not is_word(unit) or name not in _INTERVAL_UNITS:
             self._fail(f"a time unit, one of {', '.join(_INTERVAL_UNITS)}")
         self._advance()

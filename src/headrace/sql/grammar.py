@@ -7,19 +7,19 @@ statement: what the language has but we do not is answered with 0A000, the rest 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import InternalError, UserError
-from headrace.sql import lexer
+from headrace.sql import lexer, listing
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.sql.cursor import Cursor
 from headrace.sql.dialect import Headrace
 from headrace.sql.dropping import drop_if_exists
-from headrace.sql.listing import filtered
+from headrace.sql.limits import TOKENS_MAX, too_long_text
 from headrace.sql.query_parser import QueryParser
 
 S = TypeVar("S", bound=Statement)
@@ -60,6 +60,24 @@ def parse(text: str) -> list[Statement]:
     return [statement(Cursor(source, part)) for part in _parts(text, tokens)]
 
 
+def parse_each(text: str) -> Iterator[Statement | UserError]:
+    """For each statement of `text`, in order, what it is, or why it cannot be read; as lazily as it is asked for.
+
+    A text of too many words and symbols ends with the error that says so.
+    """
+    source, words = lexer.Source(text), 0
+    for start, end in lexer.split(text):
+        try:
+            tokens = lexer.tokens(source, start, end)
+            words += len(tokens)
+            if words > TOKENS_MAX:
+                yield too_long_text(words, source.span(start, end))
+                return
+            yield statement(Cursor(source, tokens))
+        except UserError as error:
+            yield error
+
+
 def statement(cursor: Cursor) -> Statement:
     """The statement that begins at the cursor, up to the last token."""
     words = [
@@ -72,11 +90,22 @@ def statement(cursor: Cursor) -> Statement:
             if words[0] == "DROP" and cursor.at("IF", "EXISTS"):
                 return drop_if_exists(cursor, " ".join(words[1:length]), found)
             result = found(cursor)
-            if words[0] == "LIST" and cursor.at("WHERE"):
-                return filtered(cursor, result)
+            if words[0] in ("LIST", "DESCRIBE") and any(cursor.at(word) for word in listing.STARTS):
+                return listing.filtered(cursor, result)
             cursor.finish()
             return result
     raise _unknown(cursor, words)
+
+
+def accept_start(cursor: Cursor) -> Words | None:
+    """Step over the leading words of a statement, and return them as the grammar has them."""
+    words = [_SYNONYMS.get(word, word) for word in _leading_words(cursor)]
+    for length in range(len(words), 0, -1):
+        found = tuple(words[:length])
+        if found in GRAMMAR:
+            cursor.index += length
+            return found
+    return None
 
 
 def select(cursor: Cursor) -> Select:
@@ -158,5 +187,5 @@ def _leading_words(cursor: Cursor) -> list[str]:
         token = cursor.peek(len(words))
         if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             break
-        words.append(token.text.upper())
+        words.append(lexer.folded(token))
     return words

@@ -22,7 +22,7 @@ from headrace.core.names import unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
 from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_number, too_long_text
 
-_PIECE = re.compile(
+PIECE = re.compile(
     r"(?P<space>\s+)"
     r"|(?P<comment>--[^\r\n]*|/\*.*?\*/)"
     r"|(?P<unclosed>/\*.*\Z)"
@@ -144,34 +144,47 @@ class Source:
         return Span(start, end, line, start - self._starts[line - 1] + 1)
 
 
+def folded(token: Token) -> str:
+    """A word as keywords are compared. Letters of elsewhere whose capitals are ASCII's, such as a long s, spell none."""
+    return token.text.upper() if token.text.isascii() else token.text
+
+
 def is_word(token: Token) -> bool:
     """True for unquoted words, keywords or not."""
     return token.token_type not in _NEVER_WORDS and _WORD.match(token.text) is not None
 
 
-def tokens(source: Source) -> list[Token]:
-    """The tokens of the whole text, semicolons included, comments dropped.
+_PLANS = ("EXPLAIN", "VERBOSE", "DESCRIBE")
+_END = ("END", "APPLICATION")
+
+
+def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token]:
+    """The tokens of the whole text, or of a part of it, semicolons included, comments dropped.
 
     Raises UserError 42601 for an unclosed string, name or comment and for characters that the dialect does not know.
     """
-    _check_closed(source)
+    end = len(source.text) if end is None else end
+    _check_closed(source, begin, end)
     try:
-        found = HeadraceTokenizer().tokenize(source.text)
+        found = HeadraceTokenizer().tokenize(source.text[begin:end])
     except TokenError as error:
-        raise _error(source, "cannot read this text", error.start or 0, error.end or 0) from None
+        place = begin + (error.start or 0), begin + (error.end or 0)
+        raise _error(source, "cannot read this text", *place) from None
     if len(found) > TOKENS_MAX:
         extra = found[TOKENS_MAX]
-        raise too_long_text(len(found), source.span(extra.start, extra.end + 1))
+        raise too_long_text(len(found), source.span(begin + extra.start, begin + extra.end + 1))
     placed: list[Token] = []
     for token in found:
-        pair = _pair(placed, token)
+        pair, last = _pair(placed, token), begin + token.end
         if pair is not None:
             first = placed.pop()
             text, start, kind = f"{first.text} {token.text}".upper(), first.start, pair
         else:
-            text, start, kind = token.text, token.start, token.token_type
-        span = source.span(start, token.end + 1)
-        placed.append(Token(kind, text, span.line, span.column, start, token.end))
+            text, start, kind = token.text, begin + token.start, token.token_type
+            if not text.isascii() and text.upper() in HeadraceTokenizer.KEYWORDS and kind not in _NEVER_WORDS:
+                kind = TokenType.VAR
+        span = source.span(start, last + 1)
+        placed.append(Token(kind, text, span.line, span.column, start, last))
         _check_token(source, placed[-1])
     return placed
 
@@ -192,7 +205,7 @@ def is_complete(text: str) -> bool:
 def _statements(text: str) -> Iterator[tuple[int, int, bool]]:
     start, end = -1, -1
     words: list[str] = []
-    for match in _PIECE.finditer(text):
+    for match in PIECE.finditer(text):
         kind = match.lastgroup
         if kind in ("space", "comment"):
             continue
@@ -204,19 +217,22 @@ def _statements(text: str) -> Iterator[tuple[int, int, bool]]:
         if start < 0:
             start = match.start()
         end = match.end()
-        words.append(match.group().upper() if kind == "word" else "")
+        words.append(match.group().upper() if kind == "word" and match.group().isascii() else "")
     if start >= 0:
         yield start, end, False
 
 
 def _inside_application(words: list[str]) -> bool:
-    if words[:2] != ["BEGIN", "APPLICATION"]:
+    begin = next((index for index, word in enumerate(words[:3]) if word not in _PLANS), 0)
+    if words[begin : begin + 2] != ["BEGIN", "APPLICATION"]:
         return False
-    return not any(pair == ("END", "APPLICATION") for pair in pairwise(words))
+    # Nor does the end of a CASE whose value is called application end one.
+    after = (words[index + 2 : index + 3] for index, pair in enumerate(pairwise(words)) if pair == _END)
+    return not any(following in ([], ["WITH"]) for following in after)
 
 
-def _check_closed(source: Source) -> None:
-    for match in _PIECE.finditer(source.text):
+def _check_closed(source: Source, begin: int, end: int) -> None:
+    for match in PIECE.finditer(source.text, begin, end):
         text = match.group()
         what = None
         if match.lastgroup == "unclosed":
@@ -237,7 +253,7 @@ def _check_closed(source: Source) -> None:
 def _pair(placed: list[Token], token: Token) -> TokenType | None:
     if token.token_type is not TokenType.VAR or not placed or placed[-1].token_type is not TokenType.VAR:
         return None
-    return _WORD_PAIRS.get((placed[-1].text.upper(), token.text.upper()))
+    return _WORD_PAIRS.get((folded(placed[-1]), folded(token)))
 
 
 def _check_token(source: Source, token: Token) -> None:

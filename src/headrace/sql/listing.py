@@ -1,4 +1,5 @@
-"""`LIST … WHERE`: conditions on the columns of any listing. The words of LIST itself are with each kind of object."""
+"""What may follow any LIST and any DESCRIBE of an object: a pattern for names, conditions on columns, how many rows. Their own words are
+with each kind of object."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from headrace.core.names import Identifier
 from headrace.sql.ast import Statement, quoted_text
 from headrace.sql.cursor import Cursor
 
+STARTS = ("LIKE", "WHERE", "LIMIT")
 _OPERATORS = {"=": "=", "<>": "<>", "!=": "<>", "LIKE": "LIKE"}
 
 
@@ -28,23 +30,36 @@ class Condition:
 
 @dataclass(frozen=True)
 class FilteredList(Statement):
-    """`LIST … WHERE condition [AND …]`."""
+    """`{ LIST | DESCRIBE } … [LIKE 'pattern'] [WHERE condition [AND …]] [LIMIT n]`, with one of these at least."""
 
     listing: Statement
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Condition, ...] = ()
+    like: str | None = None
+    limit: int | None = None
 
     def sql(self) -> str:
-        return f"{self.listing.sql()} WHERE {' AND '.join(condition.sql() for condition in self.conditions)}"
+        text = self.listing.sql()
+        if self.like is not None:
+            text += f" LIKE {quoted_text(self.like)}"
+        if self.conditions:
+            text += f" WHERE {' AND '.join(condition.sql() for condition in self.conditions)}"
+        return text if self.limit is None else f"{text} LIMIT {self.limit}"
 
 
 def filtered(cursor: Cursor, listing: Statement) -> FilteredList:
-    """`listing` with the WHERE that is next."""
-    cursor.expect("WHERE")
-    conditions = [_condition(cursor)]
-    while cursor.accept("AND"):
+    """`listing` with what is next of `STARTS`."""
+    like = cursor.string("a pattern in single quotes") if cursor.accept("LIKE") else None
+    conditions, expected = [], "WHERE, LIMIT or the end of the statement"
+    if cursor.accept("WHERE"):
         conditions.append(_condition(cursor))
-    cursor.finish("AND or the end of the statement")
-    return FilteredList(*cursor.origin, listing, tuple(conditions))
+        while cursor.accept("AND"):
+            conditions.append(_condition(cursor))
+        expected = "AND, LIMIT or the end of the statement"
+    limit = None
+    if cursor.accept("LIMIT"):
+        limit, expected = cursor.whole_number("how many rows"), "the end of the statement"
+    cursor.finish(expected)
+    return FilteredList(*cursor.origin, listing, tuple(conditions), like, limit)
 
 
 def _condition(cursor: Cursor) -> Condition:

@@ -20,7 +20,7 @@ from headrace.core.types import NESTING_MAX
 from headrace.sql.ast import JsonCall, TimeWindow, TypeName, span_of
 from headrace.sql.cursor import Cursor
 from headrace.sql.expression_parser import ExpressionParser
-from headrace.sql.lexer import Source
+from headrace.sql.lexer import Source, folded
 from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
 
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
@@ -259,7 +259,7 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.L_PAREN):
             this: exp.Expr = exp.Subquery(this=self._parse_query())
             self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
-        elif self._next.token_type is TokenType.L_PAREN and token.text.upper() in WINDOW_FUNCTIONS:
+        elif self._next.token_type is TokenType.L_PAREN and folded(token) in WINDOW_FUNCTIONS:
             this = self._parse_time_window()
         else:
             this = self._parse_relation()

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.analyzer import views
+from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import spec_of
-from headrace.catalog.objects import ComputePool, Database, Query, Relation, SchemaObject
-from headrace.catalog.policy import Requirement
+from headrace.catalog.objects import ComputePool, Database, Query, Relation, SchemaObject, UserFunction
+from headrace.catalog.policy import Requirement, owner_of
 from headrace.core.context import SessionContext
 from headrace.core.errors import UserError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, Identifier, QualifiedName
@@ -19,6 +20,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
 from headrace.statements.base import CatalogObject, Execution, Outcome, ddl, handles, now, relation_ddl
 from headrace.statements.dropping import ownership
+from headrace.statements.function import refuse_built_in
 from headrace.statements.relation import relation_of_kind
 
 _RESERVED = {"DATABASE": SYSTEM_DATABASE, "SCHEMA": INFORMATION_SCHEMA}
@@ -58,8 +60,12 @@ def _renamed(found: CatalogObject, name: Identifier, run: Execution) -> Any:
             f"the compute pool {found.name!r} is running, and a process keeps the name that it was started with",
             hint=f"STOP COMPUTE_POOL {Identifier(found.name)}; first.",
         )
+    called = name.name
+    if isinstance(found, UserFunction):
+        refuse_built_in(name)
+        called = str(replace(found, name=name.name).signature)
     with run.catalog.transaction():
-        changed = run.catalog.rename(found, name.name)
+        changed = run.catalog.rename(found, called)
         if isinstance(found, Database | SchemaObject | Relation):
             old, new = spec_of(found).path(found), spec_of(changed).path(changed)
             for relation in run.catalog.relations():
@@ -70,7 +76,15 @@ def _renamed(found: CatalogObject, name: Identifier, run: Execution) -> Any:
         return changed
 
 
-@handles(ChangeOwner, requires=_ownership)
+def _to_give(statement: ChangeOwner, run: Execution) -> Iterator[Requirement]:
+    """Where the schema's owner decides, to give something away is to grant it."""
+    yield from _ownership(statement, run)
+    target = _named(statement.kind, statement.name, run)
+    if run.policy.decides(target) != owner_of(target):
+        yield Requirement(Privilege.OWNERSHIP, target, grantable=True)
+
+
+@handles(ChangeOwner, requires=_to_give)
 async def change_owner(statement: ChangeOwner, run: Execution) -> Outcome:
     """The role must be one that the user may take on."""
     found, role = _named(statement.kind, statement.name, run), statement.owner
@@ -103,8 +117,11 @@ _KINDS_OF_OBJECTS = (
     "STORE",
     "SCHEMA_REGISTRY",
     "DESCRIPTOR_SOURCE",
+    "FUNCTION_SOURCE",
+    "FUNCTION",
     "SECRET",
     "COMPUTE_POOL",
+    "ROLE",
     "QUERY",
 )
 

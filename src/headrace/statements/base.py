@@ -18,6 +18,7 @@ from headrace.catalog.objects import (
     ComputePool,
     Database,
     DescriptorSource,
+    FunctionSource,
     Principal,
     Query,
     Relation,
@@ -26,18 +27,27 @@ from headrace.catalog.objects import (
     SchemaRegistry,
     SecretFacts,
     Store,
+    UserFunction,
 )
 from headrace.catalog.policy import Policy, Requirement, check_role, refusal
-from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.base import EntityDescription, StoreDescriptor
 from headrace.connectors.egress import Egress
 from headrace.connectors.registry import connector
 from headrace.connectors.schema_registry.client import RegistryClient, registry_client
 from headrace.core.context import SessionContext
 from headrace.core.errors import InternalError, Span, UserError
-from headrace.core.names import SYSTEM_DATABASE, SYSTEM_SCHEMA, Identifier, QualifiedName, RelationName
+from headrace.core.names import (
+    SYSTEM_DATABASE,
+    SYSTEM_SCHEMA,
+    EntityPath,
+    Identifier,
+    QualifiedName,
+    RelationName,
+)
 from headrace.core.properties import PropertyReader, Specs
 from headrace.core.resultset import ResultSet, result
 from headrace.core.settings import Settings
+from headrace.core.signature import Signature
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.engine.engine import Engine
@@ -52,6 +62,8 @@ CatalogObject = (
     | Store
     | SchemaRegistry
     | DescriptorSource
+    | FunctionSource
+    | UserFunction
     | SecretFacts
     | Relation
     | ComputePool
@@ -82,7 +94,11 @@ class Execution:
     """One statement on its way: who asks, in which context, with which services and uploaded files. A listing `everywhere` does not
     stop at the session's database. What the active role may not know of is not found by any of these methods.
 
-    `bindings` keep what a query was bound to when its requirements were found, so that it is that which runs.
+    One that is only `checking` is over a copy of the catalog that is written to nowhere, and must ask and change nothing else.
+
+    `bindings` keep what a query was bound to when its requirements were found, so that it is that which runs. `coming` are entities, by
+    store and path, and views, by no store and their names, that will be made before what the statement is about: an application's
+    statements stand on each other.
     """
 
     services: Services
@@ -90,7 +106,9 @@ class Execution:
     context: SessionContext
     everywhere: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    checking: bool = False
     bindings: dict[bool, LogicalPlan] = field(default_factory=dict, repr=False, compare=False)
+    coming: Mapping[tuple[str, EntityPath], EntityDescription] = field(default_factory=dict, repr=False)
 
     @property
     def catalog(self) -> Catalog:
@@ -107,11 +125,25 @@ class Execution:
         """Who may do what now."""
         return self.catalog.snapshot().policy
 
-    def check(self, requirements: Iterable[Requirement]) -> None:
-        """Raises UserError 42501 for the first that the active role does not fulfil, or what tells nothing of an unknown object."""
+    def check(self, requirements: Iterable[Requirement]) -> list[Requirement]:
+        """Those that there are. Raises UserError 42501 for the first that the active role does not fulfil, or what tells nothing of an
+        unknown object."""
+        fulfilled = []
         for requirement in requirements:
             if not self.policy.fulfils(self.role, requirement):
                 raise refusal(self.policy, self.role, requirement)
+            fulfilled.append(requirement)
+        return fulfilled
+
+    def kept(self, requirements: Iterable[Requirement]) -> Callable[[], str | None]:
+        """What tells, whenever it is asked, what of these the active role has lost since; None: nothing. It asks nobody."""
+        needs, role, catalog = tuple(map(self.policy.need, requirements)), self.role, self.catalog
+
+        def lost() -> str | None:
+            state = catalog.snapshot()
+            return state.policy.lost(role, needs, state.by_id)
+
+        return lost
 
     def may(self, privilege: Privilege, target: object | None = None) -> bool:
         """Whether the active role may use a privilege on an object (None: the organization)."""
@@ -121,6 +153,13 @@ class Execution:
         """Those of the objects that the active role sees: for lists."""
         policy, role = self.policy, self.role
         return [found for found in objects if policy.visible(role, found)]
+
+    def is_default(self, kind: str, found: Any, *, current: bool) -> bool:
+        """Whether the user's sessions begin with an object of a kind; for a user without a default of that kind, whether it is
+        the session's `current` one."""
+        user = self.catalog.user(self.principal.user)
+        chosen = user.defaults.get(kind) if user is not None else None
+        return found.id == chosen if chosen in self.catalog.snapshot().by_id else current
 
     def knows(self, found: object | None) -> bool:
         """Whether there is an object, and the active role has some privilege on it."""
@@ -249,6 +288,10 @@ class Execution:
                 return self.schema_registry(name.last)
             case "DESCRIPTOR_SOURCE":
                 return self.descriptor_source(name.last)
+            case "FUNCTION_SOURCE":
+                return self.function_source(name.last)
+            case "FUNCTION":
+                return self.function(name.last)
             case "SECRET":
                 return self.secret(name.last)
             case "COMPUTE_POOL":
@@ -256,6 +299,19 @@ class Execution:
             case "QUERY":
                 return self.query(name.last)
         return self.relation(name)
+
+    def described(self, store: Store, kind: StoreDescriptor, entity: EntityPath) -> EntityDescription | None:
+        """The entity as its store describes it, or as it will be made; None when there is none. Asks the store: use a thread."""
+        if kind.pattern(entity) is not None:
+            return EntityDescription(entity)
+        if (made := self.coming.get((store.name, entity))) is not None or self.checking:
+            return made
+        try:
+            return kind.entities.describe_entity(store.properties, entity) if kind.entities else None
+        except UserError as error:
+            if error.state is SqlState.ENTITY_NOT_FOUND:
+                return None
+            raise
 
     def reads(self, relation: Relation, place: tuple[str, ...]) -> bool:
         """Whether a relation is over what is at a place, as `planner.cycles` has it, alone or among others."""
@@ -359,6 +415,46 @@ class Execution:
                 span=name.span,
             )
         return source
+
+    def function_source(self, name: Identifier) -> FunctionSource:
+        """The function source of that name; raises 3D018."""
+        source = self.catalog.function_source(name.name)
+        if source is None or not self.knows(source):
+            raise UserError(
+                SqlState.FUNCTION_SOURCE_NOT_FOUND,
+                f"the function source {name.name!r} does not exist or is not authorized",
+                hint=suggestion(
+                    name.name,
+                    [item.name for item in self.visible(self.catalog.function_sources())],
+                    otherwise="LIST FUNCTION_SOURCES shows those that do; CREATE FUNCTION_SOURCE makes one.",
+                ),
+                span=name.span,
+            )
+        return source
+
+    def function(self, name: Identifier) -> UserFunction:
+        """The function that a user made of that name and, where a signature says them, those types; raises 3D017, also for several."""
+        known = [item for item in self.catalog.functions() if self.knows(item)]
+        same = [item for item in known if item.name == name.name]
+        types = name.types if isinstance(name, Signature) else None
+        found = [item for item in same if types in (None, item.signature.types)]
+        if len(found) == 1:
+            return found[0]
+        which = ", ".join(str(item.signature) for item in same)
+        raise UserError(
+            SqlState.FUNCTION_NOT_FOUND,
+            f"several functions have the name {name}"
+            if found
+            else f"the function {name} does not exist or is not authorized",
+            hint=f"There is {which}."
+            if same
+            else suggestion(
+                name.name,
+                [item.name for item in known],
+                otherwise="LIST FUNCTIONS shows those that do; CREATE FUNCTION makes one.",
+            ),
+            span=name.span,
+        )
 
     @property
     def descriptors(self) -> dict[str, bytes]:
@@ -483,23 +579,34 @@ Handler = Callable[[S, Execution], Awaitable[Outcome]]
 HANDLERS: dict[type[Statement], Handler[Statement]] = {}
 Requirements = Callable[[S, Execution], Iterable[Requirement]]
 REQUIREMENTS: dict[type[Statement], Requirements[Statement]] = {}
+CHECKED: set[type[Statement]] = set()
+"""The statements whose handlers heed `Execution.checking`."""
 
 
-def handles(kind: type[S], *, requires: Requirements[S]) -> Callable[[Handler[S]], Handler[S]]:
+def handles(
+    kind: type[S], *, requires: Requirements[S], checked: bool = False
+) -> Callable[[Handler[S]], Handler[S]]:
     """Register the handler of a statement, and what the active role must have before it runs.
 
     `requires` gives it for a statement in its context: it changes nothing and asks nobody but the catalog. Each requirement is
     checked before the next is asked for, so that what must not be known yet comes last. For none, say `nothing`.
+    A handler that heeds `Execution.checking` is `checked`: it is what checks a text that is not run. Of others that is `requires`.
     """
 
     def register(handler: Handler[S]) -> Handler[S]:
         if kind in HANDLERS:
             raise InternalError(f"two handlers for {kind.__name__}")
         HANDLERS[kind] = handler  # type: ignore[assignment]
+        if checked:
+            CHECKED.add(kind)
         REQUIREMENTS[kind] = requires  # type: ignore[assignment]
         return handler
 
     return register
+
+
+class UncheckedError(Exception):
+    """Only running a statement tells what comes of it: its store is asked, or its handler does not heed `checking`."""
 
 
 def nothing(_statement: Statement, _run: Execution) -> Iterable[Requirement]:

@@ -1,15 +1,50 @@
-"""COMPUTE_POOL: list and describe."""
+"""COMPUTE_POOL: create, update, start, stop, drop, describe, list. Source: dialect section 7.6."""
 
 from __future__ import annotations
 
-from headrace.catalog.access import Privilege
-from headrace.catalog.objects import ComputePool
-from headrace.catalog.policy import Requirement
-from headrace.core.resultset import result
-from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
-from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
-from headrace.statements.base import Execution, Outcome, handles, nothing
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import ComputePool, PoolIntent
+from headrace.catalog.policy import Requirement
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.properties import PropertyReader, PropertySpec, Scope, choice, number
+from headrace.core.resultset import ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
+from headrace.engine.sizes import SIZES, memory_mb, refuse_beyond_memory
+from headrace.sql.statements.compute_pool import (
+    CreateComputePool,
+    DescribeComputePool,
+    DropComputePool,
+    ListComputePools,
+    StartComputePool,
+    StopComputePool,
+    UpdateComputePool,
+)
+from headrace.statements.base import Execution, Outcome, changed, ddl, handles, nothing, now, on_organization
+from headrace.statements.dropping import PATIENCE_MS, POLL_S, drop, ownership
+
+MINUTES_MAX = 7 * 24 * 60
+SIZE = PropertySpec(
+    "compute_pool.size",
+    choice(*SIZES),
+    Scope.POOL,
+    "`small`, `medium` or `large`: one, two or four times the heap and the tasks at a time that the operator gives a driver",
+    default="`small`",
+)
+TIMEOUT = PropertySpec(
+    "compute_pool.timeout_min",
+    number(0, MINUTES_MAX, f"minutes, 0 to {MINUTES_MAX}"),
+    Scope.POOL,
+    "minutes without any query after which its process ends until it is needed again; 0 for never",
+    default="0",
+)
+PROPERTIES = (SIZE, TIMEOUT)
+_WHAT = "a compute pool"
 _COLUMNS = [
     *((title, VARCHAR) for title in ("Name", "Size", "IntendedState", "ActualState", "ErrorMessages")),
     ("Timeout", BIGINT),
@@ -17,6 +52,89 @@ _COLUMNS = [
     ("CreatedAt", TIMESTAMP),
     ("UpdatedAt", TIMESTAMP),
 ]
+
+
+def _owned(
+    statement: UpdateComputePool | StartComputePool | StopComputePool, run: Execution
+) -> Iterator[Requirement]:
+    return ownership(run.named_compute_pool(statement.name), run)
+
+
+@handles(CreateComputePool, requires=on_organization(Privilege.CREATE_COMPUTE_POOL))
+async def create_compute_pool(statement: CreateComputePool, run: Execution) -> Outcome:
+    """It is started at once."""
+    name = statement.name.name
+    existing = run.catalog.compute_pool(name)
+    if existing is not None and not (statement.if_not_exists and run.knows(existing)):
+        raise UserError(
+            SqlState.DUPLICATE_COMPUTE_POOL,
+            f"the compute pool {name!r} already exists",
+            hint="Choose another name, or UPDATE COMPUTE_POOL it.",
+            span=statement.name.span,
+        )
+    if existing is None:
+        reader = PropertyReader(statement.properties.entries, PROPERTIES, what=_WHAT)
+        size, moment = reader.take(SIZE) or "small", now()
+        pool = ComputePool(name, size, run.role, moment, moment, timeout_min=reader.take(TIMEOUT) or 0)
+        reader.finish()
+        await asyncio.to_thread(_written, pool, statement, run)
+        run.services.engine.wake()
+    return Outcome(_answer(name, "CREATE", "already exists" if existing else "was created"))
+
+
+@handles(UpdateComputePool, requires=_owned)
+async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> Outcome:
+    """What is given changes: the timeout at once, the size with the next start of its process."""
+    pool = run.named_compute_pool(statement.name)
+    kept = {SIZE.name: pool.size, TIMEOUT.name: str(pool.timeout_min)}
+    reader = changed(statement.properties, kept, PROPERTIES, kind="", what=_WHAT)
+    size, timeout_min = reader.take(SIZE) or "small", reader.take(TIMEOUT) or 0
+    await asyncio.to_thread(
+        _written, replace(pool, size=size, timeout_min=timeout_min, updated_at=now()), statement, run
+    )
+    run.services.engine.wake()
+    runs = run.services.engine.pool_state(pool.name)[0] != "stopped"
+    later = "; STOP and START it to give it the new size" if runs and size != pool.size else ""
+    return Outcome(_answer(pool.name, "UPDATE", f"was updated{later}"))
+
+
+@handles(StartComputePool, requires=_owned)
+async def start_compute_pool(statement: StartComputePool, run: Execution) -> Outcome:
+    """Answers at once; its queries start when it is up. To start one that runs changes nothing."""
+    pool = run.named_compute_pool(statement.name)
+    if pool.desired_state is not PoolIntent.RUNNING:
+        started = replace(pool, desired_state=PoolIntent.RUNNING, updated_at=now())
+        await asyncio.to_thread(_written, started, statement, run)
+    run.services.engine.rouse_pool(pool.name)
+    return Outcome(_answer(pool.name, "START", "is being started"))
+
+
+@handles(StopComputePool, requires=_owned)
+async def stop_compute_pool(statement: StopComputePool, run: Execution) -> Outcome:
+    """Answers when its process has ended: its queries stay wanted, and go on from their checkpoints with START."""
+    pool = run.named_compute_pool(statement.name)
+    if pool.desired_state is not PoolIntent.STOPPED:
+        stopped = replace(pool, desired_state=PoolIntent.STOPPED, updated_at=now())
+        await asyncio.to_thread(run.catalog.update_compute_pool, stopped)
+    run.services.engine.wake()
+    await _ended(pool, run)
+    return Outcome(_answer(pool.name, "STOP", "was stopped"))
+
+
+@handles(
+    DropComputePool,
+    requires=lambda statement, run: ownership(
+        run.named_compute_pool(statement.name), run, cascade=statement.cascade
+    ),
+)
+async def drop_compute_pool(statement: DropComputePool, run: Execution) -> Outcome:
+    """Refused with 2BP01 while a query of it is not terminated; CASCADE terminates them."""
+    pool = run.named_compute_pool(statement.name)
+    told = await drop(pool, run, cascade=statement.cascade, span=statement.name.span)
+    run.services.engine.wake()
+    await _ended(pool, run)
+    context = run.with_context(compute_pool=None) if run.context.compute_pool == pool.name else None
+    return Outcome(_answer(pool.name, "DROP", f"was dropped{told}"), context)
 
 
 @handles(ListComputePools, requires=nothing)
@@ -35,14 +153,41 @@ async def describe_compute_pool(statement: DescribeComputePool, run: Execution) 
 
 def _row(pool: ComputePool, run: Execution) -> tuple[object, ...]:
     state, message = run.services.engine.pool_state(pool.name)
-    return (
-        pool.name,
-        pool.size,
-        pool.desired_state.value,
-        state,
-        message,
-        0,
-        pool.owner,
-        pool.created_at,
-        pool.updated_at,
-    )
+    intended = pool.desired_state.value
+    times = (pool.created_at, pool.updated_at)
+    return (pool.name, pool.size, intended, state, message, pool.timeout_min, pool.owner, *times)
+
+
+def _written(
+    pool: ComputePool, statement: CreateComputePool | UpdateComputePool | StartComputePool, run: Execution
+) -> None:
+    """Create or change a pool. Raises UserError 53000 for one that is to run and has no room, of those that there are by then."""
+    with run.catalog.transaction():
+        others = run.catalog.compute_pools()
+        if pool.desired_state is PoolIntent.RUNNING:
+            try:
+                refuse_beyond_memory(pool, others, run.services.settings, memory_mb())
+            except UserError as error:
+                error.span = statement.name.span
+                raise
+        if any(other.id == pool.id for other in others):
+            run.catalog.update_compute_pool(pool)
+        else:
+            run.catalog.create_compute_pool(pool)
+
+
+async def _ended(pool: ComputePool, run: Execution) -> None:
+    """Return when the pool's process has ended, or is wanted again. Raises ExternalError 57014 where that takes too long."""
+    until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
+    while run.services.engine.pool_state(pool.name)[0] != "stopped":
+        found = run.catalog.compute_pool(pool.name)
+        if found is not None and found.desired_state is PoolIntent.RUNNING:
+            return
+        if time.monotonic() > until:
+            message = f"the process of the compute pool {pool.name!r} was told to end and has not yet"
+            raise ExternalError(SqlState.TIMEOUT, message, hint="LIST COMPUTE_POOLS says what it does.")
+        await asyncio.sleep(POLL_S)
+
+
+def _answer(name: str, command: str, done: str) -> ResultSet:
+    return ddl("compute_pool", name, command, f"compute pool {name} {done}", [name])

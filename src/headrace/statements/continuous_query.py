@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
+from headrace.analyzer.functions import UnknownFunctionError
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import (
     DesiredState,
@@ -25,16 +26,17 @@ from headrace.catalog.objects import (
     ViewDefinition,
 )
 from headrace.catalog.policy import Requirement
-from headrace.connectors.base import EntityDescription, StoreDescriptor
+from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.registry import connector
 from headrace.core.errors import HeadraceError, Span, UserError
 from headrace.core.names import EntityPath, Identifier, RelationName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored, value_of
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
+from headrace.engine.drivers import usable_pool
 from headrace.planner import plan_query, state_warning
 from headrace.planner.cycles import Flow, Output, refuse_cycle
-from headrace.planner.physical import SparkPlan, WriteEntity
+from headrace.planner.physical import LookupJoin, ReadEntity, ReadRows, SparkPlan, Step, WriteEntity
 from headrace.planner.sink_properties import record_sink
 from headrace.planner.sinks import (
     EntitySink,
@@ -51,6 +53,7 @@ from headrace.planner.sinks import (
 )
 from headrace.sql import parse
 from headrace.sql.ast import Select
+from headrace.sql.statements.application import Application
 from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
@@ -114,7 +117,7 @@ def of_select(select: Select, run: Execution, *, continuous: bool = False) -> It
     yield from (Requirement(Privilege.SELECT, relation) for relation in logical.named)
 
 
-def _of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
+def of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
     """What running it takes, now and whenever it is started."""
     yield Requirement(Privilege.CREATE_QUERY)
     yield from of_select(statement.select, run, continuous=True)
@@ -140,7 +143,7 @@ def _of_relation(statement: CreateRelationAs, run: Execution) -> Iterator[Requir
     yield from creation(name, run)
     if statement.if_not_exists and run.knows(run.catalog.relation(name)):
         return
-    yield from _of_query(statement, run)
+    yield from of_query(statement, run)
 
 
 def _sink_store(statement: CreateRelationAs, run: Execution) -> tuple[Store, StoreDescriptor]:
@@ -149,7 +152,7 @@ def _sink_store(statement: CreateRelationAs, run: Execution) -> tuple[Store, Sto
     return run.store(Identifier(name, statement.properties.span("store")))
 
 
-@handles(CreateRelationAs, requires=_of_relation)
+@handles(CreateRelationAs, requires=_of_relation, checked=True)
 async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Outcome:
     """The relation, its entity or view if missing, and the query; all or nothing but for an entity, which is harmless."""
     name = run.relation_name(statement.name)
@@ -160,7 +163,7 @@ async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Out
     return Outcome(await _carry_out(prepared, statement, run))
 
 
-@handles(InsertInto, requires=_of_query)
+@handles(InsertInto, requires=of_query, checked=True)
 async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
     """A query that writes into a relation that exists."""
     prepared = await asyncio.to_thread(prepare, statement, run)
@@ -178,7 +181,11 @@ def bound(select: Select, run: Execution, *, continuous: bool = False) -> Logica
         connectors=connector,
         inside_views=SystemLookup(state, None),
     )
-    logical = bind(select, context, continuous=continuous)
+    try:
+        logical = bind(select, context, continuous=continuous)
+    except UnknownFunctionError as error:
+        _refuse_call(error, run)
+        raise
     for relation in logical.named:
         if not logical.snapshot and relation.kind is RelationKind.MATERIALIZED_VIEW:
             _refuse_frozen(relation, select, run)
@@ -186,8 +193,22 @@ def bound(select: Select, run: Execution, *, continuous: bool = False) -> Logica
     return logical
 
 
+def _refuse_call(error: UnknownFunctionError, run: Execution) -> None:
+    """0A000: a function that a user made is not called yet."""
+    made = [item for item in run.catalog.functions(error.name) if run.knows(item)]
+    if made:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the function {made[0].signature} of the function source {printed(made[0].source)} cannot be called yet",
+            hint="Functions of users are only kept. Queries have those that are built in: SELECT name FROM deltastream.sys.functions;",
+            span=error.span,
+        ) from None
+
+
 def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
     """0A000: a view whose query was terminated changes no more, and what it is made of does."""
+    if ("", view.name.path) in run.coming:
+        return
     writers = run.catalog.writers(view)
     if all(query.desired_state is DesiredState.TERMINATED for query in writers):
         raise UserError(
@@ -198,13 +219,18 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
         )
 
 
-def prepare(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
-    """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing."""
+def prepare(
+    statement: CreateRelationAs | InsertInto, run: Execution, beside: Sequence[Flow] = ()
+) -> Prepared:
+    """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing.
+
+    `beside` are the queries that are to run with it.
+    """
     prepared = _prepared(statement, run)
     prepared = replace(
         prepared, side_topics=_missing_side_topics(prepared, run), schemas=_schemas(prepared, run)
     )
-    _refuse_cycle(prepared, statement, run)
+    refuse_own_cycle(prepared, statement, run, beside)
     return prepared
 
 
@@ -254,7 +280,7 @@ def _prepare_entity(
     entity = sink_path(_KINDS[statement.kind], name, statement.properties, kind)
     source = leftmost(logical)
     if statement.kind == "TABLE":
-        existing = _described(kind, store, entity)
+        existing = run.described(store, kind, entity)
         table = table_sink(
             logical,
             name=name,
@@ -263,13 +289,13 @@ def _prepare_entity(
             connector=kind,
             exists=existing is not None,
         )
-        if existing is not None:
+        if existing is not None and (store.name, entity) not in run.coming:
             check_table(table, store, kind)
         plan = plan_query(logical, table)
         relation = new_table(table, run.role)
         return Prepared(QueryKind.CREATE_TABLE_AS, logical, plan, table, name, store, kind, relation)
     source_store, source_kind = run.connection(source.store or "")
-    existing = _described(kind, store, entity)
+    existing = run.described(store, kind, entity)
     sink = entity_sink(
         logical,
         kind=_KINDS[statement.kind],
@@ -278,7 +304,7 @@ def _prepare_entity(
         store=store,
         connector=kind,
         existing=existing,
-        leftmost=_described(source_kind, source_store, source.entity or ()),
+        leftmost=run.described(source_store, source_kind, source.entity or ()),
         descriptors=run.descriptors,
     )
     moment = now()
@@ -314,7 +340,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
     logical, sink = (table_insert_sink if table else insert_sink)(
         logical, relation=relation, properties=statement.properties, store=store, connector=kind
     )
-    if isinstance(sink, TableSink):
+    if isinstance(sink, TableSink) and not run.checking and (store.name, sink.entity) not in run.coming:
         check_table(sink, store, kind)
     plan = plan_query(logical, sink)
     return Prepared(QueryKind.INSERT_INTO, logical, plan, sink, relation.name, store, kind, None)
@@ -324,7 +350,7 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
     """Raises UserError 3D008 for the query's own sink."""
     missing: dict[tuple[str, EntityPath], MissingEntity] = {}
     sink = prepared.sink
-    written = {(step.store, step.entity) for step in _beside(prepared.plan)}
+    written = {(step.store, step.entity) for step in prepared.plan.side_outputs}
     wanted = ((scan.properties.dead_letters, scan.properties.late_rows) for scan in prepared.logical.scans)
     for topic in chain.from_iterable(wanted):
         if topic is None or (place := (topic.store, topic.entity)) in missing or place not in written:
@@ -346,14 +372,14 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
                 hint="Name a store of another type for them.",
                 span=topic.span,
             )
-        if _described(kind, store, topic.entity) is None:
+        if run.described(store, kind, topic.entity) is None:
             options = {**made_with, **topic.layout}
             missing[place] = MissingEntity(kind, store, topic.entity, options)
     return tuple(missing.values())
 
 
 def _schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
-    if not isinstance(prepared.sink, EntitySink) or prepared.store is None:
+    if not isinstance(prepared.sink, EntitySink) or prepared.store is None or run.checking:
         return ()
     subjects, found = prepared.sink.subjects, None
     if subjects.value.base or subjects.key.base:
@@ -362,12 +388,32 @@ def _schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
     return sink_schemas(prepared.sink, run.registry_client(prepared.store), found)
 
 
-def _with_schemas(prepared: Prepared, run: Execution) -> Prepared:
-    """Its schemas are registered, and pinned in the plan."""
+def registered_schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
+    """The schemas of what it writes, which the registry has now. Blocks."""
     if not prepared.schemas or prepared.store is None:
-        return prepared
-    schemas = registered(prepared.schemas, run.registry_client(prepared.store))
-    return replace(prepared, schemas=schemas, plan=pinned(prepared.plan, schemas))
+        return ()
+    return registered(prepared.schemas, run.registry_client(prepared.store))
+
+
+def make_sink(prepared: Prepared, run: Execution) -> None:
+    """What the query writes into, as far as it is not there. Blocks; raises what the store does."""
+    for missing in prepared.side_topics:
+        missing.create()
+    sink, store, kind = prepared.sink, prepared.store, prepared.connector
+    if isinstance(sink, ViewSink):
+        columns, key = list(sink.columns), list(sink.key_columns)
+        run.services.engine.views.create(sink.view, columns, key, retention_ms=sink.retention_ms)
+    elif sink.creation is not None and store is not None and kind is not None:
+        if isinstance(sink, TableSink):
+            create_table(sink, store, kind)
+        else:
+            create_entity(kind, store, sink.entity, sink.creation)
+
+
+def unmake_view(prepared: Prepared, run: Execution) -> None:
+    """A view that nobody knows of yet is gone. An entity stays, which is harmless. Blocks."""
+    if isinstance(prepared.sink, ViewSink):
+        run.services.engine.views.drop(prepared.sink.view)
 
 
 async def _carry_out(
@@ -375,28 +421,17 @@ async def _carry_out(
 ) -> ResultSet:
     # Before schemas are registered, which stay: it refuses a name that another query has.
     query = await asyncio.to_thread(_query, prepared, statement, run)
-    prepared = await asyncio.to_thread(_with_schemas, prepared, run)
+    if run.checking:
+        await asyncio.to_thread(_kept, prepared, query, statement, run)
+        return _answer(prepared, query)
+    schemas = await asyncio.to_thread(registered_schemas, prepared, run)
+    prepared = replace(prepared, plan=pinned(prepared.plan, schemas, prepared.plan.sink))
     query = replace(query, plan=prepared.plan.to_json())
-    for missing in prepared.side_topics:
-        await asyncio.to_thread(missing.create)
-    sink = prepared.sink
-    if isinstance(sink, TableSink) and sink.creation is not None and prepared.connector and prepared.store:
-        await asyncio.to_thread(create_table, sink, prepared.store, prepared.connector)
-    if isinstance(sink, EntitySink) and sink.creation is not None and prepared.connector and prepared.store:
-        await asyncio.to_thread(create_entity, prepared.connector, prepared.store, sink.entity, sink.creation)
-    if isinstance(sink, ViewSink):
-        await asyncio.to_thread(
-            run.services.engine.views.create,
-            sink.view,
-            list(sink.columns),
-            list(sink.key_columns),
-            retention_ms=sink.retention_ms,
-        )
+    await asyncio.to_thread(make_sink, prepared, run)
     try:
         await asyncio.to_thread(_kept, prepared, query, statement, run)
     except HeadraceError:
-        if isinstance(sink, ViewSink):
-            await asyncio.to_thread(run.services.engine.views.drop, sink.view)
+        await asyncio.to_thread(unmake_view, prepared, run)
         raise
     run.services.engine.wake()
     return _answer(prepared, query)
@@ -404,7 +439,7 @@ async def _carry_out(
 
 def _kept(prepared: Prepared, query: Query, statement: CreateRelationAs | InsertInto, run: Execution) -> None:
     with run.catalog.transaction():
-        _refuse_cycle(prepared, statement, run)
+        refuse_own_cycle(prepared, statement, run)
         if prepared.relation is not None:
             run.catalog.create_relation(prepared.relation)
         run.catalog.create_query(query)
@@ -413,18 +448,32 @@ def _kept(prepared: Prepared, query: Query, statement: CreateRelationAs | Insert
 def refuse_cycle_of(query: Query, run: Execution, span: Span | None) -> None:
     """Raises UserError 42P16 when an existing query would now read what it writes, and its statement does not allow it."""
     (statement,) = parse(query.sql)
-    flow = _flow(query, run)
-    if flow is not None and isinstance(statement, CreateRelationAs | InsertInto) and not _allowed(statement):
-        refuse_cycle(flow, _running(run, but=query.id), span, reads=run.reads)
-
-
-def _refuse_cycle(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution) -> None:
-    sink = prepared.relation or run.catalog.relation(prepared.sink_name)
-    if sink is None or _allowed(statement):
+    inside = statement.statements if isinstance(statement, Application) else (statement,)
+    writing = [item for item in inside if isinstance(item, CreateRelationAs | InsertInto)]
+    if any(map(_allowed, writing)):
         return
+    flows = _flows(query, run)
+    for flow in flows:
+        others = [*_running(run, but=query.id), *(other for other in flows if other is not flow)]
+        refuse_cycle(flow, others, span, reads=run.reads)
+
+
+def refuse_own_cycle(
+    prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution, beside: Sequence[Flow] = ()
+) -> None:
+    """Raises UserError 42P16 for a new query that would read what it writes, through those that run or are `beside` it."""
+    flow = flow_of(prepared, run)
+    if flow is not None and not _allowed(statement):
+        refuse_cycle(flow, [*_running(run), *beside], statement.name.span, reads=run.reads)
+
+
+def flow_of(prepared: Prepared, run: Execution) -> Flow | None:
+    """What a planned query reads and writes; None for a sink that has gone."""
+    sink = prepared.relation or run.catalog.relation(prepared.sink_name)
+    if sink is None:
+        return None
     sources = tuple(scan.relation for scan in prepared.logical.scans)
-    flow = Flow(sources, _outputs(sink, prepared.plan))
-    refuse_cycle(flow, _running(run), statement.name.span, reads=run.reads)
+    return Flow(sources, (Output.of(sink), *_beside(prepared.plan.side_outputs)))
 
 
 def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
@@ -434,32 +483,37 @@ def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
 def _running(run: Execution, but: str = "") -> list[Flow]:
     """The queries that are not terminated."""
     queries = (query for query in run.catalog.unfinished_queries() if query.id != but)
-    flows = (_flow(query, run) for query in queries if query.desired_state is not DesiredState.TERMINATED)
-    return [flow for flow in flows if flow is not None]
+    return [
+        flow
+        for query in queries
+        if query.desired_state is not DesiredState.TERMINATED
+        for flow in _flows(query, run)
+    ]
 
 
-def _flow(query: Query, run: Execution) -> Flow | None:
-    sink = run.catalog.relation(query.sink)
-    sources = (run.catalog.relation(name) for name in query.sources)
-    if sink is None:
-        return None
-    outputs = _outputs(sink, SparkPlan.from_json(query.plan))
-    return Flow(tuple(source for source in sources if source is not None), outputs, query.name or query.id)
+def _flows(query: Query, run: Execution) -> list[Flow]:
+    """One for each sink of a query, but for those that have gone."""
+    plan, flows = SparkPlan.from_json(query.plan), []
+    sources = [found for name in query.sources if (found := run.catalog.relation(name)) is not None]
+    for name, step in zip(query.sinks, plan.sinks, strict=True):
+        sink, under = run.catalog.relation(name), plan.under(step.id)
+        if sink is None:
+            continue
+        read = [item for item in sources if not query.more_sinks or _is_read(item, under)]
+        beside = [item for item in plan.side_outputs if item in under]
+        flows.append(Flow(tuple(read), (Output.of(sink), *_beside(beside)), query.name or query.id))
+    return flows
 
 
-def _outputs(sink: Relation, plan: SparkPlan) -> tuple[Output, ...]:
-    """The sink, and the entities that the plan writes beside it."""
-    return (
-        Output.of(sink),
-        *(
-            Output(f"the entity {path_text(step.entity)}", (step.store, *step.entity))
-            for step in _beside(plan)
-        ),
-    )
+def _is_read(relation: Relation, steps: Iterable[Step]) -> bool:
+    place = (relation.store, relation.entity)
+    reading = (ReadEntity, ReadRows, LookupJoin)
+    return any(isinstance(step, reading) and (step.store, step.entity) == place for step in steps)
 
 
-def _beside(plan: SparkPlan) -> Iterator[WriteEntity]:
-    return (step for step in plan.steps if isinstance(step, WriteEntity) and step.id in plan.outputs[1:])
+def _beside(steps: Iterable[WriteEntity]) -> Iterator[Output]:
+    """The entities that records are written to which a query leaves out."""
+    return (Output(f"the entity {path_text(step.entity)}", (step.store, *step.entity)) for step in steps)
 
 
 def _answer(prepared: Prepared, query: Query) -> ResultSet:
@@ -478,36 +532,54 @@ def _answer(prepared: Prepared, query: Query) -> ResultSet:
 
 
 def _query(prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution) -> Query:
-    moment = now()
     # Both places are in use (dialect, 24.10): QUERY WITH, and the WITH of the relation.
     name = prepared.logical.properties.name or value_of(statement.properties.entries, dialect.QUERY_NAME)
+    span = statement.properties.span(dialect.QUERY_NAME.name) or statement.select.query_properties.span(
+        dialect.QUERY_NAME.name
+    )
+    needs = tuple(run.policy.need(requirement) for requirement in of_query(statement, run))
+    return new_query(prepared.kind, name, span, statement.text, prepared.plan, [prepared], run, needs)
+
+
+def new_query(
+    kind: QueryKind,
+    name: str | None,
+    span: Span | None,
+    text: str,
+    plan: SparkPlan,
+    parts: Sequence[Prepared],
+    run: Execution,
+    needs: tuple[tuple[str, str], ...],
+) -> Query:
+    """A query that is to run, of one statement or several; `span` is where its name stands. Raises UserError 3D008 for a name in use."""
+    moment = now()
     if name:
-        Identifier(
-            name,
-            statement.properties.span(dialect.QUERY_NAME.name)
-            or statement.select.query_properties.span(dialect.QUERY_NAME.name),
-        )
+        Identifier(name, span)
     namesake = run.catalog.query_by_name(name) if name else None
     if namesake is not None and namesake.actual_state is not QueryState.TERMINATED:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the query {namesake.id} is named {name!r} already",
             hint=f"Choose another 'query.name', or TERMINATE QUERY {namesake.id}; first.",
+            span=span,
         )
+    sink, *more = (part.sink_name for part in parts)
+    sources = dict.fromkeys(relation.name for part in parts for relation in part.logical.relations)
     return Query(
         id=str(uuid.uuid4()),
         name=name,
         version=namesake.version + 1 if namesake else 1,
-        kind=prepared.kind,
-        sql=statement.text,
-        plan=prepared.plan.to_json(),
-        sink=prepared.sink_name,
-        sources=tuple(relation.name for relation in prepared.logical.relations),
-        compute_pool=run.compute_pool().name,
+        kind=kind,
+        sql=text,
+        plan=plan.to_json(),
+        sink=sink,
+        more_sinks=tuple(more),
+        sources=tuple(sources),
+        compute_pool=usable_pool(run.catalog, run.compute_pool().name).name,
         owner=run.role,
         created_at=moment,
         updated_at=moment,
-        needs=tuple(run.policy.need(requirement) for requirement in _of_query(statement, run)),
+        needs=needs,
     )
 
 
@@ -517,14 +589,3 @@ def create_entity(
     """Make an entity with kept properties; raises what `EntityAdmin.create_entity` does."""
     reader = PropertyReader(stored(options), of_scope(kind.properties, Scope.ENTITY), what="an entity")
     facet(kind.entities, kind, "CREATE ENTITY", None).create_entity(store.properties, entity, reader)
-
-
-def _described(kind: StoreDescriptor, store: Store, entity: EntityPath) -> EntityDescription | None:
-    if kind.pattern(entity) is not None:
-        return EntityDescription(entity)
-    try:
-        return kind.entities.describe_entity(store.properties, entity) if kind.entities else None
-    except UserError as error:
-        if error.state is SqlState.ENTITY_NOT_FOUND:
-            return None
-        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Database
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.names import SYSTEM_DATABASE
@@ -16,7 +17,7 @@ from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, 
 from headrace.statements.dropping import drop, ownership
 
 
-@handles(CreateDatabase, requires=on_organization(Privilege.CREATE_DATABASE))
+@handles(CreateDatabase, requires=on_organization(Privilege.CREATE_DATABASE), checked=True)
 async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
     """Also makes its schema `public`, and selects both when the session has no database yet."""
     name = statement.name.name
@@ -47,6 +48,7 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
 @handles(
     DropDatabase,
     requires=lambda statement, run: ownership(run.database(statement.name), run, cascade=statement.cascade),
+    checked=True,
 )
 async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
     """Its schemas go with it. Refused with 2BP01 while a relation is in one, unless CASCADE drops that too."""
@@ -60,10 +62,7 @@ async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
 @handles(ListDatabases, requires=nothing)
 async def list_databases(_statement: ListDatabases, run: Execution) -> Outcome:
     columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
-    rows = [
-        (database.name, database.name == run.context.database, database.owner, database.created_at)
-        for database in run.visible(run.catalog.databases())
-    ]
+    rows = [_row(database, run) for database in run.visible(run.catalog.databases())]
     return Outcome(result(columns, rows))
 
 
@@ -74,5 +73,9 @@ async def list_databases(_statement: ListDatabases, run: Execution) -> Outcome:
 async def describe_database(statement: DescribeDatabase, run: Execution) -> Outcome:
     database = run.database(statement.name)
     columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
-    row = (database.name, database.name == run.context.database, database.owner, database.created_at)
-    return Outcome(result(columns, [row]))
+    return Outcome(result(columns, [_row(database, run)]))
+
+
+def _row(database: Database, run: Execution) -> tuple[object, ...]:
+    default = run.is_default("database", database, current=database.name == run.context.database)
+    return (database.name, default, database.owner, database.created_at)

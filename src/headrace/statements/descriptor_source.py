@@ -22,6 +22,7 @@ from headrace.sql.statements.descriptor_source import (
     ListDescriptorSources,
 )
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.copying import download_path
 from headrace.statements.dropping import drop, ownership
 
 _KIND = "descriptor_source"
@@ -92,6 +93,7 @@ async def describe_descriptor_source(statement: DescribeDescriptorSource, run: E
         "type": "Protobuf",
         "messages": ", ".join(of_set(source.descriptors).messages),
         "description": source.description,
+        "url": download_path(source, run),
         "owner": source.owner,
         "created_at": source.created_at.isoformat(sep=" ", timespec="milliseconds"),
         "updated_at": source.updated_at.isoformat(sep=" ", timespec="milliseconds"),
@@ -104,7 +106,10 @@ async def list_descriptor_sources(_statement: ListDescriptorSources, run: Execut
     titles = ("Name", "Type", "Url", "Tags", "Owner")
     columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
     rows = [
-        (source.name, "Protobuf", None, None, source.owner, source.created_at, source.updated_at)
+        (
+            *(source.name, "Protobuf", download_path(source, run), None),
+            *(source.owner, source.created_at, source.updated_at),
+        )
         for source in run.visible(run.catalog.descriptor_sources())
     ]
     return Outcome(result(columns, rows))

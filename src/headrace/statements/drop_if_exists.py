@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier, QualifiedName
+from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.sql.dropping import DropIfExists
-from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, ddl, handles
+from headrace.statements.base import CHECKED, HANDLERS, REQUIREMENTS, Execution, Outcome, ddl, handles
 
 _MISSING = frozenset(
     {
@@ -18,9 +19,12 @@ _MISSING = frozenset(
         SqlState.STORE_NOT_FOUND,
         SqlState.SCHEMA_REGISTRY_NOT_FOUND,
         SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
+        SqlState.FUNCTION_SOURCE_NOT_FOUND,
+        SqlState.FUNCTION_NOT_FOUND,
         SqlState.SECRET_NOT_FOUND,
         SqlState.RELATION_NOT_FOUND,
         SqlState.ROLE_NOT_FOUND,
+        SqlState.COMPUTE_POOL_NOT_FOUND,
     }
 )
 
@@ -34,7 +38,7 @@ def _of_drop(statement: DropIfExists, run: Execution) -> Iterable[Requirement]:
             raise
 
 
-@handles(DropIfExists, requires=_of_drop)
+@handles(DropIfExists, requires=_of_drop, checked=True)
 async def drop_if_exists(statement: DropIfExists, run: Execution) -> Outcome:
     """As DROP; where nothing has the name, nothing happens."""
     name: Identifier | QualifiedName = getattr(statement.drop, "name")  # noqa: B009 - each DROP has one
@@ -47,4 +51,6 @@ async def drop_if_exists(statement: DropIfExists, run: Execution) -> Outcome:
         kind = statement.kind.lower().replace(" ", "_")
         done = f"nothing was dropped: {error.message}"
         return Outcome(ddl(kind, full.last.name, "DROP", done, full.path))
+    if run.checking and type(statement.drop) not in CHECKED:
+        return Outcome(ResultSet())
     return await HANDLERS[type(statement.drop)](statement.drop, run)

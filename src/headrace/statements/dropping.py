@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import DesiredState, Query, Relation, RelationKind
+from headrace.catalog.objects import DesiredState, Query, QueryState, Relation, RelationKind
 from headrace.catalog.policy import Requirement, named
 from headrace.catalog.removal import Removal
 from headrace.core.errors import ExternalError, Span, UserError
@@ -44,6 +44,13 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
     Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
     """
     going = run.catalog.removal(target)
+    if run.checking:
+        if cascade:
+            for query in going.queries:
+                run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+                run.catalog.record_query_state(query.id, QueryState.TERMINATED)
+        _checked(target, run, cascade=cascade, span=span)
+        return ""
     try:
         if cascade:
             for query in going.queries:
@@ -60,6 +67,14 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
             await asyncio.to_thread(run.services.engine.views.drop, found.id)
     await run.services.engine.forget(writers)
     return _told(len(went.objects) - 1, len(going.queries)) if cascade else ""
+
+
+def _checked(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> None:
+    try:
+        run.catalog.drop(target, cascade=cascade, known=run.knows)
+    except UserError as error:
+        error.span = error.span or span
+        raise
 
 
 def _dropped(target: Any, run: Execution, *, cascade: bool) -> tuple[Removal, list[str]]:

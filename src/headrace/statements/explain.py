@@ -5,20 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from headrace.catalog.objects import Relation
+from headrace.catalog.objects import QueryKind, Relation
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
-from headrace.core.names import RelationName
+from headrace.core.names import RelationName, printed
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.planner import plan_query
+from headrace.planner.application import plan_application
+from headrace.planner.application_text import (
+    ApplicationStatement,
+    describe_application,
+    explain_application,
+)
 from headrace.planner.explain import RelationFact, describe, explain
 from headrace.planner.sinks import ResultSink
 from headrace.planner.table_queries import plan_table_query
 from headrace.sql.ast import Statement
+from headrace.sql.statements.application import Application, CreateVirtual
 from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
+from headrace.sql.statements.session import Use
+from headrace.statements.application import Draft, Member, drafted
 from headrace.statements.base import REQUIREMENTS, Execution, Outcome, handles
 from headrace.statements.continuous_query import Prepared, bound, prepare
 from headrace.statements.relation import store_name
@@ -27,18 +36,29 @@ from headrace.statements.relation import store_name
 def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
     """What it takes to run it: a plan tells of everything that it reads."""
     explained = statement.statement
-    if not isinstance(explained, SelectStatement | CreateRelation | CreateRelationAs | InsertInto):
+    if not isinstance(
+        explained, SelectStatement | CreateRelation | CreateRelationAs | InsertInto | Application
+    ):
         return ()
     return REQUIREMENTS[type(explained)](explained, run)
 
 
-@handles(Explain, requires=_of_explained)
+@handles(Explain, requires=_of_explained, checked=True)
 async def explain_statement(statement: Explain, run: Execution) -> Outcome:
     """Plans the statement and creates nothing."""
+    inner = statement.statement
+    draft = await drafted(inner, run) if isinstance(inner, Application) else None
     if statement.describe:
-        kind, plan = await asyncio.to_thread(_described, statement.statement, run)
+        kind, plan = (
+            _described_application(draft, run)
+            if draft is not None
+            else await asyncio.to_thread(_described, inner, run)
+        )
         return Outcome(result([("Kind", VARCHAR), ("Plan", VARCHAR)], [(kind, plan)]))
-    text = await asyncio.to_thread(_explained, statement.statement, run)
+    if draft is not None and isinstance(inner, Application):
+        text = await asyncio.to_thread(_explained_application, inner.name.name, draft)
+    else:
+        text = await asyncio.to_thread(_explained, inner, run)
     return Outcome(result([("Plan", VARCHAR)], [(line,) for line in text.splitlines()]))
 
 
@@ -79,6 +99,49 @@ def _described(statement: Statement, run: Execution) -> tuple[str, str]:
         sources = tuple(map(_relation_fact, logical.named))
         return describe(kind="SELECT", sources=sources, organization_id=organization)
     raise _unexplained(statement)
+
+
+def _explained_application(name: str, draft: Draft) -> str:
+    parts = draft.parts
+    if not parts:
+        return f"Application {printed(name)}: no queries"
+    virtual = [made.relation for made in draft.virtual.values()]
+    return explain_application(name, parts, plan_application(parts), virtual)
+
+
+def _described_application(draft: Draft, run: Execution) -> tuple[str, str]:
+    statements = [
+        ApplicationStatement(
+            _kind_of(member),
+            _relation_fact(made) if (made := _made_by(member)) is not None else None,
+            _written_by(member, draft),
+            tuple(map(_relation_fact, member.reads)),
+        )
+        for member in draft.members
+        if not isinstance(member.statement, Use)
+    ]
+    return describe_application(statements, run.context.organization_id)
+
+
+def _kind_of(member: Member) -> str:
+    statement = member.statement
+    if isinstance(statement, InsertInto):
+        return QueryKind.INSERT_INTO.value
+    kind = getattr(statement, "kind", "").replace(" ", "_")
+    if isinstance(statement, CreateVirtual):
+        return f"CREATE_VIRTUAL_{kind}_AS"
+    return f"CREATE_{kind}_AS" if isinstance(statement, CreateRelationAs) else f"CREATE_{kind}"
+
+
+def _made_by(member: Member) -> Relation | None:
+    return member.made.relation if member.made is not None else None
+
+
+def _written_by(member: Member, draft: Draft) -> RelationFact | None:
+    if not isinstance(member.made, Prepared):
+        return None
+    found = member.made.relation or draft.catalog.relation(member.made.sink_name)
+    return _relation_fact(found) if found is not None else None
 
 
 def _sink_fact(prepared: Prepared, run: Execution) -> RelationFact:

@@ -32,14 +32,14 @@ _TITLES = ("Privilege", "Kind", "Name", "GranteeKind", "Grantee")
 _COLUMNS = [*((title, VARCHAR) for title in _TITLES), ("GrantOption", BOOLEAN), ("GrantedBy", VARCHAR)]
 
 
-def _target(target: Target, run: Execution) -> Any:
+def target_of(target: Target, run: Execution) -> Any:
     """The object, None for the organization."""
     return None if target.kind is None or target.name is None else run.object(target.kind, target.name)
 
 
 def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> Iterator[Requirement]:
     """Each privilege with the right to grant it: its owner's, a grant option, or MANAGE_GRANTS."""
-    target = _target(statement.target, run)
+    target = target_of(statement.target, run)
     chosen = [privilege_of(word, statement.target.kind) for word in statement.privileges]
     for word, privilege in zip(statement.privileges, chosen, strict=True):
         if privilege is Privilege.OWNERSHIP:
@@ -53,7 +53,7 @@ def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> It
         yield Requirement(privilege, target, grantable=True)
 
 
-@handles(GrantPrivileges, requires=_wanted)
+@handles(GrantPrivileges, requires=_wanted, checked=True)
 async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcome:
     """All of them or none. What is granted already stays as it is, but may get its grant option."""
     wanted = [*_wanted(statement, run)]
@@ -94,12 +94,12 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
 @handles(
     GrantOwnership,
     requires=lambda statement, run: [
-        Requirement(Privilege.OWNERSHIP, _target(statement.target, run), grantable=True)
+        Requirement(Privilege.OWNERSHIP, target_of(statement.target, run), grantable=True)
     ],
 )
 async def grant_ownership(statement: GrantOwnership, run: Execution) -> Outcome:
     """The object gets another owner; what was granted on it stays granted."""
-    target, role = _target(statement.target, run), run.named_role(statement.role).name
+    target, role = target_of(statement.target, run), run.named_role(statement.role).name
     if isinstance(target, Query):
         await asyncio.to_thread(run.catalog.change_query, target.id, owner=role)
     else:
@@ -150,7 +150,7 @@ async def list_grants(statement: ListGrants, run: Execution) -> Outcome:
     """Of what the active role sees."""
     found: Iterable[GrantRow] = await asyncio.to_thread(grant_rows, run)
     if statement.target is not None:
-        place = kind_and_name(_target(statement.target, run), run.catalog.organization().name)
+        place = kind_and_name(target_of(statement.target, run), run.catalog.organization().name)
         found = [row for row in found if (row.kind, row.name) == place]
     if statement.to_role is not None:
         name = run.named_role(statement.to_role).name

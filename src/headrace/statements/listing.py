@@ -1,4 +1,4 @@
-"""LIST … WHERE, over the result of any listing; and the lists of kinds of objects that cannot be made yet."""
+"""LIKE, WHERE and LIMIT, over the result of any LIST and any DESCRIBE of an object."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from dataclasses import replace
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
 from headrace.core.names import Identifier
-from headrace.core.resultset import Cell, ResultColumn, ResultSet, result
+from headrace.core.resultset import Cell, ResultColumn, ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
 from headrace.sql.listing import Condition, FilteredList
-from headrace.sql.statements.listing import ListNothing
-from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, handles, nothing
-
-_TITLES = {
-    "FUNCTIONS": ("Name", "Signature", "Type", "SourceName", "ClassName", "EgressAllowURIs", "Properties"),
-    "FUNCTION_SOURCES": ("Name", "State", "Language", "Description", "Url"),
-}
+from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, handles
 
 
 def _of_listing(statement: FilteredList, run: Execution) -> Iterable[Requirement]:
@@ -28,7 +21,8 @@ def _of_listing(statement: FilteredList, run: Execution) -> Iterable[Requirement
 
 @handles(FilteredList, requires=_of_listing)
 async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
-    """The rows that fulfil every condition. One on the database widens a list of the session's database to all of them."""
+    """The rows that fulfil every condition, the first of them. A condition on the database widens a list of the session's database to
+    all of them."""
     names = [_folded(condition.column.name) for condition in statement.conditions]
     everywhere = any(_names(name, "Database") for name in names)
     listing = statement.listing
@@ -36,19 +30,20 @@ async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
     rows = outcome.result
     if not isinstance(rows, ResultSet):
         raise InternalError(f"{type(listing).__name__} has no bounded result")
-    tests = [(_index(item.column, rows.columns), _pattern(item), item) for item in statement.conditions]
+    conditions = [*_on_names(statement, rows.columns), *statement.conditions]
+    tests = [(_index(item.column, rows.columns), _pattern(item), item) for item in conditions]
     kept = tuple(
         row for row in rows.rows if all(_holds(row[index], pattern, item) for index, pattern, item in tests)
     )
-    return Outcome(replace(rows, rows=kept))
+    return Outcome(replace(rows, rows=kept[: statement.limit]))
 
 
-@handles(ListNothing, requires=nothing)
-async def list_nothing(statement: ListNothing, _run: Execution) -> Outcome:
-    """The columns that clients look for, and no rows."""
-    titles = (*_TITLES[statement.kind], "Owner")
-    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
-    return Outcome(result(columns, []))
+def _on_names(statement: FilteredList, columns: Sequence[ResultColumn]) -> list[Condition]:
+    """LIKE without a column: of the names, or of what comes first where there are none."""
+    if statement.like is None:
+        return []
+    titles = [column.name for column in columns]
+    return [Condition(Identifier("Name" if "Name" in titles else titles[0]), "LIKE", statement.like)]
 
 
 def _index(name: Identifier, columns: Sequence[ResultColumn]) -> int:

@@ -1,14 +1,102 @@
-"""ORGANIZATION: list."""
+"""ORGANIZATION: update, rename, describe, list. A server has one; another is another data directory or database."""
 
 from __future__ import annotations
 
-from headrace.core.resultset import result
-from headrace.core.types import VARCHAR
-from headrace.sql.statements.organization import ListOrganizations
-from headrace.statements.base import Execution, Outcome, handles, nothing
+import asyncio
+from dataclasses import replace
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Organization
+from headrace.core.errors import UserError
+from headrace.core.names import Identifier, printed
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope
+from headrace.core.resultset import ResultSet, result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.sql.statements.organization import (
+    DescribeOrganization,
+    ListOrganizations,
+    RenameOrganization,
+    UpdateOrganization,
+)
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, on_organization
+
+
+def _address(text: str) -> str:
+    if not text.startswith(("https://", "http://")):
+        raise ValueError(text)
+    return text
+
+
+DESCRIPTION = PropertySpec("description", TEXT, Scope.ORGANIZATION, "a text for lists", default="none")
+IMAGE = PropertySpec(
+    "profile_image_uri",
+    PropertyType("the address of a picture, https://…", _address),
+    Scope.ORGANIZATION,
+    "the address of a picture, for clients that show one",
+    default="none",
+)
+PROPERTIES = (DESCRIPTION, IMAGE)
+
+
+def _named(name: Identifier | None, run: Execution) -> Organization:
+    """The only one; raises UserError 3D004 for another name than its name and its id."""
+    only = run.catalog.organization()
+    if name is not None and name.name not in (only.id, only.name):
+        raise UserError(
+            SqlState.ORGANIZATION_NOT_FOUND,
+            f"the organization {name.name!r} does not exist",
+            hint=f"There is {printed(only.name)}: a server has one.",
+            span=name.span,
+        )
+    return only
+
+
+@handles(UpdateOrganization, requires=on_organization(Privilege.OWNERSHIP))
+async def update_organization(statement: UpdateOrganization, run: Execution) -> Outcome:
+    """What is given changes, NULL takes a property back."""
+    organization = _named(statement.name, run)
+    given = [entry for entry in statement.properties.entries if not entry.removed]
+    removed = [entry.key for entry in statement.properties.entries if entry.removed]
+    reader = PropertyReader(given, PROPERTIES, what="an organization")
+    changed = replace(
+        organization,
+        description=None
+        if DESCRIPTION.name in removed
+        else reader.take(DESCRIPTION) or organization.description,
+        image=None if IMAGE.name in removed else reader.take(IMAGE) or organization.image,
+    )
+    await asyncio.to_thread(run.catalog.update_organization, changed)
+    return Outcome(_answer(changed, "UPDATE", "was updated"))
+
+
+@handles(RenameOrganization, requires=on_organization(Privilege.OWNERSHIP))
+async def rename_organization(statement: RenameOrganization, run: Execution) -> Outcome:
+    """Its id stays, by which clients connect."""
+    organization = _named(statement.name, run)
+    changed = replace(organization, name=statement.new_name.name)
+    await asyncio.to_thread(run.catalog.update_organization, changed)
+    return Outcome(_answer(changed, "ALTER", f"was {organization.name}"))
+
+
+def _answer(organization: Organization, command: str, done: str) -> ResultSet:
+    name = organization.name
+    return ddl("organization", name, command, f"organization {name} {done}", [name])
+
+
+@handles(DescribeOrganization, requires=nothing)
+async def describe_organization(statement: DescribeOrganization, run: Execution) -> Outcome:
+    """One row of the list."""
+    return Outcome(_listed(_named(statement.name, run)))
 
 
 @handles(ListOrganizations, requires=nothing)
 async def list_organizations(_statement: ListOrganizations, run: Execution) -> Outcome:
-    organization = run.catalog.organization()
-    return Outcome(result([("ID", VARCHAR), ("Name", VARCHAR)], [(organization.id, organization.name)]))
+    return Outcome(_listed(run.catalog.organization()))
+
+
+def _listed(organization: Organization) -> ResultSet:
+    titles = ("ID", "Name", "Description", "ProfileImageURI")
+    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP)]
+    only = organization
+    return result(columns, [(only.id, only.name, only.description, only.image, only.created_at)])

@@ -72,12 +72,12 @@ def _told(missing: list[Requirement], run: Execution) -> str:
 def _refused_on(privilege: Privilege, kind: str, name: QualifiedName, run: Execution) -> str | None:
     """By names alone, so that what does not exist is like what the role may not know of."""
     path = _path(kind, name, run)
-    if kind == "relation" and system_relation_of(RelationName(*path)) is not None:
-        return (
-            None
-            if privilege is Privilege.SELECT
-            else f"{name} is among the system relations, which can be read only"
-        )
+    system = system_relation_of(RelationName(*path)) if kind == "relation" else None
+    if system is not None:
+        if privilege is not Privilege.SELECT:
+            return f"{name} is among the system relations, which can be read only"
+        lacked_here = run.policy.missing(run.role, Requirement(system.needs)) if system.needs else []
+        return _told(lacked_here, run) if lacked_here else None
     state, steps = run.catalog.snapshot(), [*_steps(privilege, kind, path)]
     target = state.get(BY_NAME[kind], path)
     if target is not None and state.policy.known(run.role, target):
@@ -100,6 +100,11 @@ def _steps(privilege: Privilege, kind: str, path: Path) -> Iterator[tuple[Privil
 
 def _path(kind: str, name: QualifiedName, run: Execution) -> Path:
     """The full name of an object, existing or not; raises UserError 3D002 when it takes a database and none is selected."""
+    if kind == "function":
+        try:
+            return (str(run.function(name.last).signature),)
+        except UserError:
+            return (str(name.last),)
     length = {"schema": 2, "relation": 3}.get(kind, 1)
     selected = (run.context.database, run.context.schema or "public")[: length - 1]
     path = (*selected[: length - len(name.parts)], *name.path[-length:])

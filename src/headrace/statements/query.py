@@ -12,6 +12,7 @@ from headrace.core.errors import UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
+from headrace.engine.drivers import usable_pool
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, ListQueries, RestartQuery, TerminateQuery
@@ -75,7 +76,7 @@ async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
 
 @handles(RestartQuery, requires=_on_query(Privilege.OWNERSHIP))
 async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
-    """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped."""
+    """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped, or its pool stopped."""
     query = await asyncio.to_thread(run.query, statement.reference)
     await asyncio.to_thread(_restart, query, statement, run)
     run.services.engine.wake()
@@ -85,7 +86,7 @@ async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
 def _restart(query: Query, statement: RestartQuery, run: Execution) -> None:
     """In one transaction, so that no relation of the query is dropped meanwhile."""
     with run.catalog.transaction():
-        used = (query.sink, *query.sources)
+        used = (*query.sinks, *query.sources)
         missing = [name for name in used if not query.was_made_with(run.catalog.relation(name))]
         if missing:
             raise UserError(
@@ -94,6 +95,7 @@ def _restart(query: Query, statement: RestartQuery, run: Execution) -> None:
                 hint="Create a new query.",
                 span=statement.reference.span,
             )
+        usable_pool(run.catalog, query.compute_pool)
         refuse_cycle_of(query, run, statement.reference.span)
         run.catalog.request_restart(query.id)
 
@@ -111,7 +113,7 @@ def _facts(query: Query, run: Execution) -> ResultSet:
         ("restarts", query.restarts),
         ("kind", query.kind.value),
         ("query", query.sql),
-        ("sink", str(query.sink)),
+        ("sink", ", ".join(map(str, query.sinks))),
         ("sources", ", ".join(map(str, query.sources))),
         ("compute_pool", query.compute_pool),
         ("owner", query.owner),

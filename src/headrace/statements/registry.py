@@ -5,21 +5,37 @@ from __future__ import annotations
 import asyncio
 import importlib
 
+from headrace.catalog.policy import Requirement
+from headrace.core.context import SessionContext
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.results import ResultChannel
 from headrace.sql.ast import Statement
-from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, nothing
+from headrace.statements.base import (
+    CHECKED,
+    HANDLERS,
+    REQUIREMENTS,
+    Execution,
+    Outcome,
+    UncheckedError,
+    nothing,
+)
 
 MODULES = (
     "alter",
     "api_token",
+    "application",
     "compute_pool",
     "continuous_query",
+    "copying",
     "database",
     "descriptor_source",
     "drop_if_exists",
     "entity",
     "explain",
+    "function",
+    "function_source",
+    "future_grant",
     "generate",
     "grant",
     "listing",
@@ -34,21 +50,52 @@ MODULES = (
     "select",
     "session",
     "store",
+    "template",
     "user",
 )
 for _module in MODULES:
     importlib.import_module(f"headrace.statements.{_module}")
 
 
+_ONLY_TELL = ("LIST", "SHOW", "DESCRIBE", "PRINT", "CAN", "TEST")
+
+
 async def execute(statement: Statement, run: Execution) -> Outcome:
-    """Check what the statement requires, which is done here and nowhere else, and run the handler; raises HeadraceError."""
+    """Check what the statement requires, which is done here, and by an application for its own statements; then run the handler.
+
+    Raises HeadraceError.
+    """
+    fulfilled = await _authorise(statement, run)
+    outcome = await HANDLERS[type(statement)](statement, run)
+    if isinstance(outcome.result, ResultChannel):
+        # Rows may come for days.
+        outcome.result.lost = run.kept(fulfilled)
+    return outcome
+
+
+async def check(statement: Statement, run: Execution) -> SessionContext:
+    """The context after a statement that is not run: `run` is `checking`.
+
+    Raises HeadraceError for what running it would raise without asking anybody outside; UncheckedError when what it makes, and what
+    statements after it may name, is not known without that.
+    """
+    await _authorise(statement, run)
+    if type(statement) in CHECKED:
+        outcome = await HANDLERS[type(statement)](statement, run)
+        return outcome.context or run.context
+    if statement.text.split(maxsplit=1)[0].upper() not in _ONLY_TELL:
+        raise UncheckedError
+    return run.context
+
+
+async def _authorise(statement: Statement, run: Execution) -> list[Requirement]:
     kind = type(statement)
     if kind not in HANDLERS:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED, "this statement is not supported yet", span=statement.span
         )
     requires = REQUIREMENTS[kind]
-    if requires is not nothing:
-        # In a thread: what a statement is about may have to be read or bound first.
-        await asyncio.to_thread(lambda: run.check(requires(statement, run)))
-    return await HANDLERS[kind](statement, run)
+    if requires is nothing:
+        return []
+    # In a thread: what a statement is about may have to be read or bound first.
+    return await asyncio.to_thread(lambda: run.check(requires(statement, run)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import source_properties
@@ -28,7 +30,15 @@ from headrace.sql.statements.relation import (
     DropRelation,
     ListRelations,
 )
-from headrace.statements.base import Execution, Outcome, handles, nothing, now, relation_ddl
+from headrace.statements.base import (
+    Execution,
+    Outcome,
+    UncheckedError,
+    handles,
+    nothing,
+    now,
+    relation_ddl,
+)
 from headrace.statements.dropping import drop, ownership
 from headrace.statements.inference import with_columns
 from headrace.statements.relation_properties import entity_format, row_format
@@ -57,41 +67,66 @@ def _creation(statement: CreateRelation, run: Execution) -> Iterator[Requirement
         yield Requirement(Privilege.USAGE, run.store(store_name(statement.properties))[0])
 
 
-@handles(CreateRelation, requires=_creation)
+@handles(CreateRelation, requires=_creation, checked=True)
 async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
     """Defines a relation over an entity, which is made when it does not exist and its layout is given."""
     return Outcome(await asyncio.to_thread(_created, statement, run))
 
 
 def _created(statement: CreateRelation, run: Execution) -> ResultSet:
+    existing = existing_relation(statement, run)
+    if existing is not None:
+        return relation_ddl(existing, "CREATE", "already exists")
+    declared = declare(statement, run)
+    if declared.make is not None:
+        declared.make()
+    run.catalog.create_relation(declared.relation)
+    return relation_ddl(declared.relation, "CREATE", f"was created{declared.told}")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A relation that a statement declares: nothing has been created yet.
+
+    `make` makes its entity, where that is missing, with `layout`; `told` is what the answer says of it.
+    """
+
+    relation: Relation
+    make: Callable[[], object] | None = None
+    layout: Mapping[str, int] = field(default_factory=dict)
+    told: str = ""
+
+
+def existing_relation(statement: CreateRelation, run: Execution) -> Relation | None:
+    """The relation of that name, which IF NOT EXISTS lets be; raises UserError 42P17 without."""
     name = run.relation_name(statement.name)
     existing = run.catalog.relation(name)
-    if existing is not None:
-        if statement.if_not_exists and run.knows(existing):
-            return relation_ddl(existing, "CREATE", "already exists")
-        raise UserError(
-            SqlState.DUPLICATE_RELATION,
-            f"the relation {name} already exists",
-            hint="Choose another name, or drop it first.",
-            span=statement.name.span,
-        )
+    if existing is None or (statement.if_not_exists and run.knows(existing)):
+        return existing
+    raise UserError(
+        SqlState.DUPLICATE_RELATION,
+        f"the relation {name} already exists",
+        hint="Choose another name, or drop it first.",
+        span=statement.name.span,
+    )
+
+
+def declare(statement: CreateRelation, run: Execution) -> Declared:
+    """Checks all that can be wrong with it, and asks the store: for a thread. Raises UserError or ExternalError."""
     store, kind = run.store(store_name(statement.properties))
     if statement.kind == "TABLE":
         refuse_without_tables(kind, statement.span)
-        if not statement.columns:
-            statement = with_columns(statement, run, store, kind)
-        relation = declared_table(statement, _schema(statement), run, store, kind)
-        run.catalog.create_relation(relation)
-        return relation_ddl(relation, "CREATE", "was created")
+        statement = _with_columns(statement, run, store, kind)
+        relation, make = declared_table(statement, _schema(statement), run, store, kind)
+        return Declared(relation, make)
     if kind.source is None and kind.record_sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"queries can neither read nor write stores of type {kind.label}, so there are no relations over them",
-            hint="LIST ENTITIES, DESCRIBE ENTITY and PRINT ENTITY show what is in it.",
+            kind.no_streams or f"a {kind.label} store holds tables, not streams and changelogs",
+            hint="Use CREATE TABLE.",
             span=statement.properties.span(dialect.STORE.name) or statement.name.span,
         )
-    if not statement.columns:
-        statement = with_columns(statement, run, store, kind)
+    statement = _with_columns(statement, run, store, kind)
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
     relation = _defined(statement, run, store, kind, reader)
@@ -107,9 +142,10 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     subjects(reader, relation.format.value, relation.format.key)
     if kind.record_sink is not None:
         kind.record_sink.options(reader)
-    _ensure_entity(reader, kind, store, relation, statement.name.span)
+    make, layout = _entity_made(reader, run, kind, store, relation, statement.name.span)
+    reader.leave(Scope.ENTITY)
     reader.finish()
-    if kind.row_source is not None and kind.row_source.check is not None:
+    if kind.row_source is not None and kind.row_source.check is not None and not run.checking:
         kind.row_source.check(
             store.properties,
             relation.entity or (),
@@ -117,8 +153,17 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
             read.options,
             relation.kind is RelationKind.CHANGELOG,
         )
-    run.catalog.create_relation(relation)
-    return relation_ddl(relation, "CREATE", f"was created{_folding_told(statement)}")
+    return Declared(relation, make, layout, _folding_told(statement))
+
+
+def _with_columns(
+    statement: CreateRelation, run: Execution, store: Store, kind: StoreDescriptor
+) -> CreateRelation:
+    if statement.columns:
+        return statement
+    if run.checking:
+        raise UncheckedError
+    return with_columns(statement, run, store, kind)
 
 
 def _folding_told(statement: CreateRelation) -> str:
@@ -142,6 +187,7 @@ def _folding_told(statement: CreateRelation) -> str:
 @handles(
     DropRelation,
     requires=lambda statement, run: ownership(run.relation(statement.name), run, cascade=statement.cascade),
+    checked=True,
 )
 async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
     """Refused with 2BP01 while a query that is not terminated reads or writes it, unless CASCADE ends that; the entity stays."""
@@ -325,35 +371,39 @@ def _schema(statement: CreateRelation) -> Schema:
     return Schema(columns, primary_key)
 
 
-def _ensure_entity(
-    reader: PropertyReader, kind: StoreDescriptor, store: Store, relation: Relation, name_span: Span | None
-) -> None:
-    """Makes the entity of a relation, if it is missing and the statement says how it is to be divided."""
+def _entity_made(
+    reader: PropertyReader,
+    run: Execution,
+    kind: StoreDescriptor,
+    store: Store,
+    relation: Relation,
+    name_span: Span | None,
+) -> tuple[Callable[[], object] | None, Mapping[str, int]]:
+    """What makes the entity of a relation, if it is missing and the statement says how it is to be divided; and how."""
     entity, admin = relation.entity or (), kind.entities
     if admin is None:
-        return
+        return None, {}
+    if run.checking:
+        return None, {}
     if (pattern := kind.pattern(entity)) is not None:
         _check_pattern(reader, kind, admin, store, relation, pattern, name_span)
-        return
-    try:
-        found = admin.describe_entity(store.properties, entity)
-    except UserError as error:
-        if error.state is not SqlState.ENTITY_NOT_FOUND:
-            raise
-        if not any(reader.gives(spec) for spec in kind.layout.values()):
-            names = " and ".join(f"'{spec.name}'" for spec in kind.layout.values())
-            raise UserError(
-                SqlState.ENTITY_NOT_FOUND,
-                f"the entity {path_text(entity)!r} does not exist in the store {store.name}",
-                hint=f"Give {names} to have it made, or name one that exists."
-                if names
-                else "Name one that exists: LIST ENTITIES shows them.",
-                span=name_span,
-            ) from None
-        admin.create_entity(store.properties, entity, reader)
-        return
-    checked_layout(reader, kind, entity, found)
-    reader.leave(Scope.ENTITY)
+        return None, {}
+    found = run.described(store, kind, entity)
+    if found is not None:
+        checked_layout(reader, kind, entity, found)
+        return None, {}
+    if not any(reader.gives(spec) for spec in kind.layout.values()):
+        names = " and ".join(f"'{spec.name}'" for spec in kind.layout.values())
+        raise UserError(
+            SqlState.ENTITY_NOT_FOUND,
+            f"the entity {path_text(entity)!r} does not exist in the store {store.name}",
+            hint=f"Give {names} to have it made, or name one that exists."
+            if names
+            else "Name one that exists: LIST ENTITIES shows them.",
+            span=name_span,
+        )
+    layout = checked_layout(reader, kind, entity, None)
+    return partial(admin.create_entity, store.properties, entity, reader), layout
 
 
 def _check_pattern(

@@ -25,7 +25,7 @@ def _creation(statement: CreateRole, run: Execution) -> Iterator[Requirement]:
         yield Requirement(Privilege.OWNERSHIP, run.named_role(name), grantable=True)
 
 
-@handles(CreateRole, requires=_creation)
+@handles(CreateRole, requires=_creation, checked=True)
 async def create_role(statement: CreateRole, run: Execution) -> Outcome:
     """It has nothing but what the roles beneath it have, and nobody holds it yet."""
     name = statement.name.name

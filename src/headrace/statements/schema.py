@@ -36,6 +36,7 @@ def _database(statement: CreateSchema, run: Execution) -> Database:
         Requirement(Privilege.USAGE, _database(statement, run)),
         Requirement(Privilege.CREATE_SCHEMA, _database(statement, run)),
     ],
+    checked=True,
 )
 async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
     database, name = _database(statement, run).name, statement.name.last.name
@@ -48,7 +49,9 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
         )
     exists = statement.if_not_exists and run.knows(run.catalog.schema(database, name))
     if not exists:
-        await asyncio.to_thread(run.catalog.create_schema, database, name, run.role)
+        await asyncio.to_thread(
+            run.catalog.create_schema, database, name, run.role, managed=statement.managed
+        )
     done = "already exists" if exists else "was created"
     return Outcome(
         ddl("schema", name, "CREATE", f"schema {name} {done} in database {database}", [database, name])
@@ -58,6 +61,7 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
 @handles(
     DropSchema,
     requires=lambda statement, run: ownership(run.schema(statement.name), run, cascade=statement.cascade),
+    checked=True,
 )
 async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
     """Refused with 2BP01 while a relation is in it, unless CASCADE drops that too."""
@@ -85,5 +89,6 @@ async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
 
 
 def _row(schema: SchemaObject, run: Execution) -> tuple[object, ...]:
-    default = (schema.database, schema.name) == (run.context.database, run.context.schema)
+    current = (schema.database, schema.name) == (run.context.database, run.context.schema)
+    default = run.is_default("schema", schema, current=current)
     return (schema.name, default, schema.owner, schema.created_at, schema.database)

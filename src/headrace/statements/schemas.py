@@ -17,10 +17,11 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, Struct
 from headrace.formats.avro import Avro, generated_schema
 from headrace.formats.avro_base import based_on
+from headrace.formats.avro_references import self_contained
 from headrace.formats.avro_schema import columns_of, type_of
 from headrace.formats.protobuf import Protobuf
 from headrace.formats.protobuf_schema import decoded, message_name, of_text, proto_text
-from headrace.planner.physical import EncodeRows, SparkPlan
+from headrace.planner.physical import EncodeRows, SparkPlan, Step, inputs_of
 from headrace.planner.sink_properties import Subject
 from headrace.planner.sinks import EntitySink
 
@@ -84,7 +85,7 @@ def _check_required(layout: Protobuf, columns: Struct) -> None:
 def _base(client: RegistryClient | None, subject: str) -> str:
     """The text of a subject that says more of its fields."""
     found = client.latest(subject) if client is not None else None
-    if found is None:
+    if client is None or found is None:
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
             f"there is no subject {subject!r} to base the schema on",
@@ -96,7 +97,7 @@ def _base(client: RegistryClient | None, subject: str) -> str:
             f"the schema of the subject {subject!r} is {found.type}, not AVRO",
             hint="Name a subject of AVRO.",
         )
-    return found.text
+    return self_contained(found.text, client.resolved(found))
 
 
 def _avro(
@@ -116,14 +117,13 @@ def _avro(
     if base is not None:
         text = based_on(text, base)
     newest = client.latest(subject)
-    if newest is not None and newest.type == "AVRO" and not newest.references:
-        next_text = text if named.record is not None else _called_as(newest.text, text)
+    if newest is not None and newest.type == "AVRO":
+        known = self_contained(newest.text, client.resolved(newest))
+        next_text = text if named.record is not None else _called_as(known, text)
         # What the user says of the schema counts, too.
-        same = (
-            json.loads(next_text) == json.loads(newest.text) if said else _holds_the_same(newest.text, text)
-        )
+        same = json.loads(next_text) == json.loads(known) if said else _holds_the_same(known, text)
         if same:
-            return SinkSchema(part, subject, "AVRO", newest.text, {"schema_text": newest.text}, newest.id)
+            return SinkSchema(part, subject, "AVRO", newest.text, {"schema_text": known}, newest.id)
         text = next_text
     _check_compatible(client, newest, subject, text, "AVRO")
     return SinkSchema(part, subject, "AVRO", text, {"schema_text": text})
@@ -220,8 +220,8 @@ def registered(schemas: tuple[SinkSchema, ...], client: RegistryClient | None) -
     )
 
 
-def pinned(plan: SparkPlan, schemas: tuple[SinkSchema, ...]) -> SparkPlan:
-    """The plan, writing with these schemas."""
+def pinned(plan: SparkPlan, schemas: tuple[SinkSchema, ...], sink: Step) -> SparkPlan:
+    """The plan, with a sink of it that writes with these schemas."""
     by_part: Mapping[str, SinkSchema] = {schema.part: schema for schema in schemas}
 
     def step(found: EncodeRows) -> EncodeRows:
@@ -231,5 +231,9 @@ def pinned(plan: SparkPlan, schemas: tuple[SinkSchema, ...]) -> SparkPlan:
         }
         return found.model_copy(update=changed)
 
-    steps = [step(found) if isinstance(found, EncodeRows) else found for found in plan.steps]
+    written = inputs_of(sink)
+    steps = [
+        step(found) if isinstance(found, EncodeRows) and found.id in written else found
+        for found in plan.steps
+    ]
     return plan.model_copy(update={"steps": steps})

@@ -36,7 +36,7 @@ OTHERS = PropertySpec(
 PROPERTIES = (TYPE, STRING, DESCRIPTION, OTHERS)
 
 
-@handles(CreateSecret, requires=on_organization(Privilege.CREATE_SECRET))
+@handles(CreateSecret, requires=on_organization(Privilege.CREATE_SECRET), checked=True)
 async def create_secret(statement: CreateSecret, run: Execution) -> Outcome:
     name = statement.name.name
     existing = next((secret for secret in run.catalog.secrets() if secret.name == name), None)

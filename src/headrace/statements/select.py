@@ -10,6 +10,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.policy import Requirement
 from headrace.core.resultset import ResultSet, result
 from headrace.planner import plan_columns, plan_query
+from headrace.planner.physical import SparkPlan
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.table_queries import plan_table_query
@@ -26,21 +27,32 @@ def _reading(statement: SelectStatement, run: Execution) -> Iterator[Requirement
         yield Requirement(Privilege.USAGE, run.compute_pool())
 
 
-@handles(SelectStatement, requires=_reading)
+@handles(SelectStatement, requires=_reading, checked=True)
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
     """A bounded result when every source is a materialized view or a system relation, a channel otherwise."""
     logical = await asyncio.to_thread(bound, statement.select, run)
+    if run.checking:
+        await asyncio.to_thread(_planned, logical)
+        return Outcome(ResultSet())
     if logical.snapshot and not logical.of_tables:
         readers = run.services.engine.views.readers
         return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
-    if logical.of_tables:
-        plan = await asyncio.to_thread(plan_table_query, logical)
-    else:
-        plan = await asyncio.to_thread(plan_query, logical, ResultSink())
+    plan = await asyncio.to_thread(_plan, logical)
     columns = plan_columns(plan)
     return Outcome(
         await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool().name)
     )
+
+
+def _plan(logical: LogicalPlan) -> SparkPlan:
+    return plan_table_query(logical) if logical.of_tables else plan_query(logical, ResultSink())
+
+
+def _planned(logical: LogicalPlan) -> None:
+    if logical.snapshot and not logical.of_tables:
+        compile_snapshot(logical)
+    else:
+        _plan(logical)
 
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:

@@ -1,27 +1,57 @@
-"""USE: change the session's current names."""
+"""USE and SET DEFAULT: change the session's current names, and those that the user's sessions begin with."""
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 from headrace.catalog.access import Privilege
+from headrace.catalog.kinds import spec_of
+from headrace.catalog.objects import Database, SchemaObject
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.sql.statements.session import Use
+from headrace.sql.statements.session import SetDefault, Use
 from headrace.statements.base import Execution, Outcome, ddl, handles
 
 
-def _usage(statement: Use, run: Execution) -> list[Requirement]:
+def _usage(statement: Use | SetDefault, run: Execution) -> list[Requirement]:
     """USAGE of what is chosen. Which roles a user may take on is the user's, not the role's."""
     if statement.kind in ("ORGANIZATION", "ROLE"):
         return []
     return [Requirement(Privilege.USAGE, run.object(statement.kind, statement.name))]
 
 
-@handles(Use, requires=_usage)
+@handles(Use, requires=_usage, checked=True)
 async def use(statement: Use, run: Execution) -> Outcome:
     """Answers with the changed context."""
     return await _USES[statement.kind](statement, run)
+
+
+@handles(SetDefault, requires=_usage)
+async def set_default(statement: SetDefault, run: Execution) -> Outcome:
+    """The session keeps the names that it has. As USE, a database comes with its schema `public` and a schema with its database."""
+    kind, user = statement.kind.lower(), run.principal.user
+    if kind == "role":
+        run.check_role(statement.name.last)
+        name = statement.name.last.name
+        await asyncio.to_thread(run.catalog.set_default_role, user, name)
+        return Outcome(_default(kind, name))
+    found: Any = run.object(statement.kind, statement.name)
+    defaults: dict[str, Any] = {kind: found}
+    if isinstance(found, Database):
+        defaults["schema"] = run.catalog.schema(found.name, "public")
+    elif isinstance(found, SchemaObject):
+        defaults["database"] = run.catalog.database(found.database)
+    ids = {word: chosen.id if chosen else None for word, chosen in defaults.items()}
+    await asyncio.to_thread(run.catalog.set_defaults, user, ids)
+    return Outcome(_default(kind, *spec_of(found).path(found)))
+
+
+def _default(kind: str, *path: str) -> ResultSet:
+    told = f"{kind.replace('_', ' ')} {'.'.join(path)} is what new sessions begin with"
+    return ddl(kind, path[-1], "SET DEFAULT", told, path)
 
 
 async def _role(statement: Use, run: Execution) -> Outcome:

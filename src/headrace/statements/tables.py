@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from headrace.analyzer import properties as dialect
 from headrace.catalog.objects import Relation, RelationKind, Store
@@ -32,8 +33,8 @@ def refuse_without_tables(kind: StoreDescriptor, span: Span | None) -> None:
 
 def declared_table(
     statement: CreateRelation, schema: Schema, run: Execution, store: Store, kind: StoreDescriptor
-) -> Relation:
-    """What CREATE TABLE (…) says; its entity is made if it is missing, and else asked whether the columns fit.
+) -> tuple[Relation, Callable[[], object] | None]:
+    """What CREATE TABLE (…) says, and what makes its entity if that is missing; else that is asked whether the columns fit.
 
     Raises UserError 3D008, 42P16, 42703, 3D007, and ExternalError.
     """
@@ -44,16 +45,18 @@ def declared_table(
     reader.take(dialect.STORE)
     guarantee(reader, sink, kind)
     options = sink.options(reader)
-    if exists(store, kind, entity):
-        _check(sink, store, kind, entity, schema, options)
-    else:
-        sink.create(store.properties, entity, schema, reader)
+    make = None
+    if not run.checking and (store.name, entity) not in run.coming:
+        if exists(store, kind, entity):
+            _check(sink, store, kind, entity, schema, options)
+        else:
+            make = partial(sink.create, store.properties, entity, schema, reader)
     reader.leave(Scope.ENTITY)
     reader.finish()
     kept = {
         key: value or "" for key, value in statement.properties.items() if not dialect.STORE.is_called(key)
     }
-    return _table(name, schema, run.role, store.name, entity, kept)
+    return _table(name, schema, run.role, store.name, entity, kept), make
 
 
 def _check(

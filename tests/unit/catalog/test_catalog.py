@@ -23,6 +23,7 @@ from headrace.catalog.objects import (
     DescriptorSource,
     DesiredState,
     EntityFormat,
+    FunctionSource,
     Query,
     QueryKind,
     QueryState,
@@ -31,6 +32,7 @@ from headrace.catalog.objects import (
     SchemaObject,
     SchemaRegistry,
     Store,
+    UserFunction,
 )
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.names import RelationName
@@ -151,6 +153,37 @@ def test_a_descriptor_source_is_kept_with_its_bytes(catalog: Catalog, place: Pla
     assert again.descriptor_sources() == [made] == [again.descriptor_source("p")]
     again.drop(made)
     assert again.descriptor_source("p") is None
+    again.close()
+
+
+def test_a_function_source_is_kept_with_its_file_and_functions_with_their_signatures(
+    catalog: Catalog, place: Place
+) -> None:
+    content = b"\0\xff" * 1000
+    source = FunctionSource("F s", "sysadmin", NOW, NOW, "ab" * 32, len(content), 3, "texts")
+    catalog.create_function_source(source, content)
+    functions = [
+        UserFunction(name, taken, BIGINT, "F s", "com.x.A", "sysadmin", NOW, NOW, ("x:443",))
+        for name, taken in (('"f(', (("a", VARCHAR), ("B", Struct((("x y", BIGINT),))))), ("f", ()))
+    ]
+    for function in functions:
+        catalog.create_function(function)
+        with pytest.raises(UserError) as failure:
+            catalog.create_function(dataclasses.replace(function, id="x"))
+        assert failure.value.state is SqlState.DUPLICATE_FUNCTION
+    with pytest.raises(UserError) as failure:
+        catalog.drop(source)
+    assert failure.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    renamed = catalog.rename(source, "texts")
+    catalog.close()
+    again = place.open()
+    assert again.functions() == [dataclasses.replace(item, source="texts") for item in functions]
+    assert (again.function_source("texts"), again.file_of(renamed)) == (renamed, content)
+    again.drop(renamed, cascade=True)
+    assert (again.functions(), again.function_sources()) == ([], [])
+    with pytest.raises(UserError) as failure:
+        again.file_of(renamed)
+    assert failure.value.state is SqlState.FUNCTION_SOURCE_NOT_FOUND
     again.close()
 
 

@@ -6,11 +6,13 @@ import dataclasses
 import datetime
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Inspector, NullPool, create_engine, inspect, make_url
 
+from headrace.catalog import upgrade
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
     EntityFormat,
@@ -21,6 +23,7 @@ from headrace.catalog.objects import (
     Store,
     ViewDefinition,
 )
+from headrace.catalog.secrets import SecretBox
 from headrace.core.errors import InternalError
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
@@ -162,3 +165,45 @@ def test_what_a_later_release_wrote_is_refused(catalog: Catalog, folder: Path) -
     _run(folder, f"UPDATE objects SET definition = '{definition}' WHERE kind = 'relation'")
     with pytest.raises(InternalError, match="a relation of version 3, and this release knows 2"):
         Catalog.open(folder)
+
+
+def test_a_new_catalog_is_as_the_revisions_would_make_it(schema_of: Callable[[], str]) -> None:
+    """Both ways that there are to today's tables end alike, but for the length of texts."""
+    box = SecretBox((bytes(32),))
+    postgresql = [
+        make_url(schema_of()).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        for _ in range(2)
+    ]
+    for new, old in (("sqlite://", "sqlite://"), tuple(postgresql)):
+        shapes = []
+        for url, make in ((new, upgrade.to_head), (old, upgrade.by_revisions)):
+            engine = create_engine(url, poolclass=NullPool)
+            with engine.begin() as connection:
+                make(connection, box)
+                shapes.append(_shape(inspect(connection)))
+        assert shapes[0] == shapes[1]
+        assert "objects" in shapes[0]
+
+
+def _shape(known: Inspector) -> dict[str, object]:
+    return {
+        table: (
+            sorted(
+                (column["name"], str(column["type"]).partition("(")[0], column["nullable"])
+                for column in known.get_columns(table)
+            ),
+            known.get_pk_constraint(table)["constrained_columns"],
+            sorted(
+                (
+                    key["constrained_columns"],
+                    key["referred_table"],
+                    key["referred_columns"],
+                    str(key["options"]),
+                )
+                for key in known.get_foreign_keys(table)
+            ),
+            sorted((index["column_names"], index["unique"]) for index in known.get_indexes(table)),
+            sorted(unique["column_names"] for unique in known.get_unique_constraints(table)),
+        )
+        for table in known.get_table_names()
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import json
 import os
@@ -18,13 +19,13 @@ import pytest
 from headrace.cli.__main__ import with_kafka_port
 from headrace.cli.commands import app
 from headrace.cli.session import local_token
-from headrace.core.errors import Span, UserError
+from headrace.core.errors import Diagnostic, Span, UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.statements.base import ddl
 from tests.harness.patience import PATIENCE_S
-from tests.unit.server.scripted import ScriptedStatements, ScriptedStream
+from tests.unit.server.scripted import FILE, ScriptedStatements, ScriptedStream
 
 GOOD = "good-token"
 NUMBERS = result([("n", BIGINT), ("t", VARCHAR)], [(n, "x") for n in range(5)])
@@ -134,6 +135,31 @@ async def test_a_failed_statement_shows_its_line_and_ends_the_run(
         "    |            ^^^^",
         "hint: Write FROM.",
     ]
+
+
+async def test_a_check_shows_all_that_is_wrong_and_runs_nothing(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    statements.diagnostics = [
+        Diagnostic("42601", "unexpected FORM", "Write FROM.", Span(9, 13, 1, 10)),
+        Diagnostic("42P04", "the database 'd' already exists", span=Span(17, 23, 2, 1), severity="warning"),
+    ]
+    file = tmp_path / "statements.sql"
+    file.write_text("SELECT a FORM b;\nCREATE DATABASE d;")
+    done = await headrace(address, "sql", "--check", "-f", str(file))
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines() == [
+        f"{file}:1:10: error[42601]: unexpected FORM",
+        "  1 | SELECT a FORM b;",
+        "    |          ^^^^",
+        "hint: Write FROM.",
+        f"{file}:2:1: warning[42P04]: the database 'd' already exists",
+        "  2 | CREATE DATABASE d;",
+        "    | ^^^^^^",
+    ]
+    assert statements.texts == [file.read_text()]
+    statements.diagnostics = statements.diagnostics[1:]
+    assert (await headrace(address, "sql", "--check", "-c", "x")).code == 0
 
 
 async def test_a_live_result_is_written_as_it_comes_until_ctrl_c(
@@ -254,6 +280,31 @@ async def test_files_that_a_statement_names_go_with_it(
     assert missing.code == 1
     assert "cannot read the file /gone/ca.pem: No such file" in missing.err
     assert len(statements.texts) == 3
+
+
+async def test_copy_writes_the_file_that_it_fetched_and_no_file_that_is_there(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    path = tmp_path / "it's.jar"
+    text = f"COPY FUNCTION_SOURCE u TO '@{str(path).replace(chr(39), chr(39) * 2)}'"
+    told = [(title, VARCHAR) for title in ("Name", "Url", "SizeBytes", "Sha256")]
+    url = "/v2/download/function_source/o/u"
+    statements.answer(text, result(told, [("u", url, "3", hashlib.sha256(FILE).hexdigest())]))
+    done = await headrace(address, "sql", "-c", text)
+    assert (done.code, path.read_bytes()) == (0, FILE)
+    path.write_bytes(b"mine")
+    again = await headrace(address, "sql", "-c", text)
+    assert (again.code, path.read_bytes()) == (1, b"mine")
+    assert "File exists" in again.err
+    path.unlink()
+    statements.answer(text, result(told, [("u", url, "3", "0" * 64)]))
+    other = await headrace(address, "sql", "-c", text)
+    assert (other.code, path.exists()) == (1, False)
+    assert "changed while it was copied" in other.err
+    statements.answer(text, result(told, [("v", "/v2/download/function_source/o/v", "3", "")]))
+    gone = await headrace(address, "sql", "-c", text)
+    assert (gone.code, path.exists()) == (1, False)
+    assert "there is no function source v" in gone.err
 
 
 async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_sql(

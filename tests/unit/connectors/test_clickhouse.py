@@ -39,7 +39,7 @@ def read(**given: str) -> dict[str, str]:
 def test_an_address_is_host_port_and_database(uris: str, plain: bool, url: str, database: str) -> None:
     store = read(uris=uris, tls__disabled=str(plain))
     assert base_url(store) == url
-    assert address(store["uris"]).database == database
+    assert address(store["uris"]).name == database
     assert not store["uris"].startswith("jdbc:")
 
 

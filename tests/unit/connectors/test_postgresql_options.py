@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.connectors.postgresql.options import PROPERTIES, Address, address, read_path, read_store
+from headrace.connectors.addresses import Database
+from headrace.connectors.postgresql.options import PROPERTIES, address, read_path, read_store
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, stored
 from tests.harness.authority import Authority
@@ -28,12 +29,12 @@ def test_a_store_is_over_tls_unless_it_is_said_otherwise() -> None:
 @pytest.mark.parametrize(
     ("uris", "expected"),
     [
-        ("postgresql://h/shop", Address("h", 5432, "shop")),
-        (" postgres://db.example.com:15432/My%20Shop ", Address("db.example.com", 15432, "My Shop")),
-        ("postgresql://[::1]:5432/shop", Address("::1", 5432, "shop")),
+        ("postgresql://h/shop", Database("h", 5432, "shop")),
+        (" postgres://db.example.com:15432/My%20Shop ", Database("db.example.com", 15432, "My Shop")),
+        ("postgresql://[::1]:5432/shop", Database("::1", 5432, "shop")),
     ],
 )
-def test_an_address_is_host_port_and_database(uris: str, expected: Address) -> None:
+def test_an_address_is_host_port_and_database(uris: str, expected: Database) -> None:
     assert address(uris) == expected
 
 

@@ -19,6 +19,7 @@ from headrace.server.metrics import Metrics
 from headrace.server.ports import QuerySample
 from headrace.sql import parse
 from headrace.sql.ast import Statement
+from headrace.sql.statements.application import Application
 from scripts.make_reference import PAGES, renewed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,7 +82,9 @@ def test_an_example_parses(place: str, text: str) -> None:
 
 
 def test_the_statements_page_shows_an_example_of_each_statement_that_changes_something() -> None:
-    shown = {type(statement).__name__ for _, text in _blocks("sql") for statement in parse(text)}
+    outer = [statement for _, text in _blocks("sql") for statement in parse(text)]
+    inner = [one for statement in outer if isinstance(statement, Application) for one in statement.statements]
+    shown = {type(statement).__name__ for statement in (*outer, *inner)}
     changing = {
         kind.__name__
         for kind in Statement.__subclasses__()

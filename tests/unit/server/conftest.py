@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
-from tests.unit.server.scripted import TOKENS, ScriptedStatements, serving
+from tests.unit.server.scripted import TOKENS, ScriptedStatements, download, serving
 
 
 @pytest.fixture
@@ -33,7 +33,8 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def app(statements: ScriptedStatements, settings: Settings) -> FastAPI:
-    return create_app(ServerParts(settings, statements, TOKENS.get, ended=statements.endings.get))
+    ended = statements.endings.get
+    return create_app(ServerParts(settings, statements, TOKENS.get, ended=ended, download=download))
 
 
 @pytest.fixture

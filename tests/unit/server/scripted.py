@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import Diagnostic, HeadraceError
 from headrace.core.resultset import Cell, LiveRows, ResultColumn, ResultSet
 from headrace.core.types import BIGINT, VARCHAR
 
@@ -22,6 +22,15 @@ TOKENS = {
     "good-token": Principal("admin", ("sysadmin",), "sysadmin"),
     "other-token": Principal("other", ("public",), "public"),
 }
+
+
+FILE = b"PK\0"
+"""What there is to download, as the function source u."""
+
+
+def download(_principal: Principal, kind: str, _organization: str, name: str) -> bytes | None:
+    """The file of u, and no other."""
+    return FILE if (kind, name) == ("function_source", "u") else None
 
 
 class ScriptedStream:
@@ -34,6 +43,7 @@ class ScriptedStream:
         self.closed = asyncio.Event()
         self.running = asyncio.Event()
         self.refusal: HeadraceError | None = None
+        self.lacking: str | None = None
         self._batches: asyncio.Queue[LiveRows | HeadraceError | None] = asyncio.Queue(1)
 
     async def put(self, *rows: list[Cell], kinds: list[str] | None = None) -> None:
@@ -41,6 +51,9 @@ class ScriptedStream:
 
     async def finish(self, error: HeadraceError | None = None) -> None:
         await self._batches.put(error)
+
+    def lost(self) -> str | None:
+        return self.lacking
 
     async def started(self) -> None:
         await self.running.wait()
@@ -75,6 +88,7 @@ class ScriptedStatements:
     contexts: list[SessionContext] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, bytes]] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     endings: dict[Principal, str] = field(default_factory=dict)
     """Whose token is good no longer, and why."""
 
@@ -97,6 +111,12 @@ class ScriptedStatements:
         self.contexts.append(context)
         outcome = await self.steps[text]() if text in self.steps else ResultSet()
         return ScriptedExecuted((str(uuid.uuid4()),), outcome, self.settled(context, principal))
+
+    async def check(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> list[Diagnostic]:
+        await self.execute(text, principal=principal, context=context, files=files)
+        return self.diagnostics
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         return replace(context, organization_id=ORGANIZATION, role=context.role or principal.default_role)

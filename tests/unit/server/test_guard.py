@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import Mount
 
+from headrace.catalog.audit import AuditEntry
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
@@ -50,7 +51,15 @@ async def test_every_route_refuses_without_a_token(app: FastAPI, http: httpx.Asy
                 answer = await http.send(request)
                 assert answer.status_code == 403, (method, path, headers)
                 assert set(answer.json()) == {"message"}
-    assert paths == {"/v2/version", "/v2/statements", "/v2/statements/{statement_id}", "/metrics"}
+    assert paths == {
+        "/v2/version",
+        "/v2/statements",
+        "/v2/statements/{statement_id}",
+        "/v2/validate",
+        "/v2/openapi.json",
+        "/v2/download/{kind}/{organization}/{name:path}",
+        "/metrics",
+    }
 
 
 def test_the_only_unguarded_mount_is_the_static_page(app: FastAPI) -> None:
@@ -136,3 +145,26 @@ async def test_refused_tokens_are_logged_without_the_token(
     captured = capsys.readouterr()
     assert "authentication_failed" in captured.out + captured.err
     assert "wrong-but-private" not in captured.out + captured.err
+
+
+async def test_the_metrics_page_is_for_who_may_read_it(
+    statements: ScriptedStatements, settings: Settings
+) -> None:
+    told: list[AuditEntry] = []
+    parts = ServerParts(
+        settings,
+        statements,
+        TOKENS.get,
+        audit=told.append,
+        may_read_metrics=lambda principal: principal.user == "admin",
+    )
+    transport = httpx.ASGITransport(create_app(parts))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        codes = [
+            (await http.get("/metrics", headers={"Authorization": f"Bearer {token}"})).status_code
+            for token in ("good-token", "other-token")
+        ]
+    assert codes == [200, 403]
+    assert [(entry.user, entry.detail) for entry in told] == [
+        ("other", "GET /metrics: READ_METRICS is missing")
+    ]

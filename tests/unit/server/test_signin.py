@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Invitation
+from headrace.catalog.objects import ApiToken, Invitation
 from headrace.core.settings import Settings
 from headrace.server import signin, throttle
 from headrace.server.app import create_app
@@ -36,7 +36,14 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 @pytest.fixture
 def app(catalog: Catalog, settings: Settings, statements: ScriptedStatements) -> FastAPI:
     return create_app(
-        ServerParts(settings, statements, catalog.authenticate, ended=catalog.ended, accounts=catalog)
+        ServerParts(
+            settings,
+            statements,
+            catalog.authenticate,
+            ended=catalog.ended,
+            accounts=catalog,
+            audit=catalog.audit.record,
+        )
     )
 
 
@@ -189,3 +196,45 @@ async def test_everything_else_needs_a_token_or_a_session(page: httpx.AsyncClien
     ):
         assert (await page.request(method, path)).status_code == 403, (method, path)
     assert (await page.get("/v2/version", headers={"Authorization": "Bearer wrong"})).status_code == 403
+
+
+def told(catalog: Catalog) -> list[tuple[str, str, str | None, str | None, int]]:
+    entries = [entry for _, entry in catalog.audit.read(100)]
+    assert {entry.address for entry in entries} == {"127.0.0.1"}
+    return [
+        (entry.event.value, entry.outcome.value, entry.user, entry.detail, entry.times) for entry in entries
+    ]
+
+
+async def test_signing_in_and_out_is_audited(page: httpx.AsyncClient, catalog: Catalog) -> None:
+    # People type passwords where the user's name goes.
+    await page.post("/v2/session", json={"user": "hunter2", "password": "wrong"})
+    for _ in range(signin.FREE_OF_USER + 1):
+        await page.post("/v2/session", json={**ANNA, "password": "wrong"})
+    await page.post("/v2/session/invitation", json={"invitation": "hri_x", "password": PASSWORD})
+    code = catalog.create_invitation(invitation("ben@x.org"))
+    await page.post("/v2/session/invitation", json={"invitation": code, "password": PASSWORD})
+    await page.delete("/v2/session")
+    assert told(catalog) == [
+        ("sign_in", "denied", None, "password", 1),
+        ("sign_in", "denied", "anna@x.org", "password", signin.FREE_OF_USER),
+        ("sign_in", "denied", "anna@x.org", "throttled", 1),
+        ("invitation", "denied", None, None, 1),
+        ("invitation", "allowed", "ben@x.org", None, 1),
+        ("sign_out", "allowed", "ben@x.org", None, 1),
+    ]
+
+
+async def test_a_refused_token_is_audited_by_its_name_and_never_itself(
+    page: httpx.AsyncClient, catalog: Catalog
+) -> None:
+    token = ApiToken("ci", "anna@x.org", None, NOW, NOW, NOW)
+    secret = catalog.create_api_token(token)
+    for bearer in (secret, "hrt_unknown", "hrt_unknown"):
+        headers = {"Authorization": f"Bearer {bearer}"}
+        assert (await page.get("/v2/version", headers=headers)).status_code == 403
+    assert told(catalog) == [
+        ("request", "denied", "anna@x.org", "GET /v2/version: not valid", 1),
+        ("request", "denied", None, "GET /v2/version: not valid", 2),
+    ]
+    assert catalog.audit.read(2)[0][1].credential == "token ci"

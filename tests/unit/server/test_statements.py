@@ -8,7 +8,7 @@ import uuid
 import httpx
 import pytest
 
-from headrace.core.errors import Span, UserError
+from headrace.core.errors import Diagnostic, Span, UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
@@ -143,6 +143,13 @@ async def test_a_sql_error_is_a_200_with_its_sqlstate_place_and_hint(
     body = await submit(http, "SELECT", database="d")
     assert body["sqlState"] == "42601"
     assert body["message"] == "unexpected FORM at line 2, column 3\nHint: Write FROM."
+    assert body["error"] == {
+        "severity": "error",
+        "sqlState": "42601",
+        "message": "unexpected FORM",
+        "hint": "Write FROM.",
+        "position": {"start": 9, "end": 13, "line": 2, "column": 3},
+    }
     assert body["metadata"] == {
         "encoding": "json",
         "columns": [],
@@ -150,6 +157,52 @@ async def test_a_sql_error_is_a_200_with_its_sqlstate_place_and_hint(
         "context": {"organizationID": ORGANIZATION, "roleName": "sysadmin", "databaseName": "d"},
     }
     assert body["data"] == []
+
+
+async def test_what_was_expected_and_found_are_fields_of_their_own(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer(
+        "LIST", UserError(SqlState.SYNTAX_ERROR, "expected ',' or ')' here, found 'x, found y'")
+    )
+    error = (await submit(http, "LIST"))["error"]
+    assert error["expected"] == "',' or ')' here"  # type: ignore[index]
+    assert error["found"] == "'x, found y'"  # type: ignore[index]
+    assert "position" not in error  # type: ignore[operator]
+
+
+async def test_a_check_answers_all_that_is_wrong_and_runs_nothing(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.diagnostics = [
+        Diagnostic("42601", "expected a, found b", "Write a.", Span(0, 1, 1, 1), "a", "b"),
+        Diagnostic("42P04", "the database 'd' already exists", severity="warning"),
+    ]
+    answer = await http.post("/v2/validate", json={"statement": "b; c", "database": "d"})
+    assert answer.status_code == 200
+    first, second = answer.json()["diagnostics"]
+    assert first == {
+        "severity": "error",
+        "sqlState": "42601",
+        "message": "expected a, found b",
+        "expected": "a",
+        "found": "b",
+        "hint": "Write a.",
+        "position": {"start": 0, "end": 1, "line": 1, "column": 1},
+    }
+    assert set(second) == {"severity", "sqlState", "message"}
+    assert statements.contexts[0].database == "d"
+
+
+async def test_a_check_of_a_context_that_is_refused_says_so(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("x", UserError(SqlState.ROLE_NOT_FOUND, "the role 'r' does not exist"))
+    statements.answer("y", RuntimeError("secret inside"))
+    for text, state in (("x", "3D001"), ("y", "XX000")):
+        answer = await http.post("/v2/validate", json={"statement": text, "role": "r"})
+        assert [found["sqlState"] for found in answer.json()["diagnostics"]] == [state]
+        assert "secret inside" not in answer.text
 
 
 async def test_an_unexpected_exception_shows_an_id_and_nothing_else(

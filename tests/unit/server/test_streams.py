@@ -131,6 +131,19 @@ async def test_a_stream_ends_when_its_token_is_good_no_longer(
     await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
 
 
+async def test_a_stream_ends_when_its_role_may_read_no_longer(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    async with opened(address, statements, stream) as socket:
+        assert (await frame(socket))["type"] == "metadata"
+        stream.lacking = "the role r lacks SELECT"
+        told = await frame(socket)
+        assert told["message"] == "the stream was ended: the role r lacks SELECT"
+    await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
+
+
 async def test_a_stream_ends_within_seconds_after_its_token_was_dropped(
     tmp_path: Path, settings: Settings, port: int, statements: ScriptedStatements
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, reject, settings
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from headrace.core.errors import Span, UserError
@@ -138,7 +138,6 @@ def test_references_to_queries(reference: str) -> None:
     reread(TerminateQuery(NOWHERE, "", Identifier(reference)))
 
 
-@settings(deadline=None)  # the first example may meet a busy machine
 @given(EXPRESSIONS, NAMES)
 @example("NOT TRUE", "a")
 def test_expressions(expression: str, alias: str) -> None:
@@ -252,7 +251,6 @@ CONDITIONS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(SOURCES, CONDITIONS, st.sampled_from(["UNION", "UNION ALL", "INTERSECT", "EXCEPT ALL"]), SOURCES)
 def test_queries(sources: str, condition: str, word: str, others: str) -> None:
     text = f"SELECT SUM(x) FILTER (WHERE y) OVER (ORDER BY z) FROM {sources} WHERE {condition} {word} SELECT 1 FROM {others}"

@@ -22,6 +22,14 @@ from headrace.sql import is_complete, split
             "BEGIN APPLICATION x a 'END APPLICATION'; b; END /* */ APPLICATION WITH ('k' = 1); c",
             ["BEGIN APPLICATION x a 'END APPLICATION'; b; END /* */ APPLICATION WITH ('k' = 1)", "c"],
         ),
+        (
+            "EXPLAIN BEGIN APPLICATION x a; b; END APPLICATION; c",
+            ["EXPLAIN BEGIN APPLICATION x a; b; END APPLICATION", "c"],
+        ),
+        (
+            "BEGIN APPLICATION x SELECT CASE END application FROM t; b; END APPLICATION; c",
+            ["BEGIN APPLICATION x SELECT CASE END application FROM t; b; END APPLICATION", "c"],
+        ),
         ("a; b 'never closed; c", ["a", "b 'never closed; c"]),
         ("a; b /* never closed; c", ["a", "b /* never closed; c"]),
         ("a; /* never closed", ["a", "/* never closed"]),

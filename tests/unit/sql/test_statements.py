@@ -18,7 +18,17 @@ from headrace.sql.statements.api_token import (
     DropApiToken,
     ListApiTokens,
 )
-from headrace.sql.statements.compute_pool import DescribeComputePool, ListComputePools
+from headrace.sql.statements.application import Application, CreateVirtual
+from headrace.sql.statements.compute_pool import (
+    CreateComputePool,
+    DescribeComputePool,
+    DropComputePool,
+    ListComputePools,
+    StartComputePool,
+    StopComputePool,
+    UpdateComputePool,
+)
+from headrace.sql.statements.copying import CopySource
 from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
 from headrace.sql.statements.descriptor_source import (
     CreateDescriptorSource,
@@ -36,17 +46,36 @@ from headrace.sql.statements.entity import (
     PrintEntity,
     UpdateEntity,
 )
-from headrace.sql.statements.generate import GenerateColumns, GenerateDdl
+from headrace.sql.statements.function import (
+    CreateFunction,
+    DescribeFunction,
+    DropFunction,
+    ListFunctions,
+)
+from headrace.sql.statements.function_source import (
+    CreateFunctionSource,
+    DescribeFunctionSource,
+    DropFunctionSource,
+    ListFunctionSources,
+)
+from headrace.sql.statements.generate import GenerateColumns, GenerateDdl, GenerateTemplate
 from headrace.sql.statements.grant import (
+    GrantFuture,
     GrantOwnership,
     GrantPrivileges,
     GrantRole,
+    ListFutureGrants,
     ListGrants,
+    RevokeFuture,
     RevokePrivileges,
     RevokeRole,
 )
-from headrace.sql.statements.listing import ListNothing
-from headrace.sql.statements.organization import ListOrganizations
+from headrace.sql.statements.organization import (
+    DescribeOrganization,
+    ListOrganizations,
+    RenameOrganization,
+    UpdateOrganization,
+)
 from headrace.sql.statements.privilege import CanI
 from headrace.sql.statements.query import (
     DescribeQuery,
@@ -81,7 +110,7 @@ from headrace.sql.statements.secret import (
     RotateKey,
     UpdateSecret,
 )
-from headrace.sql.statements.session import Use
+from headrace.sql.statements.session import SetDefault, Use
 from headrace.sql.statements.store import (
     CheckStore,
     CreateStore,
@@ -170,6 +199,8 @@ STATEMENTS = [
     ("USE SCHEMA d.s", Use),
     (f"USE ORGANIZATION {QUERY_ID}", Use),
     ("USE COMPUTE_POOL main", Use),
+    ("set default schema d.s", SetDefault),
+    ('SET DEFAULT ROLE "Analyst"', SetDefault),
     ("CREATE STREAM s (a BIGINT, `B c` VARCHAR NOT NULL) WITH ('value.format' = json)", CreateRelation),
     ("CREATE CHANGELOG c (a BIGINT, b INT, PRIMARY KEY (b, a)) WITH ('topic' = 't')", CreateRelation),
     ("CREATE STREAM s WITH ('value.format' = AVRO)", CreateRelation),
@@ -195,8 +226,14 @@ STATEMENTS = [
     ("LIST QUERIES", ListQueries),
     ("generate stream ddl a.b.s with ('topic' = 't', 'value.format' = AVRO)", GenerateDdl),
     ("GENERATE CHANGELOG DDL c WITH ('value.format' = 'avro')", GenerateDdl),
+    ("generate template create store Kafka", GenerateTemplate),
+    ("GENERATE TEMPLATE FOR SHOW MATERIALIZED VIEWS", GenerateTemplate),
     ("GENERATE COLUMNS WITH ('topic' = 't', 'value.format' = AVRO)", GenerateColumns),
     ("LIST STORES WHERE type = 'x'", FilteredList),
+    ("LIST STORES LIKE 'it''s%'", FilteredList),
+    ("show queries like '%' where state = 'x' limit 10", FilteredList),
+    ("DESCRIBE SECRET s LIMIT 0", FilteredList),
+    ("DESCRIBE QUERY EVENTS q WHERE state = 'errored'", FilteredList),
     (
         "SHOW STREAMS IN SCHEMA d.s WHERE \"Name\" NOT LIKE '%''s' AND is_default != TRUE AND n = 4",
         FilteredList,
@@ -211,9 +248,41 @@ STATEMENTS = [
     ("EXPLAIN SELECT a FROM r", Explain),
     ("EXPLAIN VERBOSE INSERT INTO r SELECT a FROM x", Explain),
     ("DESCRIBE CREATE STREAM s AS SELECT a FROM r", Explain),
+    (
+        "create compute_pool p with ('compute_pool.size' = 'small', 'compute_pool.timeout_min' = 5)",
+        CreateComputePool,
+    ),
+    ('CREATE COMPUTE_POOL IF NOT EXISTS "P"', CreateComputePool),
+    (
+        "UPDATE COMPUTE_POOL p WITH ('compute_pool.size' = large, 'compute_pool.timeout_min' = NULL)",
+        UpdateComputePool,
+    ),
+    ("START COMPUTE_POOL p", StartComputePool),
+    ("STOP COMPUTE_POOL p", StopComputePool),
+    ("DROP COMPUTE_POOL p CASCADE", DropComputePool),
+    (
+        'begin application "A b" use schema d.s; CREATE VIRTUAL STREAM virtual.public.x AS SELECT CASE WHEN a THEN 1 END application '
+        "FROM r; insert into s SELECT application FROM virtual.public.x END APPLICATION WITH ('state.ttl.millis' = 10)",
+        Application,
+    ),
+    ("EXPLAIN BEGIN APPLICATION a CREATE STREAM s (x INT) WITH ('topic' = 't'); END APPLICATION", Explain),
+    ("DESCRIBE BEGIN APPLICATION a; CREATE STREAM s AS SELECT x FROM r; END APPLICATION", Explain),
+    (
+        'CREATE VIRTUAL CHANGELOG virtual.public."X" AS SELECT a, count(*) AS n FROM r GROUP BY a',
+        CreateVirtual,
+    ),
     ("LIST COMPUTE_POOLS", ListComputePools),
     ("DESCRIBE COMPUTE_POOL main", DescribeComputePool),
     ("LIST ORGANIZATIONS", ListOrganizations),
+    ("DESCRIBE ORGANIZATION", DescribeOrganization),
+    (f"describe organization {QUERY_ID}", DescribeOrganization),
+    (
+        "UPDATE ORGANIZATION \"My o\" WITH ('description' = 'x', 'profile_image_uri' = NULL)",
+        UpdateOrganization,
+    ),
+    ('ALTER ORGANIZATION o RENAME TO "P"', RenameOrganization),
+    ("ALTER ROLE r OWNER TO s", ChangeOwner),
+    ("DESCRIBE ORGANIZATION LIMIT 1", FilteredList),
     ("LIST ROLES", ListRoles),
     ("CREATE ROLE r", CreateRole),
     ('create role if not exists "R" with (in role (a, b))', CreateRole),
@@ -222,6 +291,11 @@ STATEMENTS = [
     ("GRANT CREATE_STORE, CREATE_QUERY ON ORGANIZATION TO ROLE r WITH GRANT OPTION", GrantPrivileges),
     ("GRANT ALL PRIVILEGES ON SCHEMA a.b TO ROLE r, s", GrantPrivileges),
     ("GRANT SELECT ON STREAM a.b.c TO ROLE r", GrantPrivileges),
+    ("GRANT SELECT, INSERT ON FUTURE RELATIONS IN SCHEMA a.b TO ROLE r, s WITH GRANT OPTION", GrantFuture),
+    ("REVOKE ALL PRIVILEGES ON FUTURE RELATIONS IN DATABASE a FROM ROLE r", RevokeFuture),
+    ("LIST FUTURE GRANTS IN SCHEMA a.b", ListFutureGrants),
+    ("LIST FUTURE GRANTS TO ROLE r", ListFutureGrants),
+    ("CREATE SCHEMA a.b WITH MANAGED ACCESS", CreateSchema),
     ("REVOKE ALL ON QUERY 6f3c0e5a-1111-4222-8333-444455556666 FROM ROLE r", RevokePrivileges),
     ("REVOKE GRANT OPTION FOR USAGE ON DATABASE d FROM ROLE r CASCADE", RevokePrivileges),
     ("GRANT OWNERSHIP ON ROLE r TO ROLE s", GrantOwnership),
@@ -241,7 +315,31 @@ STATEMENTS = [
     ("UPDATE SECRET s WITH ('k' = NULL, 'secret_string' = 'y')", UpdateSecret),
     ("DROP SECRET s CASCADE", DropSecret),
     ("DESCRIBE SECRET s", DescribeSecret),
-    ("LIST FUNCTIONS", ListNothing),
+    ("CREATE FUNCTION_SOURCE \"Fs\" WITH ('file' = '@/x/f.jar', 'description' = 'd')", CreateFunctionSource),
+    ("create function_source if not exists f from '@f.jar'", CreateFunctionSource),
+    ("DROP FUNCTION_SOURCE f CASCADE", DropFunctionSource),
+    ("DESCRIBE FUNCTION_SOURCE f", DescribeFunctionSource),
+    ("SHOW FUNCTION_SOURCES", ListFunctionSources),
+    (
+        "create function f(a VARCHAR, \"B c\" STRUCT<x INT>) returns DECIMAL(4, 2) language JAVA with ('source.name' = s)",
+        CreateFunction,
+    ),
+    (
+        "CREATE FUNCTION IF NOT EXISTS \"F(\"() RETURNS BIGINT LANGUAGE JAVA WITH ('class.name' = 'A')",
+        CreateFunction,
+    ),
+    ("DROP FUNCTION f", DropFunction),
+    ('DROP FUNCTION "F("()', DropFunction),
+    ("drop function f(a VARCHAR, TIMESTAMP WITH LOCAL TIME ZONE, ARRAY<INT>) cascade", DropFunction),
+    ("DROP FUNCTION IF EXISTS f(BIGINT)", DropIfExists),
+    ("DESCRIBE FUNCTION f(DECIMAL(4, 2), x MAP<INT, INT>)", DescribeFunction),
+    ("LIST FUNCTIONS", ListFunctions),
+    ("GRANT USAGE ON FUNCTION f(BIGINT) TO ROLE r", GrantPrivileges),
+    ("CAN I USAGE ON FUNCTION f(a BIGINT)", CanI),
+    ('ALTER FUNCTION f(BIGINT) RENAME TO "G"', Rename),
+    ("ALTER FUNCTION_SOURCE f OWNER TO r", ChangeOwner),
+    ("COPY FUNCTION_SOURCE f TO '@/x/f.jar'", CopySource),
+    ("copy descriptor_source \"P\" to 'it''s.desc'", CopySource),
     ("LIST SECRETS", ListSecrets),
     ("ROTATE KEY", RotateKey),
     ("CREATE STORE s WITH ('kafka.sasl.password' = SECRET \"a b\", 'type' = secret)", CreateStore),

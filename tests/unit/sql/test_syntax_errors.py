@@ -60,13 +60,29 @@ SYNTAX = [
     ("INSERT INTO ENTITY e ‸VALUES‸('{}')", "expected VALUE, found 'VALUES'"),
     ("CREATE TABLE t (a INT) WITH ('a'='b') ‸AS‸ SELECT 1", "expected the end of the statement, found 'AS'"),
     ("USE DATABASE ‸a.b‸", "expected the name of the database of at most 1 parts, found 2: a.b"),
+    ("BEGIN APPLICATION x ‸SELECT 1‸; END APPLICATION;", "SELECT cannot stand in an application"),
+    ("BEGIN APPLICATION x; ‸DROP STORE s‸; END APPLICATION;", "DROP STORE cannot stand in an application"),
+    ("BEGIN APPLICATION x; ‸USE ROLE r‸ END APPLICATION;", "USE ROLE cannot stand in an application"),
+    ("BEGIN APPLICATION x ‸END‸ APPLICATION;", "expected a statement, found 'END'"),
+    (
+        "BEGIN APPLICATION x USE STORE s; INSERT ‸INTI‸ t SELECT 1; END APPLICATION",
+        "expected one of INTO, INTO ENTITY after INSERT, found 'INTI'",
+    ),
+    ("BEGIN APPLICATION x USE STORE s;‸‸", "expected END APPLICATION, found the end of the statement"),
+    (
+        "BEGIN APPLICATION x CREATE VIRTUAL STREAM ‸a.b‸ AS SELECT 1; END APPLICATION",
+        "expected a name in the database virtual, found a.b",
+    ),
+    (
+        "CREATE VIRTUAL STREAM virtual.public.b ‸WITH‸ ('a' = 1) AS SELECT 1",
+        "expected AS and a query, found 'WITH'",
+    ),
 ]
 NOT_SUPPORTED = [
     ("DROP ENTITY ‸IF EXISTS‸ s", "IF EXISTS of an entity"),
-    ("‸BEGIN APPLICATION‸ x SELECT 1; SELECT 2; END APPLICATION;", "APPLICATION"),
     ("SELECT a FROM t ‸MATCH_RECOGNIZE‸ (PARTITION BY x ORDER BY y)", "MATCH_RECOGNIZE"),
-    ("‸CREATE FUNCTION‸ x WITH ('a' = 1)", "CREATE FUNCTION"),
-    ("‸ALTER FUNCTION‸ s OWNER TO r", "ALTER FUNCTION"),
+    ("‸UPDATE FUNCTION_SOURCE‸ x WITH ('file' = '@x')", "UPDATE FUNCTION_SOURCE"),
+    ("‸ALTER SECURITY INTEGRATION‸ s OWNER TO r", "ALTER SECURITY INTEGRATION"),
     ("‸CREATE SECURITY INTEGRATION‸ x", "CREATE SECURITY INTEGRATION"),
     ("‸ACCEPT INVITATION‸ x", "ACCEPT INVITATION"),
     ("INSERT INTO t ‸VALUES‸ (1)", "INSERT INTO … VALUES"),

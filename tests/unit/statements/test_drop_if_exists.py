@@ -18,6 +18,8 @@ from tests.harness.session import Session
         ("STORE", "gone", '["gone"]'),
         ("SCHEMA_REGISTRY", "gone", '["gone"]'),
         ("DESCRIPTOR_SOURCE", "gone", '["gone"]'),
+        ("FUNCTION_SOURCE", "gone", '["gone"]'),
+        ("FUNCTION", "gone", '["gone"]'),
         ("RELATION", "shop.gone.s", '["shop", "gone", "s"]'),
         ("MATERIALIZED VIEW", "shop.public.gone", '["shop", "public", "gone"]'),
     ],

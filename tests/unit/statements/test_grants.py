@@ -198,3 +198,85 @@ async def test_drop_cascade_needs_what_it_would_take_along(session: Session) -> 
     assert (error.state, "orders" in error.message) == (SqlState.DEPENDENT_OBJECTS_EXIST, False)
     error = await refused(session, "DROP STORE k CASCADE", someone("r"))
     assert (error.state, "orders" in error.message) == (SqlState.INSUFFICIENT_PRIVILEGE, False)
+
+
+VIEW = "SELECT n FROM shop.public.orders"
+
+
+async def test_future_grants_are_what_a_new_relation_begins_with(session: Session) -> None:
+    await roles(session, "r", "other")
+    await said(session, "GRANT SELECT ON FUTURE RELATIONS IN DATABASE shop TO ROLE r, other")
+    await said(session, "GRANT USAGE ON DATABASE shop TO ROLE r")
+    await said(session, "GRANT USAGE ON SCHEMA shop.public TO ROLE r")
+    await session.run(f"CREATE MATERIALIZED VIEW shop.public.v AS {VIEW}")
+    assert await said(session, "CAN I SELECT ON RELATION shop.public.v", someone("r")) == [("true", None)]
+    # Those of the schema count, and of the database none then; what is there stays as it is.
+    [row] = await said(
+        session, "GRANT INSERT ON FUTURE RELATIONS IN SCHEMA shop.public TO ROLE r WITH GRANT OPTION"
+    )
+    assert row[3] == "INSERT on future relations in the schema shop.public granted to r"
+    await session.run(f"CREATE MATERIALIZED VIEW shop.public.w AS {VIEW}")
+    found = await said(
+        session,
+        "SELECT name, privilege, grant_option FROM deltastream.sys.grants WHERE grantee = 'r' AND name LIKE '%._'",
+    )
+    assert sorted(found) == [("shop.public.v", "SELECT", "false"), ("shop.public.w", "INSERT", "true")]
+    assert await said(session, "LIST FUTURE GRANTS IN SCHEMA shop.public") == [
+        ("INSERT", "schema", "shop.public", "r", "true", "sysadmin")
+    ]
+    assert len(await said(session, "LIST FUTURE GRANTS TO ROLE other")) == 1
+    await said(session, "REVOKE ALL PRIVILEGES ON FUTURE RELATIONS IN SCHEMA shop.public FROM ROLE r")
+    await said(session, "DROP ROLE other")
+    assert await said(session, "SELECT kind, grantee FROM deltastream.sys.future_grants") == [
+        ("database", "r")
+    ]
+    await said(session, "DROP DATABASE lab CASCADE")
+
+
+async def test_future_grants_take_the_right_to_grant_what_others_will_own(session: Session) -> None:
+    for text in (
+        "GRANT SELECT ON FUTURE RELATIONS IN SCHEMA shop.public TO ROLE public",
+        "REVOKE SELECT ON FUTURE RELATIONS IN DATABASE shop FROM ROLE public",
+    ):
+        error = await refused(session, text, someone("sysadmin"))
+        assert (error.state, "MANAGE_GRANTS" in error.message) == (SqlState.INSUFFICIENT_PRIVILEGE, True)
+    text = "GRANT SELECT, OWNERSHIP ON FUTURE RELATIONS IN SCHEMA shop.public TO ROLE public"
+    assert (await refused(session, text)).state is SqlState.INVALID_GRANT_OPERATION
+    text = "GRANT USAGE ON FUTURE RELATIONS IN SCHEMA shop.public TO ROLE public"
+    assert (await refused(session, text)).state is SqlState.SYNTAX_ERROR
+
+
+async def test_with_managed_access_the_schemas_owner_decides_and_not_who_made_a_relation(
+    session: Session,
+) -> None:
+    await roles(session, "keeper", "maker", "r")
+    keeper, maker = someone("keeper"), someone("maker")
+    for text in (
+        "GRANT USAGE, CREATE_SCHEMA ON DATABASE shop TO ROLE keeper",
+        "GRANT USAGE ON DATABASE shop TO ROLE maker",
+        f"GRANT SELECT ON {ORDERS} TO ROLE maker",
+        "GRANT USAGE ON SCHEMA shop.public TO ROLE maker",
+        "GRANT CREATE_QUERY ON ORGANIZATION TO ROLE maker",
+    ):
+        await said(session, text)
+    await said(session, "CREATE SCHEMA shop.kept WITH MANAGED ACCESS", keeper)
+    await said(session, "GRANT USAGE, CREATE_RELATION ON SCHEMA shop.kept TO ROLE maker", keeper)
+    await said(session, "GRANT SELECT ON FUTURE RELATIONS IN SCHEMA shop.kept TO ROLE r", keeper)
+    await said(session, f"CREATE MATERIALIZED VIEW shop.kept.v AS {VIEW}", maker)
+    assert await said(
+        session, "SELECT grantee FROM deltastream.sys.grants WHERE name = 'shop.kept.v' ORDER BY grantee"
+    ) == [("maker",), ("r",)]
+    for text in (
+        "GRANT SELECT ON RELATION shop.kept.v TO ROLE public",
+        "GRANT OWNERSHIP ON RELATION shop.kept.v TO ROLE public",
+        "ALTER RELATION shop.kept.v OWNER TO public",
+        "REVOKE SELECT ON RELATION shop.kept.v FROM ROLE r",
+    ):
+        assert (await refused(session, text, maker)).state is SqlState.INSUFFICIENT_PRIVILEGE
+    # The keeper grants what it may not read.
+    assert (
+        await refused(session, "SELECT * FROM shop.kept.v", keeper)
+    ).state is SqlState.INSUFFICIENT_PRIVILEGE
+    await said(session, "GRANT SELECT ON RELATION shop.kept.v TO ROLE r, keeper", keeper)
+    await said(session, "REVOKE SELECT ON RELATION shop.kept.v FROM ROLE r", keeper)
+    assert await said(session, "SELECT name FROM deltastream.sys.schemas WHERE managed_access") == [("kept",)]

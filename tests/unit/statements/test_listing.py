@@ -102,9 +102,14 @@ async def test_a_column_that_the_list_has_not_is_named_with_those_that_it_has(se
         ("LIST STORES WHERE name", "expected =, <>, LIKE or NOT LIKE, found the end of the statement"),
         ("LIST STORES WHERE name > 'a'", "expected =, <>, LIKE or NOT LIKE, found '>'"),
         ("LIST STORES WHERE name = x", "expected a value: 'text', a number, TRUE or FALSE, found 'x'"),
+        ("LIST STORES LIKE x", "expected a pattern in single quotes, found 'x'"),
+        ("LIST STORES LIMIT '1'", "expected how many rows, a whole number, found a string"),
+        ("LIST STORES LIMIT 1.5", "expected how many rows, a whole number, found '1.5'"),
+        ("LIST STORES LIMIT 1 WHERE name = 'a'", "expected the end of the statement, found 'WHERE'"),
+        ("LIST STORES LIKE 'a' x", "expected WHERE, LIMIT or the end of the statement, found 'x'"),
         (
             "LIST STORES WHERE name = 'a' OR name = 'b'",
-            "expected AND or the end of the statement, found 'OR'",
+            "expected AND, LIMIT or the end of the statement, found 'OR'",
         ),
     ],
 )
@@ -112,6 +117,37 @@ def test_what_where_does_not_take_is_a_syntax_error(text: str, message: str) -> 
     with pytest.raises(UserError) as refused:
         parse(text)
     assert refused.value.message == message
+
+
+async def test_a_pattern_of_names_and_a_number_of_rows_do_without_a_column(session: Session) -> None:
+    assert await session.rows("LIST RELATIONS LIKE 'ORD%' LIMIT 1", "Name", "Database") == [ALL[0]]
+    assert await session.rows("LIST RELATIONS LIKE 'b%' WHERE type = 'stream'") == []
+    assert await session.rows("LIST RELATIONS LIKE '%' WHERE database_name = 'shop' LIMIT 5", "Name") == [
+        ("Best",),
+        ("orders",),
+    ]
+    assert await session.rows("LIST DATABASES LIMIT 0") == []
+    assert len(await session.rows("LIST DATABASES LIMIT 99999999999999999999")) == 2
+    # Of what has no names: what comes first.
+    assert await session.rows("LIST ENTITIES LIKE 'x'") == []
+    assert await session.rows("LIST ORGANIZATIONS LIKE 'head%'", "Name") == [("headrace",)]
+    assert await session.rows("LIST GRANTS LIKE 'k' LIMIT 1", "Privilege") == [("OWNERSHIP",)]
+
+
+async def test_what_is_said_of_one_object_is_filtered_as_a_list(session: Session) -> None:
+    assert await session.rows("DESCRIBE FUNCTION_SOURCE u LIKE 'c%'", "Property") == [
+        ("classes",),
+        ("created_at",),
+    ]
+    described = "DESCRIBE SCHEMA_REGISTRY r WHERE property = 'confluent.password'"
+    assert await session.rows(described) == [("confluent.password", "****")]
+    assert await session.rows(
+        "DESCRIBE RELATION COLUMNS shop.public.orders WHERE type = 'BIGINT' LIMIT 1"
+    ) == [("n", "BIGINT", "true", "false")]
+    await session.run("USE ROLE public")
+    with pytest.raises(UserError) as refused:
+        await session.run("DESCRIBE STORE k LIMIT 1")
+    assert refused.value.state is SqlState.STORE_NOT_FOUND
 
 
 async def test_where_requires_what_the_list_requires(session: Session) -> None:

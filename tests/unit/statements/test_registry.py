@@ -39,6 +39,7 @@ def test_every_handler_module_is_registered() -> None:
         "registry",
         "relation_properties",
         "inference",
+        "jar",
         "schemas",
         "tables",
     }

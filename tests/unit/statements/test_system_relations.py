@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.statements.system import RELATIONS
@@ -68,6 +70,29 @@ async def test_a_query_has_its_row_in_the_next_statement_and_keeps_it(session: S
     assert await session.rows(events) == [("starting",)]
 
 
+async def test_what_lists_tell_can_be_selected(session: Session) -> None:
+    await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
+    entities = "SELECT store_name, name, relations, relation_fqns FROM deltastream.sys.entities"
+    assert await session.rows(entities) == [
+        ("k", "lab_orders", "1", '"lab"."tests"."orders"'),
+        ("k", "shop_orders", "1", '"shop"."public"."orders"'),
+    ]
+    messages = "SELECT name FROM deltastream.sys.descriptors WHERE message LIKE 'shop.O%' ORDER BY name DESC"
+    assert await session.rows(messages) == [("p.shop.Other",), ("p.shop.Order.Item",), ("p.shop.Order",)]
+    views = "SELECT table_name, view_definition FROM information_schema.views ORDER BY table_name DESC"
+    assert (await session.rows(views))[0] == ("v", "CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
+
+
+async def test_invitations_are_for_who_manages_members(session: Session) -> None:
+    administrator = Principal("admin", ("orgadmin",), "orgadmin")
+    await session.answer("INVITE USER 'anna@x.org' WITH ('roles' = (public, sysadmin))", administrator)
+    read = "SELECT user_name, roles, default_role, invited_by FROM deltastream.sys.invitations"
+    assert await session.answer(read, administrator) == [
+        ("anna@x.org", "public, sysadmin", "public", "admin")
+    ]
+    assert await session.rows(read) == []
+
+
 async def test_they_are_joined_grouped_and_sorted_also_with_views(session: Session) -> None:
     await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
     grouped = (
@@ -83,6 +108,7 @@ async def test_they_are_joined_grouped_and_sorted_also_with_views(session: Sessi
 
 
 async def test_each_relation_can_be_read_and_described(session: Session) -> None:
+    session.grant("sysadmin", Privilege.READ_AUDIT)
     for schema, name in RELATIONS:
         full = f'deltastream.sys."{name}"' if schema == "sys" else f'shop.{schema}."{name}"'
         read = [column.name for column in (await session.run(f"SELECT * FROM {full}")).columns]

@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
+from headrace.catalog.kinds.function import FUNCTION, FUNCTION_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.role import ROLE
@@ -23,6 +24,8 @@ KINDS: tuple[KindSpec[Any], ...] = (
     DATABASE,
     SCHEMA,
     DESCRIPTOR_SOURCE,
+    FUNCTION_SOURCE,
+    FUNCTION,
     SECRET,
     SCHEMA_REGISTRY,
     STORE,
@@ -31,11 +34,15 @@ KINDS: tuple[KindSpec[Any], ...] = (
 """Every kind; what an object is in comes before it."""
 
 BY_NAME = {spec.kind: spec for spec in KINDS}
+_OF_TYPE: dict[type[object], KindSpec[Any]] = {}
 
 
 def spec_of(value: object) -> KindSpec[Any]:
     """The kind of an object of the catalog."""
-    return next(spec for spec in KINDS if isinstance(value, spec.value))
+    kind = type(value)
+    if kind not in _OF_TYPE:
+        _OF_TYPE[kind] = next(spec for spec in KINDS if issubclass(kind, spec.value))
+    return _OF_TYPE[kind]
 
 
 def described(value: object) -> str:

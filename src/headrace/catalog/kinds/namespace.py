@@ -22,10 +22,16 @@ SCHEMA = KindSpec(
     kind="schema",
     value=SchemaObject,
     path=lambda schema: (schema.database, schema.name),
-    write=lambda _: {},
+    write=lambda schema: {"managed": schema.managed},
     read=lambda stored: SchemaObject(
-        stored.path[0], stored.name, stored.owner, stored.created_at, id=stored.id
+        stored.path[0],
+        stored.name,
+        stored.owner,
+        stored.created_at,
+        stored.definition["managed"],
+        id=stored.id,
     ),
+    upgrades=(lambda definition: {**definition, "managed": False},),
     duplicate=SqlState.DUPLICATE_SCHEMA,
     missing=SqlState.SCHEMA_NOT_FOUND,
     privileges=(Privilege.USAGE, Privilege.CREATE_RELATION),

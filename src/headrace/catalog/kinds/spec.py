@@ -42,7 +42,7 @@ class KindSpec(Generic[T]):
     are between a value and its definition; each of `upgrades` makes a definition of one version into the next. `uses` are
     the kinds and paths of what it cannot be without, and `renamed` a value after an object of some kind has another name, for kinds that
     keep such names. `attached` objects do not keep their parent from being dropped. `privileges` can be granted on an object of the
-    kind, beside OWNERSHIP, which its owner has.
+    kind, beside OWNERSHIP, which its owner has. `printed` gives a part of a path as texts write it.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class KindSpec(Generic[T]):
     upgrades: tuple[Callable[[Definition], Definition], ...] = ()
     attached: bool = False
     privileges: tuple[Privilege, ...] = (Privilege.USAGE,)
+    printed: Callable[[str], str] = printed
 
     @property
     def word(self) -> str:
@@ -66,7 +67,7 @@ class KindSpec(Generic[T]):
 
     def described(self, path: Path) -> str:
         """The object of that path, as a text names it."""
-        return f"the {self.word} {'.'.join(map(printed, path))}"
+        return f"the {self.word} {'.'.join(map(self.printed, path))}"
 
     def definition(self, value: T) -> Definition:
         """What is stored of a value, with the version that this release writes."""

@@ -5,9 +5,8 @@ An entity is a table (or a view): `table` of the database of the store's 'uris',
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 
 from headrace.connectors.base import (
     EntityDescription,
@@ -19,15 +18,13 @@ from headrace.connectors.base import (
 )
 from headrace.connectors.clickhouse import tables
 from headrace.connectors.clickhouse.client import ClickHouse, identifier
-from headrace.connectors.clickhouse.options import PROPERTIES, read_path, read_store, read_table
+from headrace.connectors.clickhouse.options import NEW_TABLE, PROPERTIES, read_path, read_store
+from headrace.connectors.table_printing import printed, printed_row
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-
-SAMPLE_ROWS = 100
-PRINTED_ROWS_MAX = 100_000
 
 
 def test(store: Mapping[str, str]) -> None:
@@ -60,7 +57,7 @@ class ClickHouseTables:
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
     ) -> EntityDescription:
-        columns, key = read_table(options)
+        columns, key = NEW_TABLE.read(options)
         with ClickHouse(store) as clickhouse:
             tables.create(clickhouse, path, columns, key)
             return tables.describe(clickhouse, path)
@@ -72,15 +69,8 @@ class ClickHouseTables:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that count, from the beginning at most `PRINTED_ROWS_MAX`, and else a sample of the first `SAMPLE_ROWS`."""
-        if isinstance(start.at, int):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "the rows of a table have no time to be printed from",
-                hint="Use 'starting.position' = 'earliest' for all of them.",
-            )
-        limit = PRINTED_ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS
-        return _printed(await asyncio.to_thread(_sample, store, path, limit))
+        """The rows that count."""
+        return await printed(partial(_sample, store, path), start)
 
 
 def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[PrintedRecord]:
@@ -89,20 +79,9 @@ def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[Prin
         names = ", ".join(map(identifier, table.columns))
         order = f" ORDER BY {', '.join(map(identifier, table.key))}" if table.key else ""
         rows = clickhouse.lines(f"SELECT {names} FROM {table.name}{table.final}{order} LIMIT {limit}")  # noqa: S608
-    return [
-        PrintedRecord(_key(json.loads(row), table), row, f"row {number}")
-        for number, row in enumerate(rows, 1)
-    ]
-
-
-def _key(row: Mapping[str, object], table: tables.Table) -> str | None:
-    """One column as its text, several as a JSON object, none as NULL."""
-    if not table.version or not table.key:
-        return None
-    if len(table.key) == 1:
-        value = row[table.key[0]]
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return json.dumps({name: row[name] for name in table.key}, ensure_ascii=False)
+    # What has no versions has a key by which it is sorted, and no more.
+    key = table.key if table.version else ()
+    return [printed_row(number, row, key) for number, row in enumerate(rows, 1)]
 
 
 def _create_rows(
@@ -125,11 +104,6 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
     tables.check_readable(table, path, schema)
     if schema.primary_key:
         tables.check_key(table, path, schema)
-
-
-async def _printed(records: list[PrintedRecord]) -> AsyncGenerator[PrintedRecord]:
-    for record in records:
-        yield record
 
 
 _entities = ClickHouseTables()

@@ -41,7 +41,7 @@ class ClickHouse:
 
     def __init__(self, store: Mapping[str, str], *, timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
         place = address(store[URIS.name])
-        self.database = place.database
+        self.database = place.name
         self._host = place.host
         self._url = base_url(store)
         self.server = self._url.partition("//")[2]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import ssl
-from dataclasses import dataclass
 
 import httpx
 
+from headrace.connectors.reaction import Reaction
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -26,100 +26,93 @@ _AWAY = SqlState.REMOTE_UNAVAILABLE
 _RECEIVED = "Check host and port in 'uris' (the port is that of the HTTP interface), the network, and that the server listens there."
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One reaction to errors with some numbers."""
-
-    codes: frozenset[int]
-    error: type[UserError] | type[ExternalError]
-    state: SqlState
-    message: str
-    hint: str
-
-
-def _kind(
-    codes: str, error: type[UserError] | type[ExternalError], state: SqlState, message: str, hint: str
-) -> _Kind:
-    return _Kind(frozenset(map(int, codes.split())), error, state, message, hint)
-
-
 _KINDS = (
-    _kind(
-        "516 192 193 194",
+    Reaction(
+        "516|192|193|194",
         ExternalError,
         _AWAY,
         "authentication: {server} refused the store's user",
         "Check 'clickhouse.username' and 'clickhouse.password'.",
+        detail=True,
     ),
-    _kind(
-        "497 291",
+    Reaction(
+        "497|291",
         ExternalError,
         _AWAY,
         "the store's user lacks a right at {server}",
         "GRANT it to the user in ClickHouse.",
+        detail=True,
     ),
-    _kind(
+    Reaction(
         "81",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such database at {server}",
         "LIST ENTITIES shows those that there are; a store's own is in its 'uris'.",
+        detail=True,
     ),
-    _kind(
-        "60 218",
+    Reaction(
+        "60|218",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such table at {server}",
         "LIST ENTITIES IN database shows those that there are.",
+        detail=True,
     ),
-    _kind(
+    Reaction(
         "57",
         UserError,
         SqlState.DUPLICATE_ENTITY,
         "the table is there already",
         "Choose another name, or drop it first.",
+        detail=True,
     ),
-    _kind(
-        "16 47 8 10",
+    Reaction(
+        "16|47|8|10",
         UserError,
         SqlState.UNDEFINED_COLUMN,
         "the table has no such column",
         "DESCRIBE ENTITY shows those that it has.",
+        detail=True,
     ),
-    _kind(
-        "6 26 27 33 38 41 53 69 70 72 117 131 190 321 349 376 407 429 469 675 676 691",
+    Reaction(
+        "6|26|27|33|38|41|53|69|70|72|117|131|190|321|349|376|407|429|469|675|676|691",
         UserError,
         SqlState.DATA_EXCEPTION,
         "ClickHouse refused a value",
         "DESCRIBE ENTITY shows the types of the table's columns.",
+        detail=True,
     ),
-    _kind(
+    Reaction(
         "630",
         UserError,
         SqlState.DEPENDENT_OBJECTS_EXIST,
         "ClickHouse keeps the table, since others of its objects need it",
         "Drop them first, in ClickHouse.",
+        detail=True,
     ),
-    _kind(
-        "48 344 36 80",
+    Reaction(
+        "48|344|36|80",
         UserError,
         SqlState.FEATURE_NOT_SUPPORTED,
         "ClickHouse does not do this with that table",
         "DESCRIBE ENTITY shows its engine.",
+        detail=True,
     ),
-    _kind(
-        "252 241 202 159 160 209 210 243 242 319 999 285 286 225 164",
+    Reaction(
+        "252|241|202|159|160|209|210|243|242|319|999|285|286|225|164",
         ExternalError,
         _AWAY,
         "{server} has no room or time for this now, or does not take writes",
         "It is tried again by itself; ClickHouse's system tables show what it is busy with.",
+        detail=True,
     ),
 )
 
 
 def of_clickhouse(code: int, text: str, server: str) -> HeadraceError:
     """An error that ClickHouse answered, without a word of SQL."""
-    kind = next((kind for kind in _KINDS if code in kind.codes), None)
+    kind = next((kind for kind in _KINDS if re.fullmatch(kind.pattern, str(code))), None)
     detail = f"{_detail(text)} (ClickHouse error {code})"
     if kind is None:
         return ExternalError(
@@ -127,7 +120,7 @@ def of_clickhouse(code: int, text: str, server: str) -> HeadraceError:
             f"ClickHouse at {server} reported an error: {detail}",
             hint="Who runs the server finds more in its log.",
         )
-    return kind.error(kind.state, f"{kind.message.format(server=server)}: {detail}", hint=kind.hint)
+    return kind.told(detail, server)
 
 
 def of_network(error: httpx.HTTPError, server: str) -> ExternalError:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 
 from headrace.connectors.base import (
     EntityDescription,
@@ -17,15 +16,11 @@ from headrace.connectors.base import (
 from headrace.connectors.databricks import options, tables
 from headrace.connectors.databricks.staging import Staging
 from headrace.connectors.databricks.warehouse import Warehouse
-from headrace.core.errors import UserError
+from headrace.connectors.table_printing import printed, printed_row
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
-from headrace.core.sqlstate import SqlState
 from headrace.formats.types import name_sql, text_sql
-
-SAMPLE_ROWS = 100
-PRINTED_ROWS_MAX = 100_000
 
 
 def test(store: Mapping[str, str]) -> None:
@@ -49,7 +44,7 @@ class DatabricksTables:
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
     ) -> EntityDescription:
-        columns, key = options.read_table(reader)
+        columns, key = options.NEW_TABLE.read(reader)
         location = _location(store, reader)
         with Warehouse(store) as warehouse:
             tables.create(warehouse, path, columns, key, location)
@@ -62,15 +57,8 @@ class DatabricksTables:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """Rows as JSON, from the beginning at most `PRINTED_ROWS_MAX`, and else a sample of `SAMPLE_ROWS`."""
-        if isinstance(start.at, int):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "the rows of a table have no time to be printed from",
-                hint="Use 'starting.position' = 'earliest' for all of them.",
-            )
-        limit = PRINTED_ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS
-        return _printed(await asyncio.to_thread(_sample, store, path, limit))
+        """The rows that there are."""
+        return await printed(partial(_sample, store, path), start)
 
 
 def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[PrintedRecord]:
@@ -82,23 +70,7 @@ def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[Prin
         rows = warehouse.rows(
             f"SELECT to_json(named_struct({fields}), map('ignoreNullFields', 'false')) FROM {tables.table_sql(path)}{order} LIMIT {limit}"  # noqa: S608
         )
-    return [
-        PrintedRecord(_key(json.loads(row), found.key), row, f"row {number}")
-        for number, (row,) in enumerate(rows, 1)
-    ]
-
-
-def _key(row: Mapping[str, object], key: tuple[str, ...]) -> str | None:
-    """One column as its text, several as a JSON object, none as NULL."""
-    if len(key) == 1:
-        value = row[key[0]]
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return json.dumps({name: row[name] for name in key}, ensure_ascii=False) if key else None
-
-
-async def _printed(records: list[PrintedRecord]) -> AsyncGenerator[PrintedRecord]:
-    for record in records:
-        yield record
+    return [printed_row(number, row, found.key) for number, (row,) in enumerate(rows, 1)]
 
 
 def _location(store: Mapping[str, str], reader: PropertyReader) -> str | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import cast
 from urllib.parse import urlsplit
 
-from headrace.connectors import aws
-from headrace.connectors.aws import is_host, matching
+from headrace.connectors import addresses, aws
+from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
@@ -24,11 +23,10 @@ from headrace.core.properties import (
     PropertyType,
     Scope,
     Specs,
+    matching,
     number,
 )
-from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import Struct, parse_type
 
 _FORM = "https://workspace.cloud.databricks.com"
 _LOCATION = re.compile(
@@ -40,21 +38,11 @@ IDENTITY = aws.identity("aws")
 
 
 def _uris(text: str) -> str:
-    parts = urlsplit(text.strip())
-    try:
-        port = parts.port
-    except ValueError:
-        port = -1
-    if "@" in parts.netloc:
-        # Nothing of a user's name or password is repeated.
-        raise ValueError(
-            "expected no user in it: use 'databricks.app_token', or 'databricks.oauth.client_id'"
-        )
-    strange = parts.path.strip("/") or parts.query or parts.fragment or port is not None
-    if parts.scheme not in ("https", "http") or strange or not is_host(parts.hostname or ""):
+    user = f"'{TOKEN.name}', or '{CLIENT_ID.name}'"
+    found = addresses.read(text, f"{_FORM} (a port is '{PORT.name}')", instead_of_user=user)
+    if found.path or found.port:
         raise ValueError(f"expected {_FORM} (a port is '{PORT.name}'), found {text!r}")
-    host = parts.hostname or ""
-    return f"{parts.scheme}://[{host}]" if ":" in host else f"{parts.scheme}://{host}"
+    return found.origin
 
 
 def _region(text: str) -> str:
@@ -65,15 +53,10 @@ def _region(text: str) -> str:
 
 
 def _endpoint(text: str) -> str:
-    parts = urlsplit(text.strip())
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    strange = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc or port == 0
-    if parts.scheme not in ("https", "http") or strange or not is_host(parts.hostname or ""):
-        raise ValueError(text)
-    return text.strip().rstrip("/")
+    found = addresses.read(text, "http(s)://host:port")
+    if found.path:
+        raise ValueError(f"expected http(s)://host:port, found {text!r}")
+    return found.origin
 
 
 def _location(text: str) -> str:
@@ -81,14 +64,6 @@ def _location(text: str) -> str:
     if found is None or any(part in (".", "..") for part in found["folder"].split("/")):
         raise ValueError(f"expected s3://bucket/folder/, found {text!r}")
     return f"s3://{found['bucket']}{found['folder']}"
-
-
-def _columns(text: str) -> tuple[Column, ...]:
-    try:
-        kind = parse_type(f"STRUCT<{text}>")
-    except UserError as error:
-        raise ValueError(f"expected names with types, as 'id BIGINT, name VARCHAR': {error}") from None
-    return tuple(Column(name, field) for name, field in cast(Struct, kind).fields)
 
 
 URIS = PropertySpec(
@@ -151,7 +126,7 @@ REGION = PropertySpec(
 )
 S3_ENDPOINT = PropertySpec(
     "databricks.cloud.s3.endpoint",
-    PropertyType("http(s)://host:port", _endpoint),
+    PropertyType("", _endpoint),
     Scope.STORE,
     "the address of what speaks S3's protocol in its place",
     default="AWS's own",
@@ -175,20 +150,7 @@ COMMIT_INTERVAL = PropertySpec(
     "the least time between two commits of a query. Each is a statement of the warehouse, and makes files",
     default="30000",
 )
-COLUMNS = PropertySpec(
-    "databricks.columns",
-    PropertyType("", _columns),
-    Scope.ENTITY,
-    "of a table that CREATE ENTITY makes: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
-    default="needed for a table",
-)
-PRIMARY_KEY = PropertySpec(
-    "databricks.primary.key",
-    TEXT,
-    Scope.ENTITY,
-    "of such a table: columns of its key, with commas between them",
-    default="none",
-)
+NEW_TABLE = new_table("databricks", needed="needed for a table")
 _WORKSPACE: Specs = (URIS, TLS_DISABLED, TLS_CA, PORT, WAREHOUSE, TOKEN, CLIENT_ID, CLIENT_SECRET)
 _KEYS: tuple[PropertySpec[str], ...] = (
     IDENTITY.access_key_id,
@@ -199,7 +161,8 @@ _KEYS: tuple[PropertySpec[str], ...] = (
 STORE: Specs = (*_WORKSPACE, BUCKET, REGION, S3_ENDPOINT, *_KEYS)
 PROPERTIES: Specs = (
     *STORE,
-    *(CATALOG, SCHEMA, TABLE, LOCATION, COMMIT_INTERVAL, COLUMNS, PRIMARY_KEY),
+    *(CATALOG, SCHEMA, TABLE, LOCATION, COMMIT_INTERVAL),
+    *NEW_TABLE.specs,
 )
 
 
@@ -249,16 +212,6 @@ def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
     """The table that a relation is over: its catalog, schema and name; raises UserError 3D021."""
     return reader.require(CATALOG), reader.require(SCHEMA), reader.take(TABLE) or relation
-
-
-def read_table(reader: PropertyReader) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Columns and primary key of a table that is to be made; raises UserError 3D008 / 3D021."""
-    columns = reader.require(COLUMNS)
-    names = [column.name for column in columns]
-    key = tuple(name.strip() for name in (reader.take(PRIMARY_KEY) or "").split(",") if name.strip())
-    if any(name not in names for name in key) or len(set(key)) < len(key):
-        raise reader.bad(PRIMARY_KEY, f"names of columns, each once, of {', '.join(names)}")
-    return columns, key
 
 
 def sink_options(reader: PropertyReader) -> dict[str, str]:

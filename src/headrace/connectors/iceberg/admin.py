@@ -12,9 +12,8 @@ from headrace.connectors.iceberg.rest import RestCatalog
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import PropertyReader, Specs
-from headrace.core.schema import Column, Schema
+from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import Struct, parse_type
 from headrace.runtime.jars import ICEBERG
 
 _PROPERTIES = {
@@ -24,7 +23,7 @@ _PROPERTIES = {
     "write.update.mode": "merge-on-read",
     "write.metadata.delete-after-commit.enabled": "true",
 }
-_OF_TABLES: Specs = (options.PRIMARY_KEY, options.PARTITION_BY, options.TARGET_FILE)
+_OF_TABLES: Specs = (options.NEW_TABLE.primary_key, options.PARTITION_BY, options.TARGET_FILE)
 _TARGET = "write.target-file-size-bytes"
 
 
@@ -57,20 +56,12 @@ class IcebergTables:
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
     ) -> EntityDescription:
-        columns = reader.take(options.COLUMNS)
-        with catalog_of(store) as catalog:
-            if columns is None:
-                # A namespace, where nothing is said of a table.
-                if any(reader.gives(spec) for spec in _OF_TABLES):
-                    reader.require(options.COLUMNS)
+        if not reader.gives(options.NEW_TABLE.columns) and not any(reader.gives(spec) for spec in _OF_TABLES):
+            # A namespace, where nothing is said of a table.
+            with catalog_of(store) as catalog:
                 catalog.create_namespace(path)
-                return EntityDescription(path, configs={"kind": "namespace"})
-        key = tuple(
-            name.strip() for name in (reader.take(options.PRIMARY_KEY) or "").split(",") if name.strip()
-        )
-        schema = Schema(_columns(columns, reader), key)
-        if any(schema.column(name) is None for name in key):
-            raise reader.bad(options.PRIMARY_KEY, f"names of columns, of {', '.join(schema.names)}")
+            return EntityDescription(path, configs={"kind": "namespace"})
+        schema = Schema(*options.NEW_TABLE.read(reader))
         create_table(store, path, schema, reader)
         return self.describe_entity(store, path)
 
@@ -120,16 +111,6 @@ def check_read(store: Mapping[str, str], path: EntityPath, schema: Schema) -> No
             f"the table {path_text(path)} is another one: {'; '.join(found)}",
             hint="DESCRIBE ENTITY shows its columns. A relation without columns has all of them.",
         )
-
-
-def _columns(text: str, reader: PropertyReader) -> tuple[Column, ...]:
-    try:
-        kind = parse_type(f"STRUCT<{text}>")
-    except UserError:
-        kind = None
-    if not isinstance(kind, Struct):
-        raise reader.bad(options.COLUMNS, "names with types, as 'id BIGINT, name VARCHAR'")
-    return tuple(Column(name, item) for name, item in kind.fields)
 
 
 def _described(path: EntityPath, table: Table) -> EntityDescription:

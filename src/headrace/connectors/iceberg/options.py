@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
+from headrace.connectors import addresses
+from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
@@ -22,6 +23,7 @@ from headrace.core.properties import (
     PropertyType,
     Scope,
     Specs,
+    matching,
     number,
 )
 from headrace.core.sqlstate import SqlState
@@ -30,32 +32,10 @@ from headrace.core.types import BIGINT, VARCHAR, Struct
 METADATA = Struct((("file", VARCHAR), ("position", BIGINT)))
 """Where a row stands: in which file of the table, and behind how many other rows."""
 _PART = re.compile(r"[^\x00-\x1f/\x7f]{1,255}\Z")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z|[0-9A-Fa-f:]+\Z")
-
-
-def _matching(pattern: str, expected: str) -> PropertyType[str]:
-    def read(text: str) -> str:
-        if not re.fullmatch(pattern, text.strip()):
-            raise ValueError(text)
-        return text.strip()
-
-    return PropertyType(expected, read)
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text.strip())
-    try:
-        port = parts.port
-    except ValueError:
-        raise ValueError(f"expected a port from 1 to 65535, found {text!r}") from None
-    if "@" in parts.netloc:
-        # Nothing of a user's name or password is repeated.
-        raise ValueError("expected no user in it")
-    host = parts.hostname or ""
-    if parts.scheme not in ("https", "http") or parts.query or parts.fragment or not _HOST.match(host):
-        raise ValueError(f"expected https://host/path, found {text!r}")
-    shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+    return addresses.read(text, "https://host/path").url
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -76,7 +56,7 @@ URIS = PropertySpec(
 )
 CATALOG_ID = PropertySpec(
     "iceberg.catalog.id",
-    _matching(r"[ -~]{1,256}", "a name"),
+    matching(r"[ -~]{1,256}", "a name"),
     Scope.STORE,
     "ICEBERG_REST: the catalog, or warehouse, where the server has several. ICEBERG_GLUE: the AWS account whose catalog it is",
     default="the server's only one; the key's account",
@@ -104,7 +84,7 @@ OAUTH_URI = PropertySpec(
 )
 TOKEN = PropertySpec(
     "iceberg.rest.token",
-    _matching(r"[!-~]+", "a token"),
+    matching(r"[!-~]+", "a token"),
     Scope.STORE,
     "in place of a client: a bearer token",
     default="none",
@@ -112,28 +92,28 @@ TOKEN = PropertySpec(
 )
 WAREHOUSE = PropertySpec(
     "iceberg.warehouse.default_path",
-    _matching(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?", "s3://bucket/path"),
+    matching(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?", "s3://bucket/path"),
     Scope.STORE,
     "ICEBERG_GLUE: where tables are made whose database has no location",
     default="needed",
 )
 REGION = PropertySpec(
     "aws.region",
-    _matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
+    matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
     Scope.STORE,
     "the region of the bucket, and of Glue",
     default="ICEBERG_REST: what the catalog says; ICEBERG_GLUE: needed",
 )
 ACCESS_KEY_ID = PropertySpec(
     "aws.access_key_id",
-    _matching(r"\w{1,128}", "an access key's id"),
+    matching(r"\w{1,128}", "an access key's id"),
     Scope.STORE,
     "the id of an access key, for S3 and Glue",
     default="ICEBERG_REST: keys that the catalog vends; ICEBERG_GLUE: needed",
 )
 SECRET_ACCESS_KEY = PropertySpec(
     "aws.secret_access_key",
-    _matching(r"[!-~]{1,256}", "a secret access key"),
+    matching(r"[!-~]{1,256}", "a secret access key"),
     Scope.STORE,
     "its secret",
     default="needed with an id",
@@ -186,20 +166,7 @@ TARGET_FILE = PropertySpec(
     "of a table that is made: the size at which a file is ended",
     default="Iceberg's, 512 MiB",
 )
-COLUMNS = PropertySpec(
-    "iceberg.columns",
-    TEXT,
-    Scope.ENTITY,
-    "of a table that CREATE ENTITY makes: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
-    default="needed for a table",
-)
-PRIMARY_KEY = PropertySpec(
-    "iceberg.primary.key",
-    TEXT,
-    Scope.ENTITY,
-    "of such a table: columns of its key, with commas between them",
-    default="none",
-)
+NEW_TABLE = new_table("iceberg", needed="needed for a table")
 SNAPSHOT = PropertySpec(
     "iceberg.snapshot.id",
     number(1, 2**63 - 1, "a snapshot's id"),
@@ -231,7 +198,8 @@ SKIP_CHANGES = PropertySpec(
 )
 _FILES: Specs = (REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3_ENDPOINT, S3_PATH_STYLE)
 _OVER: Specs = (
-    *(NAMESPACE, TABLE, COMMIT_INTERVAL, PARTITION_BY, TARGET_FILE, COLUMNS, PRIMARY_KEY),
+    *(NAMESPACE, TABLE, COMMIT_INTERVAL, PARTITION_BY, TARGET_FILE),
+    *NEW_TABLE.specs,
     *(SNAPSHOT, AS_OF, MONITOR_INTERVAL, SKIP_CHANGES),
 )
 REST: Specs = (

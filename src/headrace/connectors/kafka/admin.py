@@ -181,6 +181,7 @@ KAFKA = StoreDescriptor(
         real_time=True,
         # What nobody has mended yet must not expire, whatever the age of its records.
         side_topics={options.PARTITIONS.name: "1", f"{options.TOPIC_CONFIGS.name}retention.ms": "-1"},
+        batches=True,
     ),
     entities=_CLIENT,
     inserter=_CLIENT,

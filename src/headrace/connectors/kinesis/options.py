@@ -10,12 +10,21 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from headrace.connectors import aws
+from headrace.connectors import addresses, aws
 from headrace.connectors.aws import OWN_REGION, REGION
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
-from headrace.core.properties import COUNT, TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.properties import (
+    COUNT,
+    TEXT,
+    PropertyReader,
+    PropertySpec,
+    PropertyType,
+    Scope,
+    Specs,
+    matching,
+)
 from headrace.core.sqlstate import SqlState
 
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
@@ -24,21 +33,12 @@ _FORM = "https://kinesis.us-east-1.amazonaws.com"
 
 
 def _uris(text: str) -> str:
-    parts = urlsplit(text.strip())
-    try:
-        host, port = (parts.hostname or "").rstrip("."), parts.port
-    except ValueError:
-        raise ValueError(f"expected a port from 1 to 65535, found {text!r}") from None
-    if "@" in parts.netloc:
-        # Nothing of a user's name or password is repeated.
-        raise ValueError(
-            "expected no user in it: use 'kinesis.access_key_id' and 'kinesis.secret_access_key'"
-        )
-    strange = parts.path.strip("/") or parts.query or parts.fragment
-    if parts.scheme not in ("https", "http") or strange or not aws.is_host(host):
-        raise ValueError(f"expected {_FORM}, or http(s)://host:port, found {text!r}")
-    shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}" + (f":{port}" if port else "")
+    form = f"{_FORM}, or http(s)://host:port"
+    user = "'kinesis.access_key_id' and 'kinesis.secret_access_key'"
+    found = addresses.read(text, form, instead_of_user=user)
+    if found.path:
+        raise ValueError(f"expected {form}, found {text!r}")
+    return found.origin
 
 
 URIS = PropertySpec(
@@ -53,7 +53,7 @@ IDENTITY = aws.identity("kinesis")
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE = IDENTITY.access_key_id, IDENTITY.secret_access_key, IDENTITY.role
 ACCOUNT = PropertySpec(
     "kinesis.account.id",
-    aws.matching(r"\d{12}", "twelve digits"),
+    matching(r"\d{12}", "twelve digits"),
     Scope.STORE,
     "the AWS account that the streams are in, where it is another than the key's",
     default="the key's",

@@ -23,22 +23,21 @@ from headrace.connectors.postgresql import tables, writing
 from headrace.connectors.postgresql.connection import Connection, connect, connect_async
 from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.options import (
+    NEW_TABLE,
     PROPERTIES,
     SLOT,
     read_path,
     read_store,
-    read_table,
     source_options,
 )
 from headrace.connectors.postgresql.relations import read_tables
 from headrace.connectors.postgresql.rows import METADATA
+from headrace.connectors.table_printing import SAMPLE_ROWS, refuse_time
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, printed
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-
-SAMPLE_ROWS = 100
 
 
 def test(store: Mapping[str, str]) -> None:
@@ -75,7 +74,7 @@ class PostgresEntities:
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
     ) -> EntityDescription:
-        columns, key = read_table(options)
+        columns, key = NEW_TABLE.read(options)
         with _of_table(store, path) as connection:
             tables.create(connection, path, columns, key)
             return tables.describe(connection, path)
@@ -100,12 +99,7 @@ class PostgresEntities:
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
         """The rows that there are: all of them from the beginning, and else a sample of the first `SAMPLE_ROWS`."""
-        if isinstance(start.at, int):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "the rows of a table have no time to be printed from",
-                hint="Use 'starting.position' = 'earliest' for all of them.",
-            )
+        refuse_time(start, "table")
         description = await asyncio.to_thread(self.describe_entity, store, path)
         return _sampled(store, description, None if start.at == "earliest" else SAMPLE_ROWS)
 

@@ -9,7 +9,7 @@ import decimal
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyarrow import compute
@@ -25,7 +25,8 @@ from headrace.core.types import (
     Varchar,
 )
 
-Texts = Sequence[str | None]
+Texts: TypeAlias = Sequence[str | None] | pa.Array
+"""PostgreSQL's texts of a column; an Array of strings spares a walk through them where a type needs none."""
 
 _PRIMITIVES = {
     "TINYINT": pa.int8(),
@@ -67,44 +68,52 @@ def column(texts: Texts, kind: DataType) -> pa.Array:
     """A column of `kind`; raises ValueError, with the text, for one that is none."""
     match kind:
         case Varchar():
-            return pa.array(texts, pa.string())
+            return _strings(texts)
         case Primitive("BOOLEAN"):
-            return pa.array([_boolean(text) for text in texts], pa.bool_())
+            return pa.array([_boolean(text) for text in _list_of(texts)], pa.bool_())
         case Primitive("BYTES"):
-            return pa.array([None if text is None else _bytes(text) for text in texts], pa.binary())
+            return pa.array([None if text is None else _bytes(text) for text in _list_of(texts)], pa.binary())
         case Timestamp():
             # A time with a zone ends in +00, one without is UTC by our reading.
-            plain = compute.replace_substring_regex(pa.array(texts, pa.string()), r"(\+00|Z)$", "")
+            plain = compute.replace_substring_regex(_strings(texts), r"(\+00|Z)$", "")
             return compute.assume_timezone(compute.cast(plain, pa.timestamp("us")), "UTC")
         case Array(element):
-            lists = [None if text is None else _list(text) for text in texts]
+            lists = [None if text is None else _list(text) for text in _list_of(texts)]
             child = column([text for items in lists if items is not None for text in items], element)
             return pa.ListArray.from_arrays(_offsets(lists), child)
         case Map(key, value):
-            objects = [None if text is None else _object(text) for text in texts]
+            objects = [None if text is None else _object(text) for text in _list_of(texts)]
             keys = column([name for items in objects if items is not None for name in items], key)
             values = column(
                 [_text(item) for items in objects if items is not None for item in items.values()], value
             )
             return pa.MapArray.from_arrays(_offsets(objects), keys, values)
         case Struct(fields):
-            objects = [None if text is None else _object(text) for text in texts]
+            objects = [None if text is None else _object(text) for text in _list_of(texts)]
             children = {
                 name: column([None if row is None else _text(row.get(name)) for row in objects], field)
                 for name, field in fields
             }
             return struct(children, [row is None for row in objects])
-    return compute.cast(pa.array(texts, pa.string()), arrow_type(kind))
+    return compute.cast(_strings(texts), arrow_type(kind))
 
 
-def struct(children: dict[str, pa.Array], missing: Sequence[bool]) -> pa.Array:
+def _strings(texts: Texts) -> pa.Array:
+    return texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
+
+
+def _list_of(texts: Texts) -> Sequence[str | None]:
+    found: Sequence[str | None] = texts.to_pylist() if isinstance(texts, pa.Array) else texts
+    return found
+
+
+def struct(children: dict[str, pa.Array], missing: Sequence[bool] | None = None) -> pa.Array:
     """A column of STRUCTs, NULL where `missing`."""
-    return pa.StructArray.from_arrays(
-        list(children.values()), list(children), mask=pa.array(missing, pa.bool_())
-    )
+    mask = None if missing is None else pa.array(missing, pa.bool_())
+    return pa.StructArray.from_arrays(list(children.values()), list(children), mask=mask)
 
 
-def json_row(names: Sequence[str], type_oids: Sequence[int], row: Texts) -> str:
+def json_row(names: Sequence[str], type_oids: Sequence[int], row: Sequence[str | None]) -> str:
     """A row as a JSON object: numbers and booleans as such, whatever else as PostgreSQL's text."""
     return f"{{{','.join(map(_member, names, type_oids, row))}}}"
 

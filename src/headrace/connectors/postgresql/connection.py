@@ -64,7 +64,7 @@ def _parameters(store: Mapping[str, str], database: str | None) -> Iterator[dict
         yield {
             "host": place.host,
             "port": place.port,
-            "dbname": database or place.database,
+            "dbname": database or place.name,
             "user": store[USERNAME.name],
             "password": store[PASSWORD.name],
             "connect_timeout": _CONNECT_TIMEOUT_S,

@@ -10,35 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import psycopg
 
 from headrace.connectors.postgresql.options import address
+from headrace.connectors.reaction import Reaction
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
 _PREFIX = re.compile(r"^(connection failed: )?(connection to server at .*? failed: )?", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One reaction: how it is recognized (in libpq's text, or as a beginning of SQLSTATEs), and what is told."""
-
-    pattern: str
-    error: type[UserError] | type[ExternalError]
-    state: SqlState
-    message: str
-    hint: str
-    detail: bool = False
-
-    def told(self, detail: str, server: str) -> HeadraceError:
-        message = self.message.format(server=server)
-        return self.error(self.state, f"{message}: {detail}" if self.detail else message, hint=self.hint)
-
-
 _AWAY = SqlState.REMOTE_UNAVAILABLE
-_UNREACHABLE = _Kind(
+_UNREACHABLE = Reaction(
     r"refused|timeout|closed the connection|invalid response|expected authentication|not send|not receive|unreachable|No route"
     r"|reset by peer|lost synchronization|broken pipe",
     ExternalError,
@@ -47,21 +31,21 @@ _UNREACHABLE = _Kind(
     "Check the host and port in 'uris', the network, and that the server listens there.",
 )
 _CONNECTING = (
-    _Kind(
+    Reaction(
         r"resolve host",
         ExternalError,
         _AWAY,
         "the host name of {server} is not known",
         "Check 'uris', and that the name can be resolved from where Headrace runs.",
     ),
-    _Kind(
+    Reaction(
         r"does not support SSL",
         ExternalError,
         _AWAY,
         "{server} does not speak TLS",
         "Turn TLS on in the server, or use 'tls.disabled' = TRUE where the network is trusted.",
     ),
-    _Kind(
+    Reaction(
         r"does not match host name",
         ExternalError,
         _AWAY,
@@ -69,14 +53,14 @@ _CONNECTING = (
         "Use the name that the certificate is for in 'uris', or 'tls.verify_server_hostname' = FALSE.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"certificate verify failed|signature failure|root certificate",
         ExternalError,
         _AWAY,
         "the certificate of {server} is not trusted",
         "Check 'tls.ca_cert_file', which says whose certificates to trust; without it, public authorities are.",
     ),
-    _Kind(
+    Reaction(
         r"certificate|private key|SSL error|tlsv1",
         ExternalError,
         _AWAY,
@@ -85,7 +69,7 @@ _CONNECTING = (
         detail=True,
     ),
     _UNREACHABLE,
-    _Kind(
+    Reaction(
         r"database \".*\" does not exist",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
@@ -93,14 +77,14 @@ _CONNECTING = (
         "LIST ENTITIES shows those that there are; a store's own is in its 'uris'.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"pg_hba\.conf.*no encryption",
         ExternalError,
         _AWAY,
         "{server} asks for TLS",
         "Leave 'tls.disabled' out.",
     ),
-    _Kind(
+    Reaction(
         r"authentication failed|password|pg_hba\.conf|role \".*\" (does not exist|is not permitted)",
         ExternalError,
         _AWAY,
@@ -108,7 +92,7 @@ _CONNECTING = (
         "Check 'postgres.username' and 'postgres.password', and that the server's pg_hba.conf lets them in from here.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         r"",
         ExternalError,
         _AWAY,
@@ -119,7 +103,7 @@ _CONNECTING = (
 )
 # By SQLSTATE, the longest first.
 _ANSWERS = (
-    _Kind(
+    Reaction(
         "42P01",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
@@ -127,7 +111,7 @@ _ANSWERS = (
         "LIST ENTITIES shows those that there are.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "3F000",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
@@ -135,7 +119,7 @@ _ANSWERS = (
         "LIST ENTITIES IN database shows those that there are.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "42P07",
         UserError,
         SqlState.DUPLICATE_ENTITY,
@@ -143,7 +127,7 @@ _ANSWERS = (
         "Choose another name, or drop it first.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "2BP01",
         UserError,
         SqlState.DEPENDENT_OBJECTS_EXIST,
@@ -151,7 +135,7 @@ _ANSWERS = (
         "Drop them first, in PostgreSQL.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "42501",
         ExternalError,
         _AWAY,
@@ -159,7 +143,7 @@ _ANSWERS = (
         "GRANT it to the user in PostgreSQL.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "55006",
         ExternalError,
         _AWAY,
@@ -167,7 +151,7 @@ _ANSWERS = (
         "One query reads a slot at a time: stop the other, or name another slot with 'postgresql.slot.name'.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "42703",
         UserError,
         SqlState.UNDEFINED_COLUMN,
@@ -175,7 +159,7 @@ _ANSWERS = (
         "DESCRIBE ENTITY shows those that it has.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "42",
         UserError,
         SqlState.INVALID_RELATION_DEFINITION,
@@ -183,7 +167,7 @@ _ANSWERS = (
         "DESCRIBE ENTITY shows what it is now; create the relation again, or change the table in PostgreSQL.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "22",
         UserError,
         SqlState.DATA_EXCEPTION,
@@ -191,7 +175,7 @@ _ANSWERS = (
         "DESCRIBE ENTITY shows the types of the table's columns.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "23",
         UserError,
         SqlState.DATA_EXCEPTION,
@@ -199,8 +183,8 @@ _ANSWERS = (
         "Change the row, or the constraint in PostgreSQL.",
         detail=True,
     ),
-    _Kind("08", _UNREACHABLE.error, _AWAY, _UNREACHABLE.message, _UNREACHABLE.hint),
-    _Kind(
+    Reaction("08", _UNREACHABLE.error, _AWAY, _UNREACHABLE.message, _UNREACHABLE.hint),
+    Reaction(
         "57P",
         ExternalError,
         _AWAY,
@@ -208,7 +192,7 @@ _ANSWERS = (
         "It is tried again by itself.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "53",
         ExternalError,
         _AWAY,
@@ -216,7 +200,7 @@ _ANSWERS = (
         "It is tried again by itself; free slots, connections, memory or disk there, or allow more of them.",
         detail=True,
     ),
-    _Kind(
+    Reaction(
         "",
         ExternalError,
         _AWAY,

@@ -7,46 +7,26 @@ no parameter of libpq can be given in any other way.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import cast
-from urllib.parse import unquote, urlsplit
 
+from headrace.connectors.addresses import Database, read_database
+from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_CA, TLS_VERIFY, client_tls_properties, tls_properties
-from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
-from headrace.core.schema import Column
-from headrace.core.types import Struct, parse_type
 
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z|[0-9A-Fa-f:.]+\Z")
 _FORM = "postgresql://host:5432/database"
 DEFAULT_PORT = 5432
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where a database is."""
-
-    host: str
-    port: int
-    database: str
-
-
-def address(uris: str) -> Address:
+def address(uris: str) -> Database:
     """What a store's 'uris' say; raises ValueError for anything but host, port and database."""
-    parts = urlsplit(uris.strip())
-    try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError:
-        raise ValueError(f"expected a port from 1 to 65535 in {_FORM}") from None
-    host, database = parts.hostname or "", unquote(parts.path.removeprefix("/"))
-    # Nothing of a user's name or password is repeated.
-    if "@" in parts.netloc:
-        raise ValueError("expected no user in it: use 'postgres.username' and 'postgres.password'")
-    strange = parts.query or parts.fragment or "/" in database or "\0" in database
-    if parts.scheme not in ("postgresql", "postgres") or strange or not database or not _HOST.match(host):
-        raise ValueError(f"expected {_FORM}, found {uris!r}")
-    return Address(host, port, database)
+    return read_database(
+        uris,
+        _FORM,
+        schemes=("postgresql", "postgres"),
+        instead_of_user="'postgres.username' and 'postgres.password'",
+        port=DEFAULT_PORT,
+    )
 
 
 def _uris(text: str) -> str:
@@ -66,14 +46,6 @@ def _table_list(text: str) -> tuple[tuple[str, str], ...]:
     if len(found) < len(names) or len(set(found)) < len(found):
         raise ValueError(f"expected tables as schema.table, each once, separated by commas, found {text!r}")
     return tuple(found)
-
-
-def _columns(text: str) -> tuple[Column, ...]:
-    try:
-        kind = parse_type(f"STRUCT<{text}>")
-    except UserError as error:
-        raise ValueError(f"expected names with types, as 'id BIGINT, name VARCHAR': {error}") from None
-    return tuple(Column(name, field) for name, field in cast(Struct, kind).fields)
 
 
 URIS = PropertySpec(
@@ -106,23 +78,11 @@ SLOT = PropertySpec(
     "the query is terminated",
     default="needed",
 )
-COLUMNS = PropertySpec(
-    "postgresql.columns",
-    PropertyType("", _columns),
-    Scope.ENTITY,
-    "of a table that is made: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
-    default="needed",
-)
-PRIMARY_KEY = PropertySpec(
-    "postgresql.primary.key",
-    TEXT,
-    Scope.ENTITY,
-    "of a table that is made: columns of its primary key, separated by commas",
-    default="none",
-)
+NEW_TABLE = new_table("postgresql")
 PROPERTIES: Specs = (
     *(URIS, USERNAME, PASSWORD, *TLS, *CLIENT_TLS),
-    *(DATABASE, SCHEMA, TABLE, TABLE_LIST, SLOT, COLUMNS, PRIMARY_KEY),
+    *(DATABASE, SCHEMA, TABLE, TABLE_LIST, SLOT),
+    *NEW_TABLE.specs,
 )
 
 
@@ -160,13 +120,3 @@ def source_options(reader: PropertyReader) -> dict[str, str]:
     if tables is not None:
         found[TABLE_LIST.name] = ", ".join(".".join(name) for name in tables)
     return found
-
-
-def read_table(reader: PropertyReader) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Columns and primary key of a table that is to be made; raises UserError 3D008 / 3D021."""
-    columns = reader.require(COLUMNS)
-    names = [column.name for column in columns]
-    key = tuple(name.strip() for name in (reader.take(PRIMARY_KEY) or "").split(",") if name.strip())
-    if any(name not in names for name in key) or len(set(key)) < len(key):
-        raise reader.bad(PRIMARY_KEY, f"names of columns, each once, of {', '.join(names)}")
-    return columns, key

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,11 +14,13 @@ from headrace.connectors.postgresql.changes import Change, Position, Table
 from headrace.connectors.postgresql.connection import connect
 from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.replication import ChangeStream
-from headrace.connectors.postgresql.snapshot import Progress, Run
+from headrace.connectors.postgresql.snapshot import Progress, Rows
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
 _READ_AGAIN = 10_000
+_CHUNK_ROWS = 50_000
+"""At most: two chunks are in memory, the one that is at work and the next."""
 
 
 def begin(
@@ -62,10 +65,11 @@ class TableReader:
         self._tables = tables
         self.progress = progress
         self._open = ExitStack()
-        self._run: Run | None = None
+        self._read_ahead: Callable[[], Future[tuple[Rows, Progress]]]
+        self._ahead: Future[tuple[Rows, Progress]] | None = None
         self._stream: ChangeStream | None = None
 
-    def read(self, *, at_most: int, wait_s: float) -> list[Change]:
+    def read(self, *, at_most: int, wait_s: float) -> Sequence[Change] | Rows:
         """The next changes, about `at_most`, waiting so long for the first; `progress` is then behind them.
 
         Raises UserError for a table or a server that cannot be read on, ExternalError 57015 when a connection broke: then open
@@ -73,6 +77,9 @@ class TableReader:
         """
         if not self.progress.is_whole:
             return self._rows(at_most)
+        return self._changes(at_most, wait_s)
+
+    def _changes(self, at_most: int, wait_s: float) -> list[Change]:
         if self._stream is None:
             self._stream = self._open.enter_context(
                 ChangeStream(self._store, self._database, self._slot, self._tables, self.progress.log)
@@ -88,7 +95,7 @@ class TableReader:
     def read_to(self, end: Progress) -> Iterator[list[Change]]:
         """What `read` gave of the log on its way from `progress` to `end`, again; raises as it does."""
         while self.progress.log < end.log:
-            changes = self.read(at_most=_READ_AGAIN, wait_s=1.0)
+            changes = self._changes(_READ_AGAIN, 1.0)
             yield [change for change in changes if change.position <= end.log]
 
     def confirm(self, progress: Progress) -> None:
@@ -106,12 +113,18 @@ class TableReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _rows(self, at_most: int) -> list[Change]:
-        if self._run is None:
-            self._run = self._open.enter_context(snapshot.run(self._store, self._database, self._tables))
+    def _rows(self, at_most: int) -> Rows:
+        """The next chunk; the one after it is read while its taker is at work."""
+        if self._ahead is None:
+            run = self._open.enter_context(snapshot.run(self._store, self._database, self._tables))
+            thread = self._open.enter_context(ThreadPoolExecutor(1, "rows-of-tables"))
+            size = min(at_most, _CHUNK_ROWS)
+            self._read_ahead = lambda: thread.submit(run.chunk, self.progress, size)
+            self._ahead = self._read_ahead()
         with classified(self._store):
-            changes, self.progress = self._run.chunk(self.progress, at_most)
+            rows, self.progress = self._ahead.result()
         if self.progress.is_whole:
             self._open.close()  # the transaction holds locks
-            self._run = None
-        return changes
+        else:
+            self._ahead = self._read_ahead()
+        return rows

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyarrow import compute
 
 from headrace.connectors.postgresql import columns
 from headrace.connectors.postgresql.changes import Change, Row, Table
+from headrace.connectors.postgresql.snapshot import Rows
 from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
@@ -65,28 +67,54 @@ def wanted(given: Sequence[Column], *, upsert: bool) -> tuple[str, ...] | None:
     )
 
 
-def batch(layout: Layout, changes: Sequence[Change], first: int) -> pa.RecordBatch:
+def batch(layout: Layout, changes: Sequence[Change] | Rows, first: int) -> pa.RecordBatch:
     """Changes, the first of which has the number `first`, as the driver half's `rows` gives them.
 
     Raises UserError 22000 for a value that is not of its column's type, and for a TRUNCATE that a changelog would have to tell.
     """
-    found = _upserts(layout, changes) if layout.upsert else _envelopes(layout, changes)
+    facts = _facts(changes)
+    found = _upserts(layout, changes) if layout.upsert else _envelopes(layout, changes, facts)
     count = len(changes)
-    moments = pa.array([change.committed_us for change in changes], pa.timestamp("us", "UTC"))
-    ended = [layout.upsert and change.op == "d" for change in changes]
+    ended = compute.equal(facts.ops, "d") if layout.upsert else pa.repeat(False, count)
     hidden = {
-        "__rowtime": moments,
+        "__rowtime": facts.committed_us.cast(pa.timestamp("us", "UTC")),
         "__rowkey": pa.nulls(count, pa.string()),
-        "__deleted": pa.array(ended, pa.bool_()),
+        "__deleted": ended,
         "__entity": pa.repeat(layout.entity, count),
         "__split": pa.repeat(pa.scalar(0, pa.int32()), count),
         "__sequence": pa.array(range(first, first + count), pa.int64()),
-        "__metadata": _metadata(layout, METADATA, changes),
+        "__metadata": _metadata(layout, METADATA, facts),
     }
     return pa.RecordBatch.from_pydict({**found, **hidden})
 
 
-def _upserts(layout: Layout, changes: Sequence[Change]) -> dict[str, pa.Array]:
+@dataclass(frozen=True)
+class _Facts:
+    """What is told of changes besides their rows, a column each."""
+
+    ops: pa.Array
+    committed_us: pa.Array
+    schemas: pa.Array
+    tables: pa.Array
+    lsns: pa.Array
+
+
+def _facts(changes: Sequence[Change] | Rows) -> _Facts:
+    if isinstance(changes, Rows):
+        same = ("r", changes.began_us, changes.table.schema, changes.table.name, changes.log.lsn)
+        return _Facts(*(pa.repeat(value, len(changes)) for value in same))
+    return _Facts(
+        pa.array([change.op for change in changes], pa.string()),
+        pa.array([change.committed_us for change in changes], pa.int64()),
+        pa.array([change.table.schema for change in changes], pa.string()),
+        pa.array([change.table.name for change in changes], pa.string()),
+        pa.array([change.lsn for change in changes], pa.int64()),
+    )
+
+
+def _upserts(layout: Layout, changes: Sequence[Change] | Rows) -> dict[str, pa.Array]:
+    if isinstance(changes, Rows):
+        return _columns(changes, [(column.name, column.type) for column in layout.columns])
     rows: list[Row] = []
     for change in changes:
         row = change.before if change.op == "d" else change.after
@@ -108,25 +136,38 @@ def _upserts(layout: Layout, changes: Sequence[Change]) -> dict[str, pa.Array]:
     }
 
 
-def _envelopes(layout: Layout, changes: Sequence[Change]) -> dict[str, pa.Array]:
-    return {column.name: _envelope(layout, column, changes) for column in layout.columns}
+def _envelopes(layout: Layout, changes: Sequence[Change] | Rows, facts: _Facts) -> dict[str, pa.Array]:
+    return {column.name: _envelope(layout, column, changes, facts) for column in layout.columns}
 
 
-def _envelope(layout: Layout, column: Column, changes: Sequence[Change]) -> pa.Array:
+def _envelope(layout: Layout, column: Column, changes: Sequence[Change] | Rows, facts: _Facts) -> pa.Array:
     if column.name == "op":
-        return pa.array([change.op for change in changes], pa.string())
+        return facts.ops
     if column.name == "ts_ms":
-        return pa.array([change.committed_us // 1000 for change in changes], pa.int64())
+        return compute.divide(facts.committed_us, 1000)
     if column.name == "source" and isinstance(column.type, Struct):
-        return _metadata(layout, column.type, changes)
-    images = [change.before if column.name == "before" else change.after for change in changes]
+        return _metadata(layout, column.type, facts)
+    is_before = column.name == "before"
+    if isinstance(changes, Rows) and isinstance(column.type, Struct):
+        if is_before:
+            return pa.nulls(len(changes), columns.arrow_type(column.type))
+        return columns.struct(_columns(changes, column.type.fields))
+    single = list(changes)
+    images = [change.before if is_before else change.after for change in single]
     if isinstance(column.type, Struct):
-        return _image(column.type, images, changes)
+        return _image(column.type, images, single)
     texts = [
         None if row is None else columns.json_row(change.table.columns, change.table.type_oids, row)
-        for change, row in zip(changes, images, strict=True)
+        for change, row in zip(single, images, strict=True)
     ]
     return pa.array(texts, pa.string()).cast(columns.arrow_type(column.type))
+
+
+def _columns(rows: Rows, wanted: Iterable[tuple[str, DataType]]) -> dict[str, pa.Array]:
+    return {
+        name: _converted(rows.table, name, kind, rows.texts.column(name).combine_chunks())
+        for name, kind in wanted
+    }
 
 
 def _image(kind: Struct, images: Sequence[Row | None], changes: Sequence[Change]) -> pa.Array:
@@ -153,12 +194,11 @@ def _converted(table: Table, name: str, kind: DataType, texts: columns.Texts) ->
         ) from None
 
 
-def _metadata(layout: Layout, kind: Struct, changes: Sequence[Change]) -> pa.Array:
-    count = len(changes)
+def _metadata(layout: Layout, kind: Struct, facts: _Facts) -> pa.Array:
     values = {
-        "db": lambda: pa.repeat(layout.database, count),
-        "schema": lambda: pa.array([change.table.schema for change in changes], pa.string()),
-        "table": lambda: pa.array([change.table.name for change in changes], pa.string()),
-        "lsn": lambda: pa.array([change.lsn for change in changes], pa.int64()),
+        "db": pa.repeat(layout.database, len(facts.ops)),
+        "schema": facts.schemas,
+        "table": facts.tables,
+        "lsn": facts.lsns,
     }
-    return columns.struct({name: values[name]() for name, _ in kind.fields}, [False] * count)
+    return columns.struct({name: values[name] for name, _ in kind.fields})

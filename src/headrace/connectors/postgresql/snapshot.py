@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
+import pyarrow as pa
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from headrace.connectors.postgresql.changes import Change, Position, Row, Table, lsn_of
 from headrace.connectors.postgresql.connection import Connection, connect
+from headrace.connectors.postgresql.copying import copied
 from headrace.connectors.postgresql.failures import classified
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
@@ -111,6 +113,29 @@ class Progress:
         return replace(self, parts=(*(self.parts[:-1] if same else self.parts), part))
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a chunk, by column: PostgreSQL's texts. One by one they are changes of the op `r`."""
+
+    table: Table
+    texts: pa.Table
+    log: Position
+    began_us: int
+
+    def __len__(self) -> int:
+        return int(self.texts.num_rows)
+
+    def __iter__(self) -> Iterator[Change]:
+        # The time of what follows must not be before it, whenever the chunk was read.
+        at = (self.log.lsn, 0, self.began_us, self.log)
+        for row in zip(*(column.to_pylist() for column in self.texts.columns), strict=True):
+            yield Change("r", self.table, None, row, *at)
+
+    def last_key(self) -> Row:
+        """The primary key of the last of them."""
+        return tuple(self.texts.column(name)[-1].as_py() for name in self.table.key)
+
+
 class Run:
     """Reads chunks in one transaction."""
 
@@ -120,15 +145,12 @@ class Run:
         found = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
         self.snapshot = Visible(found[0])
 
-    def chunk(self, progress: Progress, at_most: int) -> tuple[list[Change], Progress]:
+    def chunk(self, progress: Progress, at_most: int) -> tuple[Rows, Progress]:
         """The next rows, by key, and what is read with them; raises `psycopg.Error`."""
         number, after = progress.next_part()
         table = self._tables[number]
-        rows = self._rows(table, after, at_most)
-        # The time of what follows must not be before it, whenever the chunk was read.
-        at = (progress.log.lsn, 0, progress.began_us, progress.log)
-        changes = [Change("r", table, None, row, *at) for row in rows]
-        upto = key_of(table, rows[-1]) if len(rows) == at_most else None
+        rows = Rows(table, self._texts(table, after, at_most), progress.log, progress.began_us)
+        upto = rows.last_key() if len(rows) == at_most else None
         progress = replace(progress, count=progress.count + len(rows))
         progress = progress.with_part(Part(number, upto, self.snapshot))
         if upto is None and number == len(self._tables) - 1:
@@ -136,22 +158,21 @@ class Run:
                 "0/0",
             )
             progress = replace(progress, held_to=lsn_of(end))
-        return changes, progress
+        return rows, progress
 
-    def _rows(self, table: Table, after: Row | None, at_most: int) -> list[Row]:
+    def _texts(self, table: Table, after: Row | None, at_most: int) -> pa.Table:
         key = SQL(", ").join(map(Identifier, table.key))
         beyond: Composable = SQL("")
         if after is not None:
             beyond = SQL(" WHERE ({}) > ({})").format(key, SQL(", ").join(map(Literal, after)))
-        query = SQL("COPY (SELECT {} FROM {}{} ORDER BY {} LIMIT {}) TO STDOUT").format(
+        query = SQL("SELECT {} FROM {}{} ORDER BY {} LIMIT {}").format(
             SQL(", ").join(map(Identifier, table.columns)),
             Identifier(*table.path),
             beyond,
             key,
             Literal(at_most),
         )
-        with self._connection.cursor().copy(query) as copy:
-            return list(copy.rows())
+        return copied(self._connection, query, table.columns)
 
 
 @contextmanager

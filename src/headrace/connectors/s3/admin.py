@@ -23,6 +23,7 @@ from headrace.connectors.s3.client import File, files, s3
 from headrace.connectors.s3.failures import classified
 from headrace.connectors.s3.reading import Part
 from headrace.connectors.s3.types import stored_type
+from headrace.connectors.table_printing import SAMPLE_ROWS, refuse_time
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
@@ -30,7 +31,6 @@ from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import is_primitive
 
-SAMPLE_ROWS = 100
 _LISTED = 10_000
 _DELETED_AT_ONCE = 1000
 
@@ -137,12 +137,7 @@ class S3Folders:
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
         """The rows that there are: all of them from the beginning, and else a sample of the first `SAMPLE_ROWS`."""
-        if isinstance(start.at, int):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "the rows of files have no time to be printed from",
-                hint="Use 'starting.position' = 'earliest' for all of them.",
-            )
+        refuse_time(start, "folder")
         await asyncio.to_thread(self.describe_entity, store, path)
         return _printed(store, path, None if start.at == "earliest" else SAMPLE_ROWS)
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from dataclasses import dataclass, replace
 
-from headrace.connectors import aws
+from headrace.connectors import addresses, aws
 from headrace.connectors.aws import REGION
 from headrace.connectors.s3.partitions import parts_of
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED
@@ -53,26 +52,20 @@ class Place:
 
 def place(uris: str) -> Place:
     """Raises ValueError for anything but an http(s) address of a host, and one bucket before the host or behind it."""
-    parts = urlsplit(uris.strip())
-    try:
-        host, port = (parts.hostname or "").rstrip("."), parts.port
-    except ValueError:
-        raise ValueError(f"expected a port from 1 to 65535, found {uris!r}") from None
-    if "@" in parts.netloc:
-        # Nothing of a user's name or password is repeated.
-        raise ValueError(f"expected no user in it: use '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}'")
-    bucket: str | None = parts.path.strip("/") or None
+    form = f"{_FORM}, or http(s)://host:port/bucket"
+    found = addresses.read(
+        uris, form, instead_of_user=f"'{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}'"
+    )
+    host, bucket = found.host, found.path or None
     region, own = None, aws.is_aws(host)
     if own:
-        found = _OF_AWS.match(host)
-        if found is None or (found["bucket"] and bucket):
+        known = _OF_AWS.match(host)
+        if known is None or (known["bucket"] and bucket):
             raise ValueError(f"expected {_FORM}, found {uris!r}")
-        bucket, region, host = bucket or found["bucket"], found["region"], found["service"]
-    strange = parts.query or parts.fragment or not (bucket is None or _BUCKET.match(bucket))
-    if parts.scheme not in ("https", "http") or strange or not aws.is_host(host):
-        raise ValueError(f"expected {_FORM}, or http(s)://host:port/bucket, found {uris!r}")
-    shown = f"[{host}]" if ":" in host else host
-    return Place(f"{parts.scheme}://{shown}" + (f":{port}" if port else ""), bucket, region, own)
+        bucket, region, host = bucket or known["bucket"], known["region"], known["service"]
+    if not (bucket is None or _BUCKET.match(bucket)):
+        raise ValueError(f"expected {form}, found {uris!r}")
+    return Place(replace(found, host=host, path="").origin, bucket, region, own)
 
 
 def _uris(text: str) -> str:

@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from headrace.catalog.objects import Principal
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.server.auditing import Audit, refused_stream
 from headrace.server.dataplane.frames import (
     PYTHON_FRAME_BYTES_MAX,
     Manners,
@@ -27,6 +28,7 @@ from headrace.server.dataplane.frames import (
     metadata_frame,
 )
 from headrace.server.dataplane.tickets import Ticket, TicketOffice
+from headrace.server.hosts import address_of
 from headrace.server.metrics import Metrics
 from headrace.server.ports import LiveResult
 
@@ -47,17 +49,19 @@ async def serve_stream(
     tickets: TicketOffice,
     metrics: Metrics,
     ended: Callable[[Principal], str | None],
+    audit: Audit,
 ) -> None:
     """Serve the stream of `statement_id` to whoever presents its ticket, for as long as what that principal signed in with is good
-    (`ended` says why it is no longer); returns when the socket is done with."""
+    (`ended` says why it is no longer), and the role has what it took to read; returns when the socket is done with."""
     await websocket.accept()
     to = manners(websocket.headers.get("user-agent", ""))
     try:
         token = await asyncio.wait_for(_presented(websocket), AUTHENTICATION_TIMEOUT_S)
         ticket = tickets.redeem(token, statement_id) if token else None
         if ticket is None:
-            client = websocket.client
-            log.warning("ticket_refused", request_id=statement_id, client=client.host if client else None)
+            address = address_of(websocket.scope)
+            log.warning("ticket_refused", request_id=statement_id, client=address)
+            audit(refused_stream(address, "the ticket is not valid"))
             metrics.refused()
             refused = UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
@@ -74,7 +78,9 @@ async def serve_stream(
     )
     with metrics.stream():
         try:
-            await _run(websocket, ticket, to, metrics, ended)
+            reason = await _run(websocket, ticket, to, metrics, ended)
+            if reason is not None:
+                audit(refused_stream(address_of(websocket.scope), reason, ticket.principal))
         finally:
             # Shielded: a cancelled socket (shutdown) must not leave its query running.
             await asyncio.shield(ticket.result.close())
@@ -99,9 +105,9 @@ async def _run(
     to: Manners,
     metrics: Metrics,
     ended: Callable[[Principal], str | None],
-) -> None:
-    """Send until the query ends, the client goes or its token is good no longer, whichever is first."""
-    revoking = asyncio.create_task(_until_ended(ticket.principal, ended))
+) -> str | None:
+    """Send until the query ends, the client goes or may read no longer, whichever is first; why it may not."""
+    revoking = asyncio.create_task(_until_refused(ticket, ended))
     sending = asyncio.create_task(_send(websocket, ticket.result, to, metrics))
     leaving = asyncio.create_task(_until_closed(websocket))
     tasks = {revoking, sending, leaving}
@@ -111,12 +117,14 @@ async def _run(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    if not revoking.cancelled():
-        await _turn_out(websocket, ticket, to, revoking.result())
+    if revoking.cancelled():
+        return None
+    await _turn_out(websocket, ticket, to, revoking.result())
+    return revoking.result()
 
 
-async def _until_ended(principal: Principal, ended: Callable[[Principal], str | None]) -> str:
-    while (reason := ended(principal)) is None:
+async def _until_refused(ticket: Ticket, ended: Callable[[Principal], str | None]) -> str:
+    while (reason := ended(ticket.principal) or ticket.result.lost()) is None:
         await asyncio.sleep(SIGNED_IN_CHECK_S)
     return reason
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from starlette.responses import Response
 
 from headrace.core.context import SessionContext
+from headrace.core.errors import Diagnostic
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.tickets import Ticket
@@ -33,10 +35,11 @@ class Streaming:
 
 @dataclass(frozen=True)
 class Failed:
-    """A SQL error. `context` is that before the request: a text that fails changes no names, whatever it got done."""
+    """A SQL error, in parts and as the text of them all. `context` is that before the request: a text that fails changes no names,
+    whatever it got done."""
 
-    sqlstate: str
-    message: str
+    error: Diagnostic
+    text: str
     context: SessionContext
 
 
@@ -89,8 +92,9 @@ def finished(
         "data": [],
     }
     if isinstance(answer, Failed):
-        body["sqlState"] = answer.sqlstate
-        body["message"] = answer.message
+        body["sqlState"] = answer.error.sqlstate
+        body["message"] = answer.text
+        body["error"] = _parts(answer.error)
         return _json(200, body)
     if len(answer.statement_ids) > 1:
         body["statementIDs"] = answer.statement_ids
@@ -106,6 +110,25 @@ def finished(
         body["message"] = answer.result.message
     body["data"] = answer.result.rows[partition * rows_max : (partition + 1) * rows_max]
     return _json(200, body)
+
+
+def checked(diagnostics: Sequence[Diagnostic]) -> Response:
+    """200: what is wrong with a text that was not run."""
+    return _json(200, {"diagnostics": [_parts(diagnostic) for diagnostic in diagnostics]})
+
+
+def _parts(error: Diagnostic) -> dict[str, object]:
+    """What is not known is left out."""
+    parts: dict[str, object] = {
+        "severity": error.severity,
+        "sqlState": error.sqlstate,
+        "message": error.message,
+        "expected": error.expected,
+        "found": error.found,
+        "hint": error.hint,
+        "position": asdict(error.span) if error.span is not None else None,
+    }
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def _head(envelope: Envelope) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,14 +14,16 @@ from starlette.responses import Response
 from headrace import __version__
 from headrace.catalog.objects import Principal
 from headrace.core.settings import Settings
+from headrace.server.auditing import Audit
 from headrace.server.auth import principal_of
 from headrace.server.dataplane.addresses import stream_uri
 from headrace.server.dataplane.sockets import serve_stream
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.hosts import Hosts
 from headrace.server.metrics import Metrics
-from headrace.server.rest.answers import Answer, TurnedAway, finished, page_count, under_way
+from headrace.server.rest.answers import Answer, TurnedAway, checked, finished, page_count, under_way
 from headrace.server.rest.runs import StatementRun, StatementRuns
+from headrace.server.rest.shapes import OF_CHECKS, OF_POLLS, OF_STATEMENTS, SUBMISSION, Version
 from headrace.server.rest.submission import read_submission
 from headrace.server.rest.turns import RETRY_AFTER_S, NoTurnError
 
@@ -38,21 +41,27 @@ class ControlPlane:
     tickets: TicketOffice
     metrics: Metrics
     ended: Callable[[Principal], str | None]
+    audit: Audit
 
 
 def router(plane: ControlPlane) -> APIRouter:
     """All of REST v2 and, at the address of a statement, its stream."""
     routes = APIRouter(prefix="/v2")
 
-    @routes.get("/version")
+    @routes.get("/version", response_model=Version, summary="The server's version")
     async def version() -> dict[str, int]:
         major, minor, patch = (int(part) for part in __version__.split(".")[:3])
         return {"major": major, "minor": minor, "patch": patch}
 
-    @routes.post("/statements")
+    @routes.post(
+        "/statements",
+        summary="Run statements",
+        openapi_extra=SUBMISSION,
+        responses=OF_STATEMENTS,
+    )
     async def submit(request: Request) -> Response:
         submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
-        try:
+        with _admitted(plane):
             run = plane.runs.submit(
                 submitted.request.statement,
                 principal_of(request),
@@ -60,13 +69,32 @@ def router(plane: ControlPlane) -> APIRouter:
                 session_id=submitted.request.parameters.session_id or "",
                 files=submitted.files,
             )
-        except NoTurnError:
-            plane.metrics.turned_away()
-            raise _turned_away() from None
         answer = await run.answer(plane.settings.statement_timeout_ms / 1000)
         return _response(plane, request, run, answer, partition=0)
 
-    @routes.get("/statements/{statement_id}")
+    @routes.post(
+        "/validate",
+        summary="Check statements without running them",
+        openapi_extra=SUBMISSION,
+        responses=OF_CHECKS,
+    )
+    async def validate(request: Request) -> Response:
+        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+        with _admitted(plane):
+            found = await plane.runs.check(
+                submitted.request.statement,
+                principal_of(request),
+                submitted.request.context,
+                session_id=submitted.request.parameters.session_id or "",
+                files=submitted.files,
+            )
+        return checked(found)
+
+    @routes.get(
+        "/statements/{statement_id}",
+        summary="Poll a statement, or fetch a further partition of its result",
+        responses=OF_POLLS,
+    )
     async def poll(
         request: Request, statement_id: str, partition: Annotated[int, Query(alias="partitionID", ge=0)] = 0
     ) -> Response:
@@ -80,7 +108,7 @@ def router(plane: ControlPlane) -> APIRouter:
 
     @routes.websocket("/statements/{statement_id}")
     async def stream(websocket: WebSocket, statement_id: str) -> None:
-        await serve_stream(websocket, statement_id, plane.tickets, plane.metrics, plane.ended)
+        await serve_stream(websocket, statement_id, plane.tickets, plane.metrics, plane.ended, plane.audit)
 
     return routes
 
@@ -98,6 +126,15 @@ def _response(
         raise HTTPException(400, f"expected a partitionID below {pages}, found {partition}")
     uri = stream_uri(request, plane.hosts, run.envelope.statement_id)
     return finished(run.envelope, answer, partition=partition, rows_max=rows_max, stream_uri=uri)
+
+
+@contextmanager
+def _admitted(plane: ControlPlane) -> Iterator[None]:
+    try:
+        yield
+    except NoTurnError:
+        plane.metrics.turned_away()
+        raise _turned_away() from None
 
 
 def _turned_away() -> HTTPException:

@@ -15,7 +15,7 @@ import structlog
 
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
-from headrace.core.errors import ErrorDomain, HeadraceError
+from headrace.core.errors import Diagnostic, ErrorDomain, HeadraceError
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.tickets import TicketOffice
@@ -95,6 +95,24 @@ class StatementRuns:
         self._runs[envelope.statement_id] = run
         return run
 
+    async def check(
+        self,
+        text: str,
+        principal: Principal,
+        context: SessionContext,
+        *,
+        session_id: str,
+        files: Mapping[str, bytes],
+    ) -> list[Diagnostic]:
+        """What is wrong with `text`, which is not run, when it is its session's turn; raises NoTurnError."""
+        async with self._turns.turn((principal.user, session_id)):
+            try:
+                return await self._statements.check(text, principal=principal, context=context, files=files)
+            except HeadraceError as error:
+                return [error.diagnostic()]
+            except Exception:  # noqa: BLE001 - a defect of ours, which is logged
+                return [_broke("check_broke")]
+
     def find(self, statement_id: str, principal: Principal) -> StatementRun | None:
         """A remembered run of the same user, by a token of the same roles."""
         run = self._runs.get(statement_id)
@@ -136,7 +154,7 @@ class StatementRuns:
         structlog.contextvars.bind_contextvars(request_id=identifier)
         start = time.perf_counter()
         answer = await self._answer(identifier, work)
-        sqlstate = answer.sqlstate if isinstance(answer, Failed) else SqlState.SUCCESS.value
+        sqlstate = answer.error.sqlstate if isinstance(answer, Failed) else SqlState.SUCCESS.value
         self._metrics.finished(sqlstate, time.perf_counter() - start)
         return answer
 
@@ -150,14 +168,20 @@ class StatementRuns:
             # The user's mistakes are in the session's line of the log; our own leave their trace.
             if error.domain is ErrorDomain.INTERNAL:
                 log.exception("statement_failed", sqlstate=error.state.value)
-            return Failed(error.state.value, error.text(), settled())
-        except Exception:
-            error_id = str(uuid.uuid4())
-            log.exception("statement_broke", error_id=error_id)
-            message = f"an error inside the server; its log has the details under {error_id}"
-            return Failed(SqlState.INTERNAL_ERROR.value, message, settled())
+            return Failed(error.diagnostic(), error.text(), settled())
+        except Exception:  # noqa: BLE001 - a defect of ours, which is logged
+            broke = _broke("statement_broke")
+            return Failed(broke, broke.message, settled())
         outcome = executed.outcome
         if isinstance(outcome, ResultSet):
             return Succeeded(outcome, executed.context, executed.statement_ids)
         ticket = self._tickets.issue(outcome, identifier, work.principal)
         return Streaming(ticket, executed.context, executed.statement_ids)
+
+
+def _broke(event: str) -> Diagnostic:
+    """What a client is told of a defect of ours; its trace is in the log."""
+    error_id = str(uuid.uuid4())
+    log.exception(event, error_id=error_id)
+    message = f"an error inside the server; its log has the details under {error_id}"
+    return Diagnostic(SqlState.INTERNAL_ERROR.value, message)

@@ -22,7 +22,10 @@ ATTACHMENTS_MAX = 16
 FIELDS_MAX = 16
 
 # Clients leave fields out, send null or send "" for what is not set.
-_Name = Annotated[Annotated[str, Field(max_length=1024)] | None, BeforeValidator(lambda value: value or None)]
+_Name = Annotated[
+    Annotated[str, Field(max_length=1024)] | None,
+    BeforeValidator(lambda value: None if value == "" else value),
+]
 
 
 class Parameters(BaseModel):
@@ -47,7 +50,9 @@ class StatementRequest(BaseModel):
     schema_name: _Name = Field(None, alias="schema")
     store: _Name = None
     compute_pool: _Name = Field(None, alias="computePool")
-    parameters: Annotated[Parameters, BeforeValidator(lambda value: value or {})] = Parameters()
+    parameters: Annotated[Parameters, BeforeValidator(lambda value: {} if value is None else value)] = (
+        Parameters()
+    )
 
     @property
     def context(self) -> SessionContext:

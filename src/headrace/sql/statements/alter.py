@@ -16,8 +16,11 @@ KINDS = (
     "STORE",
     "SCHEMA_REGISTRY",
     "DESCRIPTOR_SOURCE",
+    "FUNCTION_SOURCE",
+    "FUNCTION",
     "SECRET",
     "COMPUTE_POOL",
+    "ROLE",
     "QUERY",
     *RELATIONS,
 )
@@ -65,6 +68,11 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs:
     last = cursor.tokens[cursor.index - 1].text.upper()
     kind = "MATERIALIZED VIEW" if last == "VIEW" else last
     name = _name(cursor, kind)
+    if cursor.at("RENAME") and kind == "ROLE":
+        other = (
+            "Grants, tokens and queries name roles: CREATE ROLE another one WITH ( IN ROLE ( this one ) )."
+        )
+        raise cursor.unsupported("RENAME of a role", hint=other)
     if cursor.accept("RENAME"):
         cursor.expect("TO")
         return Rename(*cursor.origin, kind, name, cursor.identifier("the new name, of one part"))
@@ -88,5 +96,7 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs:
 def _name(cursor: Cursor, kind: str) -> QualifiedName:
     if kind == "QUERY":
         return QualifiedName((cursor.query_reference(),))
+    if kind == "FUNCTION":
+        return QualifiedName((cursor.signature(),))
     most = {"SCHEMA": 2}.get(kind, 3 if kind in RELATIONS else 1)
     return cursor.qualified_name(f"the name of the {kind.lower().replace('_', ' ')}", most)

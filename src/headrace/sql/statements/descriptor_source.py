@@ -29,15 +29,19 @@ class CreateDescriptorSource(Statement):
 def create_descriptor_source(cursor: Cursor) -> CreateDescriptorSource:
     if_not_exists = cursor.if_not_exists()
     name = cursor.identifier(_NAME)
+    return CreateDescriptorSource(*cursor.origin, name, uploaded(cursor, "x.desc"), if_not_exists)
+
+
+def uploaded(cursor: Cursor, example: str) -> Properties:
+    """What says which file comes with a statement: `WITH ('file' = '@path' [, …])` or `FROM '@path'`."""
     if cursor.accept("FROM"):
         start = cursor.index
         path = cursor.string("the path of a file")
-        properties = Properties((Property("file", path, cursor.span_from(start)),))
-    else:
-        properties = cursor.properties()
+        return Properties((Property("file", path, cursor.span_from(start)),))
+    properties = cursor.properties()
     if not properties:
-        raise cursor.error("WITH ( 'file' = '@path/x.desc' )")
-    return CreateDescriptorSource(*cursor.origin, name, properties, if_not_exists)
+        raise cursor.error(f"WITH ( 'file' = '@path/{example}' )")
+    return properties
 
 
 @dataclass(frozen=True)

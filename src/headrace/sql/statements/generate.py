@@ -1,13 +1,13 @@
-"""GENERATE: what is known of an entity's columns. Grammar: dialect section 21."""
+"""GENERATE: what is known of an entity's columns, and how a statement is written. Grammar: dialect section 21."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.core.names import QualifiedName
+from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Properties, Statement
 from headrace.sql.cursor import Cursor
-from headrace.sql.grammar import grammar
+from headrace.sql.grammar import accept_start, grammar
 
 
 @dataclass(frozen=True)
@@ -46,3 +46,24 @@ def generate_columns(cursor: Cursor) -> GenerateColumns:
     if not properties:
         raise cursor.error("WITH ( 'topic' = …, 'value.format' = AVRO )")
     return GenerateColumns(*cursor.origin, properties)
+
+
+@dataclass(frozen=True)
+class GenerateTemplate(Statement):
+    """`GENERATE TEMPLATE [FOR] statement [type]`: `words` are the leading ones of a statement, `type` is a store type."""
+
+    words: tuple[str, ...]
+    type: Identifier | None = None
+
+    def sql(self) -> str:
+        of_type = f" {self.type}" if self.type else ""
+        return f"GENERATE TEMPLATE FOR {' '.join(self.words)}{of_type}"
+
+
+@grammar("GENERATE TEMPLATE")
+def generate_template(cursor: Cursor) -> GenerateTemplate:
+    cursor.accept("FOR")
+    words = accept_start(cursor)
+    if words is None or words == ("(",):
+        raise cursor.error("the first words of a statement, such as CREATE STORE")
+    return GenerateTemplate(*cursor.origin, words, cursor.accept_identifier())

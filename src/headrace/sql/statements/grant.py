@@ -15,6 +15,8 @@ KINDS = (
     "STORE",
     "SCHEMA_REGISTRY",
     "DESCRIPTOR_SOURCE",
+    "FUNCTION_SOURCE",
+    "FUNCTION",
     "SECRET",
     "RELATION",
     "COMPUTE_POOL",
@@ -52,8 +54,13 @@ class GrantPrivileges(Statement):
 
 
 @grammar("GRANT")
-def grant_privileges(cursor: Cursor) -> GrantPrivileges:
+def grant_privileges(cursor: Cursor) -> GrantPrivileges | GrantFuture:
     privileges = _privileges(cursor)
+    if cursor.at("ON", "FUTURE"):
+        place = _future(cursor)
+        cursor.expect("TO")
+        roles = _roles(cursor)
+        return GrantFuture(*cursor.origin, privileges, place, roles, cursor.accept("WITH", "GRANT", "OPTION"))
     target = _target(cursor)
     cursor.expect("TO")
     roles = _roles(cursor)
@@ -79,13 +86,68 @@ class RevokePrivileges(Statement):
 
 
 @grammar("REVOKE")
-def revoke_privileges(cursor: Cursor) -> RevokePrivileges:
+def revoke_privileges(cursor: Cursor) -> RevokePrivileges | RevokeFuture:
     option_only = cursor.accept("GRANT", "OPTION", "FOR")
     privileges = _privileges(cursor)
+    if cursor.at("ON", "FUTURE") and not option_only:
+        place = _future(cursor)
+        cursor.expect("FROM")
+        return RevokeFuture(*cursor.origin, privileges, place, _roles(cursor))
     target = _target(cursor)
     cursor.expect("FROM")
     roles = _roles(cursor)
     return RevokePrivileges(*cursor.origin, privileges, target, roles, option_only, cursor.cascade())
+
+
+@dataclass(frozen=True)
+class GrantFuture(Statement):
+    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON FUTURE RELATIONS IN { SCHEMA | DATABASE } name TO ROLE role [, …]
+    [WITH GRANT OPTION]`."""
+
+    privileges: tuple[Identifier, ...]
+    place: Target
+    roles: tuple[Identifier, ...]
+    grantable: bool = False
+
+    def sql(self) -> str:
+        option = " WITH GRANT OPTION" if self.grantable else ""
+        where = f"ON FUTURE RELATIONS IN {self.place.sql()}"
+        return f"GRANT {_listed(self.privileges)} {where} TO ROLE {_names(self.roles)}{option}"
+
+
+@dataclass(frozen=True)
+class RevokeFuture(Statement):
+    """`REVOKE { privilege [, …] | ALL PRIVILEGES } ON FUTURE RELATIONS IN { SCHEMA | DATABASE } name FROM ROLE role [, …]`."""
+
+    privileges: tuple[Identifier, ...]
+    place: Target
+    roles: tuple[Identifier, ...]
+
+    def sql(self) -> str:
+        where = f"ON FUTURE RELATIONS IN {self.place.sql()}"
+        return f"REVOKE {_listed(self.privileges)} {where} FROM ROLE {_names(self.roles)}"
+
+
+@dataclass(frozen=True)
+class ListFutureGrants(Statement):
+    """`LIST FUTURE GRANTS [IN { SCHEMA | DATABASE } name | TO ROLE role]`."""
+
+    place: Target | None = None
+    to_role: Identifier | None = None
+
+    def sql(self) -> str:
+        if self.place is not None:
+            return f"LIST FUTURE GRANTS IN {self.place.sql()}"
+        return "LIST FUTURE GRANTS" if self.to_role is None else f"LIST FUTURE GRANTS TO ROLE {self.to_role}"
+
+
+@grammar("LIST FUTURE GRANTS")
+def list_future_grants(cursor: Cursor) -> ListFutureGrants:
+    if cursor.accept("IN"):
+        return ListFutureGrants(*cursor.origin, _place(cursor))
+    if cursor.accept("TO", "ROLE"):
+        return ListFutureGrants(*cursor.origin, to_role=cursor.identifier("the name of a role"))
+    return ListFutureGrants(*cursor.origin)
 
 
 @dataclass(frozen=True)
@@ -186,6 +248,20 @@ def _privileges(cursor: Cursor) -> tuple[Identifier, ...]:
     return tuple(found)
 
 
+def _future(cursor: Cursor) -> Target:
+    cursor.expect("ON", "FUTURE", "RELATIONS", "IN")
+    return _place(cursor)
+
+
+def _place(cursor: Cursor) -> Target:
+    kind = cursor.accept_any("SCHEMA", "DATABASE")
+    if kind is None:
+        raise cursor.error("SCHEMA or DATABASE")
+    return Target(
+        kind, cursor.qualified_name(f"the name of the {kind.lower()}", 2 if kind == "SCHEMA" else 1)
+    )
+
+
 def _target(cursor: Cursor) -> Target:
     cursor.expect("ON")
     if cursor.accept("ORGANIZATION"):
@@ -198,6 +274,8 @@ def _target(cursor: Cursor) -> Target:
         raise cursor.error(f"ORGANIZATION, {', '.join(KINDS)}")
     if kind == "QUERY":
         return Target(kind, QualifiedName((cursor.query_reference(),)))
+    if kind == "FUNCTION":
+        return Target(kind, QualifiedName((cursor.signature(),)))
     most = {"SCHEMA": 2, "RELATION": 3}.get(kind, 1)
     return Target(kind, cursor.qualified_name(f"the name of the {kind.lower()}", most))
 
@@ -225,7 +303,10 @@ def _member(role: Identifier | None, user: str | None) -> str:
 
 
 def _listed(privileges: tuple[Identifier, ...]) -> str:
-    return ", ".join(str(name).upper() for name in privileges) or "ALL PRIVILEGES"
+    return (
+        ", ".join(str(name).upper() if name.name.isascii() else str(name) for name in privileges)
+        or "ALL PRIVILEGES"
+    )
 
 
 def _names(roles: tuple[Identifier, ...]) -> str:

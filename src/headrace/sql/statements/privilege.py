@@ -15,6 +15,8 @@ KINDS = (
     "STORE",
     "SCHEMA_REGISTRY",
     "DESCRIPTOR_SOURCE",
+    "FUNCTION_SOURCE",
+    "FUNCTION",
     "SECRET",
     "RELATION",
     "COMPUTE_POOL",
@@ -46,4 +48,6 @@ def can_i(cursor: Cursor) -> CanI:
         raise cursor.error(f"ORGANIZATION, {', '.join(KINDS)}")
     if kind == "QUERY":
         return CanI(*cursor.origin, privilege, kind, QualifiedName((cursor.query_reference(),)))
+    if kind == "FUNCTION":
+        return CanI(*cursor.origin, privilege, kind, QualifiedName((cursor.signature(),)))
     return CanI(*cursor.origin, privilege, kind, cursor.qualified_name(f"the name of the {kind.lower()}"))

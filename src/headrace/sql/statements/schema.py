@@ -12,15 +12,17 @@ from headrace.sql.grammar import grammar
 
 @dataclass(frozen=True)
 class CreateSchema(Statement):
-    """`CREATE SCHEMA [IF NOT EXISTS] [database.]name [IN DATABASE database]`."""
+    """`CREATE SCHEMA [IF NOT EXISTS] [database.]name [IN DATABASE database] [WITH MANAGED ACCESS]`."""
 
     name: QualifiedName
     database: Identifier | None
     if_not_exists: bool = False
+    managed: bool = False
 
     def sql(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
-        return f"CREATE SCHEMA {exists}{self.name}{_in_database(self.database)}"
+        managed = " WITH MANAGED ACCESS" if self.managed else ""
+        return f"CREATE SCHEMA {exists}{self.name}{_in_database(self.database)}{managed}"
 
 
 @grammar("CREATE SCHEMA")
@@ -31,7 +33,9 @@ def create_schema(cursor: Cursor) -> CreateSchema:
         raise cursor.error(
             "the end of the statement", hint="Name the database once: db.name or name IN DATABASE db."
         )
-    return CreateSchema(*cursor.origin, name, _accept_database(cursor), if_not_exists)
+    database = _accept_database(cursor)
+    managed = cursor.accept("WITH", "MANAGED", "ACCESS")
+    return CreateSchema(*cursor.origin, name, database, if_not_exists, managed)
 
 
 @dataclass(frozen=True)

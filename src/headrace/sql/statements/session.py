@@ -1,4 +1,4 @@
-"""USE: the session's current names. Grammar: dialect section 5."""
+"""USE and SET DEFAULT: the session's current names, and those that a user's sessions begin with. Grammar: dialect section 5."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from headrace.sql.ast import Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar
 
-USABLE = ("ORGANIZATION", "ROLE", "DATABASE", "SCHEMA", "STORE", "COMPUTE_POOL")
+DEFAULTS = ("ROLE", "DATABASE", "SCHEMA", "STORE", "COMPUTE_POOL")
+USABLE = ("ORGANIZATION", *DEFAULTS)
 
 
 @dataclass(frozen=True)
@@ -29,5 +30,25 @@ def use(cursor: Cursor) -> Use:
     if kind == "ORGANIZATION":
         name = cursor.name_or_uuid("the name or the id of the organization")
         return Use(*cursor.origin, kind, QualifiedName((name,)))
-    most = 2 if kind == "SCHEMA" else 1
-    return Use(*cursor.origin, kind, cursor.qualified_name(f"the name of the {kind.lower()}", most))
+    return Use(*cursor.origin, kind, _name(cursor, kind))
+
+
+@dataclass(frozen=True)
+class SetDefault(Statement):
+    """`SET DEFAULT kind name`; `kind` is one of `DEFAULTS`, `name` as for `Use`."""
+
+    kind: str
+    name: QualifiedName
+
+    def sql(self) -> str:
+        return f"SET DEFAULT {self.kind} {self.name}"
+
+
+@grammar(*(f"SET DEFAULT {kind}" for kind in DEFAULTS))
+def set_default(cursor: Cursor) -> SetDefault:
+    kind = cursor.tokens[cursor.index - 1].text.upper()
+    return SetDefault(*cursor.origin, kind, _name(cursor, kind))
+
+
+def _name(cursor: Cursor, kind: str) -> QualifiedName:
+    return cursor.qualified_name(f"the name of the {kind.lower()}", 2 if kind == "SCHEMA" else 1)

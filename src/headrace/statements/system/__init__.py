@@ -8,7 +8,7 @@ docs/reference/system-relations.md is written by `python scripts/make_reference.
 
 from __future__ import annotations
 
-from headrace.statements.system import access, activity, information_schema, objects
+from headrace.statements.system import access, activity, audit, information_schema, objects
 from headrace.statements.system.relation import (
     RELATIONS,
     SystemLookup,
@@ -23,6 +23,7 @@ __all__ = [
     "SystemRelation",
     "access",
     "activity",
+    "audit",
     "information_schema",
     "objects",
     "rows_of",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.catalog.access import Privilege
+from headrace.catalog.kinds import spec_of
+from headrace.catalog.objects import Query, Relation
 from headrace.catalog.policy import named, owner_of
 from headrace.core.schema import Column
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -41,7 +43,8 @@ def _rows_of_objects(run: Execution) -> Iterator[GrantRow]:
         identifier = state.organization.id if target is None else target.id
         kind, name = kind_and_name(target, state.organization.name)
         if target is not None:
-            yield GrantRow("OWNERSHIP", kind, name, "role", owner_of(target), True)
+            owner = owner_of(target)
+            yield GrantRow("OWNERSHIP", kind, name, "role", owner, state.policy.decides(target) == owner)
         for holders in state.grants.get(identifier, {}).values():
             for grant in holders.values():
                 word = grant.privilege.value
@@ -57,12 +60,34 @@ def _rows_of_roles(run: Execution) -> Iterator[GrantRow]:
             yield from (GrantRow("USAGE", "role", name, "user", user.name) for name in sorted(user.roles))
 
 
+def future_rows(run: Execution) -> list[GrantRow]:
+    """Grants on relations that are not there yet, of the schemas and databases that the active role sees."""
+    state = run.catalog.snapshot()
+    places = [state.by_id[place] for place in state.future_grants]
+    found = [
+        GrantRow(
+            grant.privilege.value,
+            *kind_and_name(place, ""),
+            "role",
+            grant.role,
+            grant.grantable,
+            grant.grantor,
+        )
+        for place in run.visible(places)
+        for holders in state.future_grants[place.id].values()
+        for grant in holders.values()
+    ]
+    return sorted(found, key=lambda row: (row.kind, row.name, row.grantee, row.privilege))
+
+
 def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
     """An object's kind and full name, as lists tell them."""
     if target is None:
         return "organization", organization
-    what, _, name = named(target).removeprefix("the ").rpartition(" ")
-    return what, name
+    if isinstance(target, Query):
+        return "query", target.id
+    what = target.kind.value.replace("_", " ") if isinstance(target, Relation) else spec_of(target).word
+    return what, named(target).removeprefix(f"the {what} ")
 
 
 @system_relation(
@@ -77,6 +102,20 @@ def grants(run: Execution) -> Rows:
 
 
 @system_relation(
+    "future_grants",
+    *(always("privilege"), always("kind"), always("name"), always("grantee")),
+    *(always("grant_option", BOOLEAN), always("granted_by")),
+    doc="What relations will have that are made in a `schema` or, where it has none of its own, in a `database`: `kind` says which, "
+    "`grantee` is a role.",
+)
+def future_grants(run: Execution) -> Rows:
+    return [
+        (row.privilege, row.kind, row.name, row.grantee, row.grantable, row.grantor)
+        for row in future_rows(run)
+    ]
+
+
+@system_relation(
     "users",
     *(always("name"), always("roles"), always("default_role"), always("has_password", BOOLEAN)),
     always("created_at", TIMESTAMP),
@@ -86,6 +125,24 @@ def users(run: Execution) -> Rows:
     return [
         (user.name, ", ".join(user.roles), user.default_role, user.password is not None, user.created_at)
         for user in visible_users(run)
+    ]
+
+
+@system_relation(
+    "invitations",
+    *(always("id"), always("user_name"), always("roles"), always("default_role"), always("invited_by")),
+    *(always("created_at", TIMESTAMP), always("expires_at", TIMESTAMP)),
+    doc="The invitations that can still be accepted, for who may MANAGE_MEMBERS. `roles` has commas between.",
+)
+def invitations(run: Execution) -> Rows:
+    if not run.may(Privilege.MANAGE_MEMBERS):
+        return []
+    return [
+        (
+            *(item.id, item.user, ", ".join(item.roles), item.default_role, item.invited_by),
+            *(item.created_at, item.expires_at),
+        )
+        for item in run.catalog.invitations()
     ]
 
 

@@ -27,7 +27,8 @@ _SUMS = (
     *(always("kind"), always("query"), always("sink_fqn"), always("compute_pool_name")),
     *(Column("message", VARCHAR), Column("sqlstate", VARCHAR), always("restarts", INTEGER)),
     doc="The continuous queries, those that are terminated too. `intended_state` is `running` or `terminated`; `current_state` is "
-    "`starting`, `running`, `restarting`, `errored`, `terminate_requested` or `terminated`, and `message` says why.",
+    "`starting`, `running`, `restarting`, `stopped` (with its compute pool), `errored`, `terminate_requested` or `terminated`, and "
+    "`message` says why.",
 )
 def queries(run: Execution) -> Rows:
     return [
@@ -40,7 +41,8 @@ def queries(run: Execution) -> Rows:
                 item.actual_state.value,
                 item.owner,
             ),
-            *(item.created_at, item.updated_at, item.kind.value, item.sql, item.sink.fqn, item.compute_pool),
+            *(item.created_at, item.updated_at, item.kind.value, item.sql),
+            *(", ".join(sink.fqn for sink in item.sinks), item.compute_pool),
             *(item.message or run.services.engine.notice(item.id), item.sqlstate, item.restarts),
         )
         for item in run.visible(run.catalog.queries())
@@ -90,13 +92,15 @@ def query_metrics(run: Execution) -> Rows:
     *(always("name"), always("size"), always("intended_state"), always("actual_state")),
     *(Column("error_messages", VARCHAR), always("owner")),
     *(always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
-    doc="The compute pools. `actual_state` is `starting`, `running`, `stopped` or `errored`.",
+    always("timeout", BIGINT),
+    doc="The compute pools. `intended_state` is `running` or `stopped`, `actual_state` `starting`, `running`, `stopping`, `stopped` or "
+    "`errored`; `timeout` is in minutes, 0 for none.",
 )
 def compute_pools(run: Execution) -> Rows:
     return [
         (
             *(item.name, item.size, item.desired_state.value, *run.services.engine.pool_state(item.name)),
-            *(item.owner, item.created_at, item.updated_at),
+            *(item.owner, item.created_at, item.updated_at, item.timeout_min),
         )
         for item in run.visible(run.catalog.compute_pools())
     ]

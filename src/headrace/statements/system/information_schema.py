@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.catalog.objects import RelationKind
 from headrace.core.names import INFORMATION_SCHEMA
-from headrace.core.types import INTEGER
+from headrace.core.schema import Column
+from headrace.core.types import INTEGER, VARCHAR
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
 
@@ -31,6 +33,25 @@ def tables(run: Execution) -> Rows:
     return [
         (*item.name.path, item.kind.name.replace("_", " "))
         for item in run.visible(run.catalog.relations(run.database_of(None)))
+    ]
+
+
+@system_relation(
+    "views",
+    *(
+        always("table_catalog"),
+        always("table_schema"),
+        always("table_name"),
+        Column("view_definition", VARCHAR),
+    ),
+    doc="The materialized views of the database; `view_definition` is the statement that made one.",
+    schema=INFORMATION_SCHEMA,
+)
+def views(run: Execution) -> Rows:
+    return [
+        (*item.name.path, item.definition.sql if item.definition else None)
+        for item in run.visible(run.catalog.relations(run.database_of(None)))
+        if item.kind is RelationKind.MATERIALIZED_VIEW
     ]
 
 

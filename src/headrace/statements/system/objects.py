@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.functions.signature import Function
+from headrace.catalog.objects import UserFunction
 from headrace.connectors.registry import connector
 from headrace.connectors.schema_registry.options import TYPES, URIS
-from headrace.core.names import path_text
+from headrace.core.names import Identifier, path_text
 from headrace.core.schema import Column
-from headrace.core.types import BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
+from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
+from headrace.formats.protobuf_schema import of_set
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
 
@@ -27,11 +31,13 @@ def databases(run: Execution) -> Rows:
 @system_relation(
     "schemas",
     *(always("database_name"), always("name"), always("owner"), always("created_at", TIMESTAMP)),
-    doc="The schemas of all databases.",
+    always("managed_access", BOOLEAN),
+    doc="The schemas of all databases. With `managed_access` the schema's owner grants on what is in it.",
 )
 def schemas(run: Execution) -> Rows:
     return [
-        (item.database, item.name, item.owner, item.created_at) for item in run.visible(run.catalog.schemas())
+        (item.database, item.name, item.owner, item.created_at, item.managed)
+        for item in run.visible(run.catalog.schemas())
     ]
 
 
@@ -80,6 +86,33 @@ def descriptor_sources(run: Execution) -> Rows:
         (item.name, item.description, item.owner, item.created_at, item.updated_at)
         for item in run.visible(run.catalog.descriptor_sources())
     ]
+
+
+@system_relation(
+    "descriptors",
+    *(always("name"), always("source_name"), always("message"), always("owner")),
+    doc="The messages of the descriptor sources. `name` is what relations write: the source, a point, and the `message` with its package.",
+)
+def descriptors(run: Execution) -> Rows:
+    return [
+        (f"{Identifier(source.name)}.{message}", source.name, message, source.owner)
+        for source in run.visible(run.catalog.descriptor_sources())
+        for message in of_set(source.descriptors).messages
+    ]
+
+
+@system_relation(
+    "entities",
+    *(always("store_name"), always("name"), always("relations", INTEGER), always("relation_fqns")),
+    doc="The entities that relations are over, of how many and of which, with commas between. No store is asked: LIST ENTITIES does, "
+    "for all that a store has.",
+)
+def entities(run: Execution) -> Rows:
+    over: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for item in run.visible(run.catalog.relations()):
+        if item.store is not None and item.entity:
+            over[item.store, path_text(item.entity)].append(item.name.fqn)
+    return [(*place, len(names), ", ".join(names)) for place, names in sorted(over.items())]
 
 
 @system_relation(
@@ -155,21 +188,53 @@ def roles(run: Execution) -> Rows:
 @system_relation(
     "functions",
     *(always("name"), always("kind"), always("min_arguments", INTEGER), Column("max_arguments", INTEGER)),
-    *(always("in_views", BOOLEAN), always("description")),
-    doc="The built-in functions. `kind` is `scalar` or `aggregate`; `max_arguments` is NULL where there may be any number; "
-    "`in_views`: a SELECT of materialized views and system relations has it too.",
+    *(always("in_views", BOOLEAN), Column("description", VARCHAR), always("built_in", BOOLEAN)),
+    *(Column("signature", VARCHAR), Column("returns", VARCHAR), Column("source_name", VARCHAR)),
+    *(Column("class_name", VARCHAR), Column("egress_allow_uris", VARCHAR)),
+    *(Column("owner", VARCHAR), Column("created_at", TIMESTAMP), Column("updated_at", TIMESTAMP)),
+    doc="The functions: those that are built in, and those that users made, which queries cannot call yet. `kind` is `scalar` or "
+    "`aggregate`; `max_arguments` is NULL where there may be any number; `in_views`: a SELECT of materialized views and system "
+    "relations has it too. From `signature` on the columns are NULL for what is built in.",
 )
-def functions(_run: Execution) -> Rows:
-    return [
-        _function(item)
+def functions(run: Execution) -> Rows:
+    built_in = [
+        _built_in(item)
         for name, item in sorted(CATALOGUE.items())
         if item.infix is None and name.isidentifier()
     ]
+    return [*built_in, *(_made(item) for item in run.visible(run.catalog.functions()))]
 
 
-def _function(function: Function) -> tuple[object, ...]:
+def _built_in(function: Function) -> tuple[object, ...]:
     return (
         *(function.name, "aggregate" if function.aggregate else "scalar", function.required),
         None if function.variadic else len(function.parameters),
-        *(function.duckdb is not None, function.doc),
+        *(function.duckdb is not None, function.doc, True),
+        *([None] * 8),
     )
+
+
+def _made(function: UserFunction) -> tuple[object, ...]:
+    count = len(function.parameters)
+    return (
+        *(function.name, "scalar", count, count, False, None, False),
+        *(function.declaration, str(function.returns), function.source, function.class_name),
+        *(",".join(function.egress) or None, function.owner, function.created_at, function.updated_at),
+    )
+
+
+@system_relation(
+    "function_sources",
+    *(always("name"), always("status"), always("language"), Column("description", VARCHAR)),
+    *(always("size_bytes", BIGINT), always("sha256"), always("classes", INTEGER)),
+    *_OWNED,
+    doc="The function sources: uploaded JARs, with how many bytes and classes each has.",
+)
+def function_sources(run: Execution) -> Rows:
+    return [
+        (
+            *(item.name, _READY, "Java", item.description, item.size, item.digest, item.classes),
+            *(item.owner, item.created_at, item.updated_at),
+        )
+        for item in run.visible(run.catalog.function_sources())
+    ]

@@ -30,7 +30,8 @@ _EVERYBODY = "public"
 class SystemRelation:
     """A relation whose rows are made when it is read: `rows` gives them as of now, times as aware datetimes.
 
-    Those of `information_schema` are in every database: `rows` gets an execution in whose context it is.
+    Those of `information_schema` are in every database: `rows` gets an execution in whose context it is. With `needs` only roles
+    that have that privilege on the organization may read it.
     """
 
     schema: str
@@ -38,6 +39,7 @@ class SystemRelation:
     doc: str
     columns: tuple[Column, ...]
     rows: Callable[[Execution], Rows]
+    needs: Privilege | None = None
 
     def relation(self, database: str) -> Relation:
         """As binding sees it in a database."""
@@ -58,14 +60,14 @@ RELATIONS: dict[tuple[str, str], SystemRelation] = {}
 
 
 def system_relation(
-    name: str, *columns: Column, doc: str, schema: str = SYSTEM_SCHEMA
+    name: str, *columns: Column, doc: str, schema: str = SYSTEM_SCHEMA, needs: Privilege | None = None
 ) -> Callable[[Callable[[Execution], Rows]], Callable[[Execution], Rows]]:
     """Register the function that gives the rows of a system relation, a value for each column in order."""
 
     def register(rows: Callable[[Execution], Rows]) -> Callable[[Execution], Rows]:
         if (schema, name) in RELATIONS:
             raise InternalError(f"two system relations {schema}.{name}")
-        RELATIONS[schema, name] = SystemRelation(schema, name, doc, columns, rows)
+        RELATIONS[schema, name] = SystemRelation(schema, name, doc, columns, rows, needs)
         return rows
 
     return register
@@ -95,9 +97,13 @@ class SystemLookup:
     def relation(self, name: RelationName, /) -> Relation | None:
         """The relation of that full name, or None, as of one that the role may not know of; raises 42501 for one not to be read."""
         system = system_relation_of(name)
+        policy = self.stored.policy
         if system is not None:
+            needed = Requirement(system.needs) if system.needs is not None else None
+            if self.role is not None and needed is not None and not policy.fulfils(self.role, needed):
+                raise refusal(policy, self.role, needed)
             return system.relation(name.database)
-        found, policy = self.stored.relation(name), self.stored.policy
+        found = self.stored.relation(name)
         if found is None or self.role is None:
             return found
         if not policy.known(self.role, found):

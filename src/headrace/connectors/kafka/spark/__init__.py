@@ -34,9 +34,11 @@ __all__ = [
     "sink",
     "source",
     "splits",
+    "write",
 ]
 
 CLASSES = (
+    "org.apache.spark.sql.kafka010.KafkaFromFirstRecords",
     "org.apache.spark.sql.kafka010.KafkaSourceProvider",
     "org.apache.spark.sql.kafka010.KafkaMicroBatchStream",
     "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
@@ -45,6 +47,7 @@ CLASSES = (
     "org.apache.kafka.clients.producer.KafkaProducer",
     "org.apache.kafka.clients.admin.KafkaAdminClient",
 )
+_SOURCE = "org.apache.spark.sql.kafka010.KafkaFromFirstRecords"
 NOISY_LOGGERS = ("org.apache.spark.sql.kafka010.KafkaDataConsumer", "org.apache.kafka.clients")
 
 _RECORDS = (
@@ -68,9 +71,10 @@ def splits(request: SourceRequest) -> dict[str, list[int]]:
 
 
 def source(session: SparkSession, request: SourceRequest) -> DataFrame:
-    """Committed records of the request's topics. Lost data (expired before it was read) fails the query."""
+    """Committed records of the request's topics. Lost data (expired before it was read) fails the query; of a partition
+    that is new to a running query, what is there is read."""
     reader = (
-        session.readStream.format("kafka")
+        session.readStream.format(_SOURCE)
         .options(**java_options(session, request.properties))
         .option(*_subscription(request))
         .options(
@@ -94,22 +98,43 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
 
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callable[[DataFrame, int], None]:
     """Records (key, value, perhaps headers) into a topic: Spark's own sink, or our transactions for exactly-once."""
+    options = _output_options(records.sparkSession, request)
+    if request.guarantee == "exactly_once":
+        return _transactional(records.sparkSession, request, options)
+    return records.writeStream.format("kafka").options(**options)
+
+
+def write(session: SparkSession, request: SinkRequest) -> Callable[[DataFrame, int], None]:
+    """As `sink`, batch by batch."""
+    options = _output_options(session, request)
+    if request.guarantee == "exactly_once":
+        return _transactional(session, request, options)
+    return lambda batch, _epoch: batch.write.format("kafka").options(**options).save()
+
+
+def _output_options(session: SparkSession, request: SinkRequest) -> dict[str, str]:
+    """Those of Spark's sink. Raises UserError 3D007 for a missing topic."""
     topic = request.entity[0]
     _connect(request.properties, topic)
-    options = java_options(records.sparkSession, request.properties) | {
-        f"kafka.{name}": value for name, value in request.options.items()
+    own = {f"kafka.{name}": value for name, value in request.options.items()}
+    return java_options(session, request.properties) | own | {"topic": topic}
+
+
+def _transactional(
+    session: SparkSession, request: SinkRequest, options: Mapping[str, str]
+) -> Callable[[DataFrame, int], None]:
+    of_client = {
+        name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")
     }
-    if request.guarantee == "exactly_once":
-        output = TransactionalOutput(
-            records.sparkSession,
-            query_id=request.query_id,
-            topic=topic,
-            options={name.removeprefix("kafka."): value for name, value in options.items()},
-            checkpoint=request.checkpoint,
-        )
-        request.resources.callback(output.close)
-        return output.write
-    return records.writeStream.format("kafka").options(**options).option("topic", topic)
+    output = TransactionalOutput(
+        session,
+        query_id=request.query_id,
+        topic=request.entity[0],
+        options=of_client,
+        checkpoint=request.checkpoint,
+    )
+    request.resources.callback(output.close)
+    return output.write
 
 
 def side_topic(session: SparkSession, request: SinkRequest) -> str:

@@ -35,7 +35,7 @@ def reading(request: RowRequest) -> Reading:
             request.columns,
             request.upsert,
             path_text(request.entity),
-            database or address(request.properties[URIS.name]).database,
+            database or address(request.properties[URIS.name]).name,
         ),
         with_rows=request.starting_position == "earliest",
         per_read=request.records_per_batch or CHANGES_PER_READ,

@@ -1,0 +1,164 @@
+"""The audit log: who did what, by what right, from where, and whether it was allowed (docs/adr/0036).
+
+What happened is put into a queue, which costs a statement nothing, and written into the catalog's database by `flush`, again and again.
+Readers see the queue too, so that what was done is there in the very next statement. Nothing here knows what is secret: who records
+has taken it out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select
+
+from headrace.catalog import tables
+from headrace.catalog.storage import Storage
+from headrace.catalog.times import micros, moment
+
+QUEUE_MAX = 10_000
+"""So many events may wait to be written. Statements wait for room then; refusals of whoever is not signed in are counted only."""
+
+
+class Event(Enum):
+    """What happened; the value is what SQL reads."""
+
+    STATEMENT = "statement"
+    SIGN_IN = "sign_in"
+    SIGN_OUT = "sign_out"
+    INVITATION = "invitation"
+    REQUEST = "request"
+    STREAM = "stream"
+    LOST = "lost"
+
+
+class AuditOutcome(Enum):
+    """What came of it. Denied is what lacked a privilege, a token or a password; failed is all else that did not succeed."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One event. `credential` is what the user signed in with, such as `token ci`; `address` is the other end of the connection, `door`
+    what it came through. `statement` has no secrets. `times` counts what was the same in all else, and happened since `time`.
+    """
+
+    event: Event
+    outcome: AuditOutcome
+    user: str | None = None
+    role: str | None = None
+    credential: str | None = None
+    address: str | None = None
+    door: str | None = None
+    sqlstate: str | None = None
+    statement_id: str | None = None
+    statement: str | None = None
+    duration_ms: int | None = None
+    detail: str | None = None
+    times: int = 1
+    time: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+
+
+class AuditLog:
+    """Events in the order in which they were recorded, each with a number of its own. Calls are thread-safe."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        [row] = storage.rows(select(func.coalesce(func.max(tables.audit.c.id), 0).label("newest")))
+        self._newest: int = row["newest"]
+        self._waiting: dict[int, AuditEntry] = {}
+        self._repeated: dict[AuditEntry, int] = {}
+        self._lost = 0
+        self._lock = threading.Lock()
+        self._flushing = threading.Lock()
+
+    def record(self, entry: AuditEntry) -> None:
+        """Keep it; at once, and whatever happens to the database. What repeats itself is counted, unless it is a statement."""
+        with self._lock:
+            if entry.event is Event.STATEMENT:
+                self._add(entry)
+                return
+            same = replace(entry, time=_ANY)
+            known = self._repeated.get(same)
+            if known is not None:
+                waiting = self._waiting[known]
+                self._waiting[known] = replace(waiting, times=waiting.times + 1)
+            elif self.is_full:
+                self._lost += 1
+            else:
+                self._repeated[same] = self._add(entry)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too much waits to be written: what could not be told afterwards must not be done before `flush`."""
+        return len(self._waiting) >= QUEUE_MAX
+
+    def flush(self) -> None:
+        """Write what waits. Raises ExternalError 57015, and it goes on waiting."""
+        with self._flushing:
+            with self._lock:
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    detail = f"{lost} refusals came faster than they could be written"
+                    self._add(AuditEntry(Event.LOST, AuditOutcome.FAILED, detail=detail))
+                self._repeated.clear()
+                batch = dict(self._waiting)
+            if not batch:
+                return
+            with self._storage.transaction():
+                # Of a commit that was not answered nobody knows whether it was done.
+                self._storage.execute(delete(tables.audit).where(tables.audit.c.id >= min(batch)))
+                rows = [{"id": number, **_row(entry)} for number, entry in batch.items()]
+                self._storage.connection.execute(insert(tables.audit), rows)
+            with self._lock:
+                for number in batch:
+                    del self._waiting[number]
+
+    def forget(self, before: datetime.datetime) -> int:
+        """How many events of before a time went."""
+        with self._storage.transaction():
+            return self._storage.execute(delete(tables.audit).where(tables.audit.c.time < micros(before)))
+
+    def read(self, most: int) -> list[tuple[int, AuditEntry]]:
+        """The newest events, written or not, oldest first, with their numbers."""
+        with self._lock:
+            found = dict(self._waiting)
+        table = tables.audit
+        for row in self._storage.rows(select(table).order_by(table.c.id.desc()).limit(most)):
+            found[row["id"]] = _entry(row)
+        return sorted(found.items())[-most:]
+
+    def _add(self, entry: AuditEntry) -> int:
+        self._newest += 1
+        self._waiting[self._newest] = entry
+        return self._newest
+
+
+_ANY = datetime.datetime.min
+_NAMES = tuple(
+    item.name for item in fields(AuditEntry) if item.name not in ("event", "outcome", "user", "time")
+)
+"""What is stored as it is, under the same name."""
+
+
+def _row(entry: AuditEntry) -> dict[str, object]:
+    values = {name: getattr(entry, name) for name in _NAMES}
+    values |= {"event": entry.event.value, "outcome": entry.outcome.value}
+    return {**values, "user_name": entry.user, "time": micros(entry.time)}
+
+
+def _entry(row: Mapping[Any, Any]) -> AuditEntry:
+    return AuditEntry(
+        Event(row["event"]),
+        AuditOutcome(row["outcome"]),
+        row["user_name"],
+        time=moment(row["time"]),
+        **{name: row[name] for name in _NAMES},
+    )

@@ -1,0 +1,12 @@
+"""Users have defaults: what their sessions begin with."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+
+
+def upgrade() -> None:
+    """None is set."""
+    op.add_column("users", sa.Column("defaults", sa.Text, nullable=False, server_default="{}"))

@@ -1,0 +1,16 @@
+"""The files of objects, such as the JARs of function sources, are in a table of their own: they are read when they are wanted."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0012"
+down_revision = "0011"
+
+
+def upgrade() -> None:
+    """Descriptor sources keep theirs in their definitions, since binding reads them."""
+    op.create_table(
+        "files",
+        sa.Column("object", sa.String(36), sa.ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+    )

@@ -1,0 +1,12 @@
+"""A query may write several relations: an application is one query."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0013"
+down_revision = "0012"
+
+
+def upgrade() -> None:
+    """Those that there are write one each."""
+    op.add_column("queries", sa.Column("more_sinks", sa.Text, nullable=False, server_default="[]"))

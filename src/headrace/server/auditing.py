@@ -1,0 +1,85 @@
+"""What the audit log is told at the doors, and how it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from starlette.types import Scope
+
+from headrace.catalog.audit import AuditEntry, AuditLog, AuditOutcome, Event
+from headrace.catalog.objects import ApiToken, Principal
+from headrace.core.errors import ExternalError
+from headrace.core.sqlstate import SqlState
+from headrace.server.hosts import address_of
+
+log = structlog.get_logger()
+
+FLUSH_INTERVAL_S = 1.0
+FORGET_INTERVAL_S = 3600.0
+_PATH_LENGTH_MAX = 200
+Audit = Callable[[AuditEntry], None]
+
+
+def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str) -> AuditEntry:
+    """A request that was turned away before anything was done; of whom, as far as that is known."""
+    return AuditEntry(
+        Event.REQUEST,
+        AuditOutcome.DENIED,
+        who.user if who is not None else None,
+        credential=who.credential if who is not None else None,
+        address=address_of(scope),
+        door="api",
+        sqlstate=SqlState.INSUFFICIENT_PRIVILEGE.value,
+        detail=f"{scope['method']} {scope['path'][:_PATH_LENGTH_MAX]}: {reason}",
+    )
+
+
+def refused_stream(address: str | None, reason: str, principal: Principal | None = None) -> AuditEntry:
+    """A stream that was asked for with no good ticket, or that was ended since its reader's right to it is gone."""
+    return AuditEntry(
+        Event.STREAM,
+        AuditOutcome.DENIED,
+        principal.user if principal is not None else None,
+        credential=principal.credential if principal is not None else None,
+        address=address,
+        door="stream",
+        sqlstate=SqlState.INSUFFICIENT_PRIVILEGE.value,
+        detail=reason,
+    )
+
+
+def at_the_page(
+    scope: Scope, event: Event, outcome: AuditOutcome, user: str | None = None, detail: str | None = None
+) -> AuditEntry:
+    """Signing in and out, and accepting an invitation. A name that is no user's is not told: people type passwords there."""
+    return AuditEntry(event, outcome, user, address=address_of(scope), door="page", detail=detail)
+
+
+@asynccontextmanager
+async def kept(audit: AuditLog, days: int) -> AsyncIterator[None]:
+    """Within, what happens is written every second, and what is older than some days goes."""
+    task = asyncio.create_task(_keep(audit, datetime.timedelta(days=days)), name="audit")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _keep(audit: AuditLog, lasts: datetime.timedelta) -> None:
+    loop = asyncio.get_running_loop()
+    forget_at = loop.time()
+    while True:
+        try:
+            await asyncio.to_thread(audit.flush)
+            if loop.time() >= forget_at:
+                forget_at = loop.time() + FORGET_INTERVAL_S
+                await asyncio.to_thread(audit.forget, datetime.datetime.now(datetime.UTC) - lasts)
+        except ExternalError as error:
+            log.warning("audit_waits", reason=error.message)
+        await asyncio.sleep(FLUSH_INTERVAL_S)

@@ -1,0 +1,209 @@
+"""Single sign-on: who somebody is, as an OpenID Connect provider tells it (docs/adr/0028).
+
+Authorization code with PKCE. What comes back is believed for its signature by a key of the provider alone, and only as the answer to
+what this browser was sent away with: its state, its nonce, and the verifier that never left the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx
+import jwt
+
+from headrace.core.settings import Settings
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Of signatures that only the provider can make: with an HMAC whoever knows the client's secret could."""
+TIMEOUT_S = 10.0
+METADATA_LASTS_S = 3600.0
+LEEWAY_S = 60
+AWAY_MAX, AWAY_LASTS_S = 10_000, 600.0
+"""How many may be at the provider at a time, and how long."""
+
+
+class RefusedError(Exception):
+    """Somebody is not let in. The text is for the audit log; `code` is what the page is told."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a provider says of somebody: an e-mail address that it has verified, in lower case, and groups."""
+
+    email: str
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Away:
+    """Somebody who is at the provider. `browser` is the digest of what that browser's cookie holds."""
+
+    browser: str
+    redirect_uri: str
+    nonce: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
+    began: float = field(default_factory=time.monotonic)
+
+
+class Travellers:
+    """Those who are at the provider, by the state that they come back with: once, soon, and in the same browser."""
+
+    def __init__(self) -> None:
+        self._away: OrderedDict[str, Away] = OrderedDict()
+
+    def send(self, redirect_uri: str) -> tuple[str, str, Away]:
+        """A state, what the cookie of the browser shall hold, and what to ask the provider with."""
+        state, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        away = self._away[state] = Away(_digest(cookie), redirect_uri)
+        while len(self._away) > AWAY_MAX:
+            self._away.popitem(last=False)
+        return state, cookie, away
+
+    def back(self, state: str, cookie: str) -> Away:
+        """Raises RefusedError for a state that is not of this browser, that was used, or that is too old."""
+        found = self._away.pop(state, None)
+        if found is None or not hmac.compare_digest(found.browser, _digest(cookie)):
+            raise RefusedError(
+                "again", "the state is not one that this browser was sent away with, or was used before"
+            )
+        if time.monotonic() - found.began >= AWAY_LASTS_S:
+            raise RefusedError("again", "the sign-in took too long")
+        return found
+
+
+class OpenIdProvider:
+    """The provider of the settings. Its metadata and keys are kept for a while; a key that is not known has them asked for again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._issuer = settings.oidc_issuer or ""
+        self._client = settings.oidc_client_id or ""
+        self._secret = settings.oidc_client_secret
+        self._scopes = settings.oidc_scopes
+        self._groups_claim = settings.oidc_groups_claim
+        self._metadata: tuple[float, Mapping[str, Any], jwt.PyJWKClient] | None = None
+
+    async def address(self, state: str, away: Away) -> str:
+        """Where to send the browser. Raises RefusedError when the provider does not answer."""
+        metadata, _ = await self._known()
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(away.verifier.encode()).digest()).rstrip(b"=")
+        asked = {
+            "response_type": "code",
+            "client_id": self._client,
+            "redirect_uri": away.redirect_uri,
+            "scope": self._scopes,
+            "state": state,
+            "nonce": away.nonce,
+            "code_challenge": challenge.decode(),
+            "code_challenge_method": "S256",
+        }
+        where = metadata["authorization_endpoint"]
+        return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}"
+
+    async def identity(self, code: str, away: Away) -> Identity:
+        """Who came back with a code. Raises RefusedError for whatever is not as it must be."""
+        metadata, _ = await self._known()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": away.redirect_uri,
+            "client_id": self._client,
+            "code_verifier": away.verifier,
+        }
+        answer = await _asked(
+            "POST", metadata["token_endpoint"], data=form, **self._authentication(metadata, form)
+        )
+        claims = await self.verified(str(answer.get("id_token")), away.nonce)
+        if "email" not in claims and "userinfo_endpoint" in metadata:
+            headers = {"Authorization": f"Bearer {answer.get('access_token')}"}
+            more = await _asked("GET", metadata["userinfo_endpoint"], headers=headers)
+            if more.get("sub") != claims["sub"]:
+                raise RefusedError("refused", "the provider told of somebody else")
+            claims = {**more, **claims}
+        return self._identity(claims)
+
+    def _authentication(self, metadata: Mapping[str, Any], form: dict[str, str]) -> dict[str, Any]:
+        """In a header unless the provider takes the secret in the form only; a client without a secret has PKCE."""
+        if self._secret is None:
+            return {}
+        secret = self._secret.get_secret_value()
+        if "client_secret_basic" in metadata.get(
+            "token_endpoint_auth_methods_supported", ("client_secret_basic",)
+        ):
+            return {"auth": httpx.BasicAuth(quote(self._client, safe=""), quote(secret, safe=""))}
+        form["client_secret"] = secret
+        return {}
+
+    async def verified(self, token: str, nonce: str) -> dict[str, Any]:
+        """The claims of an ID token, which is of this provider, for this server, for now and for whoever has the nonce."""
+        _, keys = await self._known()
+        try:
+            key = await asyncio.to_thread(keys.get_signing_key_from_jwt, token)
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=ALGORITHMS,
+                audience=self._client,
+                issuer=self._issuer,
+                leeway=LEEWAY_S,
+                options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+            )
+        except jwt.PyJWTError as error:
+            raise RefusedError("refused", f"the ID token is not good: {error}") from None
+        if not hmac.compare_digest(str(claims.get("nonce")), nonce):
+            raise RefusedError("refused", "the ID token is not good: its nonce is another's")
+        if claims.get("azp", self._client) != self._client:
+            raise RefusedError("refused", "the ID token is not good: it is for another client")
+        return claims
+
+    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+        email = str(claims.get("email") or "").strip().lower()
+        name, _, domain = email.partition("@")
+        if not name or not domain or claims.get("email_verified") is not True:
+            raise RefusedError("unverified", "the provider tells no e-mail address that it has verified")
+        groups = claims.get(self._groups_claim) or ()
+        found = [groups] if isinstance(groups, str) else groups if isinstance(groups, (list, tuple)) else ()
+        return Identity(email, frozenset(str(group) for group in found))
+
+    async def _known(self) -> tuple[Mapping[str, Any], jwt.PyJWKClient]:
+        if self._metadata is None or time.monotonic() - self._metadata[0] >= METADATA_LASTS_S:
+            found = await _asked("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+            lacking = {"authorization_endpoint", "token_endpoint", "jwks_uri"} - found.keys()
+            if found.get("issuer") != self._issuer or lacking:
+                raise RefusedError("away", f"expected the metadata of {self._issuer}, found another's")
+            # Tokens come from the provider itself: nobody else can have its keys asked for again and again.
+            keys = jwt.PyJWKClient(found["jwks_uri"], timeout=TIMEOUT_S, cooldown_duration=0)
+            self._metadata = time.monotonic(), found, keys
+        return self._metadata[1], self._metadata[2]
+
+
+async def _asked(method: str, url: str, **given: Any) -> dict[str, Any]:
+    """The JSON object that the provider answers. No redirect is followed: a code and a secret are for it alone."""
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as http:
+            answer = await http.request(method, url, **given)
+        found = answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise RefusedError("away", f"the provider does not answer: {type(error).__name__}") from None
+    if answer.status_code != httpx.codes.OK or not isinstance(found, dict):
+        # Not its description: that may repeat what was sent.
+        error_code = str(found.get("error", ""))[:64] if isinstance(found, dict) else ""
+        raise RefusedError("refused", f"the provider refused with {answer.status_code} {error_code}".rstrip())
+    return found
+
+
+def _digest(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode()).hexdigest()

@@ -1,0 +1,149 @@
+"""The shapes of answers, for the OpenAPI document: `answers` writes them, and a test holds the two together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from headrace.server.failures import Refused
+
+SUBMISSION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/StatementRequest"},
+                "example": {"statement": "LIST DATABASES;"},
+            },
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["request"],
+                    "properties": {
+                        "request": {"$ref": "#/components/schemas/StatementRequest"},
+                        "attachments": {
+                            "type": "array",
+                            "description": "Files, which statements name by their own names.",
+                            "items": {"type": "string", "format": "binary"},
+                        },
+                    },
+                },
+                "encoding": {"request": {"contentType": "application/json"}},
+            },
+        },
+    }
+}
+"""What `submission.read_submission` reads."""
+
+
+class Version(BaseModel):
+    """The server's."""
+
+    major: int
+    minor: int
+    patch: int
+
+
+class Position(BaseModel):
+    """A place in the text that was sent; offsets count code points from 0, and lines and columns from 1."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+class Problem(BaseModel):
+    """What is wrong, in parts. Parts that are not known are left out."""
+
+    severity: str = Field(description="`error`, or `warning` for what keeps nothing from being run.")
+    sqlState: str  # noqa: N815
+    message: str
+    expected: str = ""
+    found: str = ""
+    hint: str = ""
+    position: Position | None = None
+
+
+class Problems(BaseModel):
+    """What is wrong with a text, in its order; nothing, if the list is empty."""
+
+    diagnostics: list[Problem]
+
+
+class ResultColumn(BaseModel):
+    """A column of a result."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+class Partition(BaseModel):
+    """A part of a result, which is asked for by its number."""
+
+    rowCount: int  # noqa: N815
+
+
+class Context(BaseModel):
+    """The session's names after the statement; those that are not set are left out."""
+
+    organizationID: str  # noqa: N815
+    roleName: str = ""  # noqa: N815
+    databaseName: str = ""  # noqa: N815
+    schemaName: str = ""  # noqa: N815
+    storeName: str = ""  # noqa: N815
+    computePoolName: str = ""  # noqa: N815
+
+
+class LiveResult(BaseModel):
+    """Where rows come as they are found, and the token that opens it, once and within a minute."""
+
+    token: str
+    uri: str
+    statementID: str  # noqa: N815
+    requestType: str  # noqa: N815
+
+
+class Metadata(BaseModel):
+    """What an answer says of its rows."""
+
+    encoding: str
+    columns: list[ResultColumn]
+    partitionInfo: list[Partition]  # noqa: N815
+    context: Context
+    dataplaneRequest: LiveResult | None = None  # noqa: N815
+
+
+class UnderWay(BaseModel):
+    """A statement that takes longer: poll it."""
+
+    sqlState: str  # noqa: N815
+    statementID: str  # noqa: N815
+    createdOn: int = Field(description="Seconds since 1970.")  # noqa: N815
+
+
+class StatementAnswer(UnderWay):
+    """One partition of a result, the offer of a live one, or an error of SQL: `sqlState` is `00000` for the first two."""
+
+    statementIDs: list[str] = Field([], description="Of each statement, where there are several.")  # noqa: N815
+    message: str = ""
+    error: Problem | None = None
+    metadata: Metadata
+    data: list[list[str | None]]
+
+
+Answers = dict[int | str, dict[str, Any]]
+_BUSY = {"model": Refused, "description": "Too many statements are under way; `Retry-After` says when."}
+OF_STATEMENTS: Answers = {
+    200: {"model": StatementAnswer, "description": "A result, the offer of a live one, or an error of SQL."},
+    202: {"model": UnderWay, "description": "Not done yet: poll it."},
+    503: _BUSY,
+}
+OF_CHECKS: Answers = {200: {"model": Problems, "description": "What is wrong."}, 503: _BUSY}
+OF_POLLS: Answers = {
+    **OF_STATEMENTS,
+    404: {"model": Refused, "description": "It is not known, or its result is no longer kept."},
+}
+"""What the routes answer with."""

@@ -1,0 +1,116 @@
+"""The routes of single sign-on: to the provider and back, and then a session as any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from headrace.catalog.audit import AuditOutcome, Event
+from headrace.catalog.objects import User
+from headrace.catalog.single_sign_on import Admitted
+from headrace.core.errors import HeadraceError
+from headrace.core.settings import Settings
+from headrace.server.auditing import Audit, at_the_page
+from headrace.server.hosts import Hosts, address_of
+from headrace.server.openid import AWAY_LASTS_S, Identity, OpenIdProvider, RefusedError, Travellers
+from headrace.server.ports import Accounts
+
+log = structlog.get_logger()
+
+PATH, START_PATH, BACK_PATH = "/v2/session/provider", "/v2/session/openid", "/v2/session/openid/callback"
+COOKIE = "headrace_sign_in"
+
+
+def router(
+    settings: Settings,
+    hosts: Hosts,
+    accounts: Accounts,
+    audit: Audit,
+    begin: Callable[[Request, User, Response], Response],
+) -> APIRouter:
+    """These routes, none of which needs a token. `begin` adds a session to an answer."""
+    routes = APIRouter()
+    provider, travellers = OpenIdProvider(settings), Travellers()
+
+    @routes.get(PATH)
+    async def name() -> dict[str, str | None]:
+        """What the page's button says, null without a provider."""
+        return {"name": settings.oidc_name if settings.oidc_issuer else None}
+
+    if settings.oidc_issuer is None:
+        return routes
+
+    @routes.get(START_PATH)
+    async def start(request: Request) -> Response:
+        scheme, authority = hosts.base(request.scope)
+        state, cookie, away = travellers.send(f"{scheme}://{authority}{BACK_PATH}")
+        try:
+            answer = RedirectResponse(await provider.address(state, away), 303)
+        except RefusedError as error:
+            return refused(request, error)
+        # Lax, since it is the provider's page that sends the browser back.
+        answer.set_cookie(
+            *(COOKIE, cookie, int(AWAY_LASTS_S)),
+            path=START_PATH,
+            secure=scheme == "https",
+            httponly=True,
+            samesite="lax",
+        )
+        return answer
+
+    @routes.get(BACK_PATH)
+    async def back(request: Request, code: str = "", state: str = "", error: str = "") -> Response:
+        try:
+            away = travellers.back(state, request.cookies.get(COOKIE, ""))
+            if not code:
+                raise RefusedError("refused", f"the provider let nobody in: {error[:64]}")
+            identity = await provider.identity(code, away)
+            admitted = await _admitted(identity, settings, accounts)
+        except RefusedError as refusal:
+            return refused(request, refusal)
+        user, changes = admitted.user, _changes(admitted)
+        log.info("signed_in", user=user.name, client=address_of(request.scope), provider=settings.oidc_issuer)
+        audit(at_the_page(request.scope, Event.SIGN_IN, AuditOutcome.ALLOWED, user.name, changes))
+        return begin(request, user, ended(RedirectResponse("/#signed-in", 303)))
+
+    def refused(request: Request, error: RefusedError) -> Response:
+        log.warning("sign_in_failed", client=address_of(request.scope), reason=str(error))
+        detail = f"single sign-on: {error}"
+        audit(at_the_page(request.scope, Event.SIGN_IN, AuditOutcome.DENIED, detail=detail))
+        return ended(RedirectResponse(f"/#not-signed-in={error.code}", 303))
+
+    def ended(answer: Response) -> Response:
+        answer.delete_cookie(COOKIE, path=START_PATH, httponly=True, samesite="lax")
+        return answer
+
+    return routes
+
+
+def is_single_sign_on(path: str) -> bool:
+    """Whether a GET of that path needs no token."""
+    return path in (PATH, START_PATH, BACK_PATH)
+
+
+async def _admitted(identity: Identity, settings: Settings, accounts: Accounts) -> Admitted:
+    roles = {role: False for _, role in settings.oidc_roles}
+    roles |= {role: True for group, role in settings.oidc_roles if group in identity.groups}
+    try:
+        found = await asyncio.to_thread(
+            accounts.admit, identity.email, roles, create=settings.oidc_create_users
+        )
+    except HeadraceError as error:
+        raise RefusedError("away", error.message) from None
+    if found is None:
+        raise RefusedError("unknown", f"{identity.email} is no user, and not invited")
+    return found
+
+
+def _changes(admitted: Admitted) -> str:
+    """For the audit log: how, and which roles the groups changed."""
+    words = {"given": admitted.given, "taken": admitted.taken, "left as they are": admitted.left}
+    told = [f"roles {word}: {', '.join(roles)}" for word, roles in words.items() if roles]
+    return "; ".join(["single sign-on", *told])

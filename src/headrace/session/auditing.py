@@ -1,0 +1,71 @@
+"""What the audit log is told of a statement."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from functools import lru_cache
+
+from headrace.analyzer.properties import DIALECT
+from headrace.catalog.audit import AuditEntry, AuditOutcome, Event
+from headrace.catalog.objects import Principal
+from headrace.connectors.registry import loaded
+from headrace.connectors.schema_registry.options import PROPERTIES as REGISTRY
+from headrace.core.properties import Specs
+from headrace.core.sqlstate import SqlState
+from headrace.sql.ast import Statement
+from headrace.sql.masking import leading_words, masked
+from headrace.statements.registry import MODULES
+from headrace.statements.secret import PROPERTIES as SECRET
+
+STATEMENT_LENGTH_MAX = 4_000
+_OUTCOMES = {SqlState.SUCCESS: AuditOutcome.ALLOWED, SqlState.INSUFFICIENT_PRIVILEGE: AuditOutcome.DENIED}
+
+
+def audited(
+    statement: Statement | str,
+    principal: Principal,
+    role: str | None,
+    state: SqlState,
+    *,
+    began: float,
+    statement_id: str | None = None,
+) -> AuditEntry:
+    """The entry of a statement that `began` at that `time.perf_counter()`, or of a text that could not be parsed."""
+    told = leading_words(statement) if isinstance(statement, str) else _masked(statement)
+    return AuditEntry(
+        Event.STATEMENT,
+        _OUTCOMES.get(state, AuditOutcome.FAILED),
+        principal.user,
+        role,
+        principal.credential,
+        principal.address,
+        "page" if principal.session is not None else "api",
+        state.value,
+        statement_id,
+        told,
+        round((time.perf_counter() - began) * 1000),
+    )
+
+
+def _masked(statement: Statement) -> str:
+    return masked(statement.text, shows=_shows, length_max=STATEMENT_LENGTH_MAX)
+
+
+def _shows(key: str, of_secret: bool) -> bool:
+    """Whether the value of a property may be kept: somebody declares it, and nobody as a secret. Of a store type that nobody has used
+    since the server started, nothing is known."""
+    return _is_plain(key, of_secret, len(loaded()))
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(key: str, of_secret: bool, _types: int) -> bool:
+    found = [spec for spec in (SECRET if of_secret else _declared()) if spec.is_called(key)]
+    return bool(found) and not any(spec.secret for spec in (found[:1] if of_secret else found))
+
+
+def _declared() -> Specs:
+    modules = [importlib.import_module(f"headrace.statements.{name}") for name in MODULES if name != "secret"]
+    of_statements = [spec for module in modules for spec in getattr(module, "PROPERTIES", ())]
+    of_stores = [spec for kind in loaded() for spec in kind.properties]
+    return (*DIALECT, *REGISTRY, *of_statements, *of_stores)

@@ -1,0 +1,387 @@
+"""BEGIN APPLICATION … END APPLICATION: statements that are made and run as one, or not at all. See docs/adr/0037.
+
+Each statement is checked as if it stood alone, in the session and the catalog that those before it leave: a draft, which nobody else
+sees. Only when all of them could be done is anything made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from headrace.analyzer import BindingContext, LogicalPlan
+from headrace.analyzer import properties as dialect
+from headrace.analyzer.logical import LogicalNode, Scan, transform
+from headrace.analyzer.source_properties import query_properties
+from headrace.analyzer.sources import named_relation
+from headrace.analyzer.views import is_named_query
+from headrace.analyzer.virtual import inlined, qualified, virtual_name
+from headrace.catalog.access import Privilege
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.objects import Query, QueryKind, Relation, RelationKind
+from headrace.catalog.policy import Requirement
+from headrace.connectors.base import EntityDescription, StoreDescriptor
+from headrace.core.context import SessionContext
+from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.names import EntityPath, RelationName
+from headrace.core.properties import value_of
+from headrace.core.resultset import ResultSet
+from headrace.core.sqlstate import SqlState
+from headrace.planner.application import Part, plan_application
+from headrace.planner.cycles import Flow
+from headrace.planner.sinks import ViewSink, wrong_kind
+from headrace.sql.ast import Properties, Statement
+from headrace.sql.statements.application import Application, CreateVirtual
+from headrace.sql.statements.query import InsertInto
+from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
+from headrace.sql.statements.session import Use
+from headrace.statements.base import (
+    HANDLERS,
+    REQUIREMENTS,
+    Execution,
+    Outcome,
+    ddl,
+    handles,
+    nothing,
+    now,
+    relation_ddl,
+)
+from headrace.statements.continuous_query import (
+    Prepared,
+    bound,
+    flow_of,
+    make_sink,
+    new_query,
+    of_query,
+    of_select,
+    prepare,
+    refuse_own_cycle,
+    registered_schemas,
+    unmake_view,
+)
+from headrace.statements.relation import Declared, declare, existing_relation
+from headrace.statements.schemas import pinned
+from headrace.statements.system import SystemLookup
+
+_Query = CreateRelationAs | InsertInto
+_VIRTUAL_KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANGELOG}
+
+
+@dataclass(frozen=True)
+class VirtualRelation:
+    """A name for a query. `query` names neither virtual relations nor what depends on the session."""
+
+    relation: Relation
+    logical: LogicalPlan
+    query: exp.Query
+
+
+@dataclass(frozen=True)
+class Member:
+    """A statement that was found to be right, with what it comes to: a relation, a query, or a name. `reads` are the relations that its
+    own text names; `needs` is what running it takes."""
+
+    statement: Statement
+    made: Declared | Prepared | VirtualRelation | None = None
+    reads: tuple[Relation, ...] = ()
+    needs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Draft:
+    """An application on its way: the catalog with what its statements have made so far, and what is to be made for them."""
+
+    run: Execution
+    catalog: Catalog
+    context: SessionContext
+    properties: Properties
+    members: list[Member] = field(default_factory=list)
+    virtual: dict[RelationName, VirtualRelation] = field(default_factory=dict)
+    coming: dict[tuple[str, EntityPath], EntityDescription] = field(default_factory=dict)
+    flows: list[Flow] = field(default_factory=list)
+
+    @property
+    def queries(self) -> list[Prepared]:
+        """Those that are to run, in order."""
+        return [member.made for member in self.members if isinstance(member.made, Prepared)]
+
+    @property
+    def parts(self) -> list[Part]:
+        """Those queries, as the planner takes them."""
+        return [Part(self._from_the_beginning(query.logical), query.sink) for query in self.queries]
+
+    def execution(self) -> Execution:
+        """Where the next statement runs."""
+        services = replace(self.run.services, catalog=self.catalog)
+        return replace(self.run, services=services, context=self.context, bindings={}, coming=self.coming)
+
+    def comes(self, store: str, entity: EntityPath, layout: dict[str, int]) -> None:
+        """An entity will be there for the statements that follow."""
+        self.coming[store, entity] = EntityDescription(entity, layout)
+
+    def _from_the_beginning(self, logical: LogicalPlan) -> LogicalPlan:
+        """What the application itself makes is empty when it starts, and written to at once: to begin at its end would lose rows."""
+
+        def change(node: LogicalNode) -> LogicalNode:
+            if (
+                not isinstance(node, Scan)
+                or (node.relation.store or "", node.relation.entity or ()) not in self.coming
+                or node.properties.starting_position != "latest"
+            ):
+                return node
+            return replace(node, properties=replace(node.properties, starting_position="earliest"))
+
+        return replace(logical, root=transform(logical.root, change))
+
+
+def _of_application(statement: Application, _run: Execution) -> Iterable[Requirement]:
+    """Each statement's own requirements are checked when its turn comes: it may be about what one before it makes."""
+    if any(isinstance(item, _Query) for item in statement.statements):
+        yield Requirement(Privilege.CREATE_QUERY)
+
+
+@handles(Application, requires=_of_application, checked=True)
+async def begin_application(statement: Application, run: Execution) -> Outcome:
+    """All relations, and one query that runs all the queries; nothing of it when anything is wrong."""
+    draft = await drafted(statement, run)
+    return Outcome(await asyncio.to_thread(_carried_out, draft, statement))
+
+
+@handles(CreateVirtual, requires=nothing, checked=True)
+async def create_virtual(statement: CreateVirtual, _run: Execution) -> Outcome:
+    raise UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"a virtual {statement.kind.lower()} is there for the statements of one application",
+        hint="Put it into BEGIN APPLICATION … END APPLICATION, before those.",
+        span=statement.span,
+    )
+
+
+async def drafted(statement: Application, run: Execution) -> Draft:
+    """The application, found to be right; nothing has been made. Raises what its statements do, each at its place in the text."""
+    given = query_properties(statement.properties.entries)
+    if given.execution_mode == "real_time":
+        raise _not_real_time(statement.properties)
+    catalog = await asyncio.to_thread(run.catalog.draft)
+    draft = Draft(run, catalog, run.context, statement.properties)
+    for item in statement.statements:
+        if isinstance(item, Use):
+            inner = draft.execution()
+            inner.check(REQUIREMENTS[Use](item, inner))
+            outcome = await HANDLERS[Use](item, inner)
+            draft.context = outcome.context or draft.context
+            draft.members.append(Member(item))
+        else:
+            draft.members.append(await asyncio.to_thread(_member, item, draft))
+    return draft
+
+
+def _member(statement: Statement, draft: Draft) -> Member:
+    run = draft.execution()
+    if isinstance(statement, CreateRelation):
+        run.check(REQUIREMENTS[CreateRelation](statement, run))
+        return Member(statement, _declared(statement, draft, run))
+    if isinstance(statement, CreateVirtual):
+        return _virtual(statement, draft, run)
+    if isinstance(statement, _Query):
+        return _query(statement, draft, run)
+    raise InternalError(f"expected no {type(statement).__name__} in an application")
+
+
+def _declared(statement: CreateRelation, draft: Draft, run: Execution) -> Declared | None:
+    if existing_relation(statement, run) is not None:
+        return None
+    declared = declare(statement, run)
+    relation = declared.relation
+    if declared.make is not None:
+        draft.comes(relation.store or "", relation.entity or (), dict(declared.layout))
+    draft.catalog.create_relation(relation)
+    return declared
+
+
+def _virtual(statement: CreateVirtual, draft: Draft, run: Execution) -> Member:
+    name = RelationName(*(part.name for part in statement.name.parts))
+    if name in draft.virtual:
+        raise UserError(
+            SqlState.DUPLICATE_RELATION,
+            f"the virtual relation {name} was created before in this application",
+            hint="Choose another name.",
+            span=statement.name.span,
+        )
+    select = statement.select
+    if select.query_properties or select.partition_by:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "QUERY WITH and PARTITION BY are for a query that writes: a virtual relation is part of those that read it",
+            hint="Put them there.",
+            span=select.span,
+        )
+    reads = _named(select.expression, draft, run)
+    inside = replace(select, expression=_inlined(select.expression, draft))
+    inside = replace(inside, query_properties=_of_state(draft.properties))
+    run.check(of_select(inside, run, continuous=True))
+    logical = bound(inside, run, continuous=True)
+    kind = _VIRTUAL_KINDS[statement.kind]
+    if logical.kind is not kind:
+        raise wrong_kind(f"CREATE_VIRTUAL_{statement.kind}_AS", logical, kind)
+    moment = now()
+    relation = Relation(name, kind, logical.schema, run.role, moment, moment, id=str(name))
+    made = VirtualRelation(relation, logical, qualified(inside.expression, run.context))
+    draft.virtual[name] = made
+    return Member(statement, made, reads)
+
+
+def _query(statement: _Query, draft: Draft, run: Execution) -> Member:
+    if isinstance(statement, CreateRelationAs) and statement.if_not_exists:
+        known = run.catalog.relation(run.relation_name(statement.name))
+        if known is not None and run.knows(known):
+            return Member(statement)
+    _refuse_own(statement)
+    reads = _named(statement.select.expression, draft, run)
+    inside = _as_if_alone(statement, draft)
+    run.check(REQUIREMENTS[type(inside)](inside, run))
+    prepared = prepare(inside, run, draft.flows)
+    needs = tuple(run.policy.need(requirement) for requirement in of_query(inside, run))
+    sink, kind = prepared.sink, prepared.connector
+    if kind is not None and not isinstance(sink, ViewSink) and sink.creation is not None:
+        draft.comes(sink.store, sink.entity, _layout(sink.creation, kind))
+    if isinstance(sink, ViewSink):
+        draft.comes("", prepared.sink_name.path, {})
+    if prepared.relation is not None:
+        draft.catalog.create_relation(prepared.relation)
+    if (flow := flow_of(prepared, run)) is not None:
+        draft.flows.append(flow)
+    return Member(statement, prepared, reads, needs)
+
+
+def _as_if_alone(statement: _Query, draft: Draft) -> _Query:
+    """The statement without virtual relations, and with the application's properties. Where that changes it, so does its text, which
+    a materialized view keeps."""
+    select = statement.select
+    own = select.query_properties
+    of_state = [entry for entry in _of_state(draft.properties).entries if entry.key not in own]
+    inside = replace(
+        select,
+        expression=_inlined(select.expression, draft),
+        query_properties=Properties((*own.entries, *of_state)),
+    )
+    if inside == select:
+        return statement
+    changed = replace(statement, select=inside)
+    return replace(changed, text=changed.sql())
+
+
+def _of_state(properties: Properties) -> Properties:
+    """Those that the application gives each of its queries which does not say otherwise."""
+    return Properties(tuple(entry for entry in properties.entries if dialect.STATE_TTL.is_called(entry.key)))
+
+
+def _inlined(query: exp.Query, draft: Draft) -> exp.Query:
+    return inlined(query, {name: made.query for name, made in draft.virtual.items()})
+
+
+def _named(query: exp.Query, draft: Draft, run: Execution) -> tuple[Relation, ...]:
+    """The relations that a query's text names, virtual ones among them, each once."""
+    context = BindingContext(SystemLookup(run.catalog.snapshot(), run.role), run.context)
+    found: dict[RelationName, Relation] = {}
+    for table in query.find_all(exp.Table):
+        name = virtual_name(table)
+        if name is not None and name in draft.virtual:
+            found[name] = draft.virtual[name].relation
+        elif name is None and not is_named_query(table):
+            relation, _span = named_relation(table, context)
+            found[relation.name] = relation
+    return tuple(found.values())
+
+
+def _refuse_own(statement: _Query) -> None:
+    """What one query of several cannot have for itself."""
+    own = statement.select.query_properties
+    for properties in (statement.properties, own):
+        if value_of(properties.entries, dialect.QUERY_NAME) is not None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "the queries of an application are one query, which has the application's name",
+                hint=f"Leave '{dialect.QUERY_NAME.name}' out.",
+                span=properties.span(dialect.QUERY_NAME.name),
+            )
+    if query_properties(own.entries).execution_mode == "real_time":
+        raise _not_real_time(own)
+
+
+def _not_real_time(properties: Properties) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "an application does not run in real-time mode: its queries share what they read, batch by batch",
+        hint=f"Leave '{dialect.EXECUTION_MODE.name}' out, or let the query stand alone.",
+        span=properties.span(dialect.EXECUTION_MODE.name),
+    )
+
+
+def _layout(made: Mapping[str, str], kind: StoreDescriptor) -> dict[str, int]:
+    return {word: int(made[spec.name]) for word, spec in kind.layout.items() if spec.name in made}
+
+
+# --- carrying out
+
+
+def _carried_out(draft: Draft, statement: Application) -> ResultSet:
+    """Entities first, which are harmless when something fails after them; then all relations and the query in one transaction."""
+    run, prepared = draft.run, draft.queries
+    plan = plan_application(draft.parts) if prepared else None
+    query = None
+    if plan is not None:
+        name = query_properties(statement.properties.entries).name or statement.name.name
+        span = statement.properties.span(dialect.QUERY_NAME.name) or statement.name.span
+        needs = tuple(dict.fromkeys(need for member in draft.members for need in member.needs))
+        query = new_query(QueryKind.APPLICATION, name, span, statement.text, plan, prepared, run, needs)
+    if plan is not None and query is not None and not run.checking:
+        for part, sink in zip(prepared, plan.sinks, strict=True):
+            plan = pinned(plan, registered_schemas(part, run), sink)
+        query = replace(query, plan=plan.to_json())
+    made: list[Prepared] = []
+    try:
+        for member in draft.members if not run.checking else ():
+            if isinstance(member.made, Declared) and member.made.make is not None:
+                member.made.make()
+            elif isinstance(member.made, Prepared):
+                make_sink(member.made, run)
+                made.append(member.made)
+        with run.catalog.transaction():
+            for relation in _relations(draft):
+                run.catalog.create_relation(relation)
+            for member in draft.members:
+                if isinstance(member.made, Prepared) and isinstance(member.statement, _Query):
+                    refuse_own_cycle(member.made, member.statement, run, draft.flows)
+            if query is not None:
+                run.catalog.create_query(query)
+    except HeadraceError:
+        for part in made:
+            unmake_view(part, run)
+        raise
+    if not run.checking:
+        run.services.engine.wake()
+    return _answer(draft, statement, query)
+
+
+def _answer(draft: Draft, statement: Application, query: Query | None) -> ResultSet:
+    """The rows of the relations first, as of CREATE … AS, then the query's."""
+    rows = [relation_ddl(relation, "CREATE", "was created") for relation in _relations(draft)]
+    if query is not None:
+        written = ", ".join(dict.fromkeys(map(str, query.sinks)))
+        told = f"query {query.id} runs the application {statement.name} and writes {written}"
+        rows.append(ddl("query", query.id, "APPLICATION", told, [query.id]))
+    if not rows:
+        name = statement.name.name
+        rows.append(ddl("application", name, "APPLICATION", "all of it exists already", [name]))
+    return ResultSet(rows[0].columns, tuple(row for answer in rows for row in answer.rows))
+
+
+def _relations(draft: Draft) -> Iterator[Relation]:
+    """Those that are to be created."""
+    for member in draft.members:
+        if isinstance(member.made, Declared | Prepared) and member.made.relation is not None:
+            yield member.made.relation

@@ -1,0 +1,213 @@
+"""FUNCTION: create, drop, describe, list. They are kept, and not called yet. Source: dialect section 7.3, ADR 34."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+
+from headrace.analyzer.functions import is_built_in
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import FunctionSource, UserFunction
+from headrace.catalog.policy import Requirement
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.names import Identifier
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.sql.statements.function import CreateFunction, DescribeFunction, DropFunction, ListFunctions
+from headrace.statements import jar
+from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now
+from headrace.statements.dropping import drop, ownership
+
+_KIND = "function"
+SIGNATURE_BYTES_MAX = 1000
+"""It is a key of the catalog's database."""
+_CLASS_NAME = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
+_DESTINATION = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w*][\w.*-]*)(:\d{1,5})?", re.ASCII)
+
+
+def _class_name(text: str) -> str:
+    if not _CLASS_NAME.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+def _destinations(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not all(_DESTINATION.fullmatch(part) for part in found):
+        raise ValueError(text)
+    return found
+
+
+SOURCE = PropertySpec(
+    "source.name",
+    TEXT,
+    Scope.FUNCTION,
+    "the [function source](statements.md#functions) that has its class",
+    default="needed",
+)
+CLASS = PropertySpec(
+    "class.name",
+    PropertyType("the full name of a class, such as com.example.Udf", _class_name),
+    Scope.FUNCTION,
+    "the class that computes it, with its package",
+    default="needed",
+)
+EGRESS = PropertySpec(
+    "egress.allow.uris",
+    PropertyType("hosts with or without a port, such as api.example.com:443", _destinations),
+    Scope.FUNCTION,
+    "where it may connect to, separated by commas",
+    default="nowhere",
+)
+PROPERTIES = (SOURCE, CLASS, EGRESS)
+
+
+def _creation(statement: CreateFunction, run: Execution) -> Iterator[Requirement]:
+    yield Requirement(Privilege.CREATE_FUNCTION)
+    if statement.properties.get(SOURCE.name) is not None:
+        yield Requirement(Privilege.USAGE, _source(statement, run))
+
+
+def _source(statement: CreateFunction, run: Execution) -> FunctionSource:
+    name = statement.properties.get(SOURCE.name) or ""
+    return run.function_source(Identifier(name, statement.properties.span(SOURCE.name)))
+
+
+@handles(CreateFunction, requires=_creation)
+async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
+    """Functions of one name differ by the types of their arguments, and none has the name of a built-in one."""
+    reader = PropertyReader(
+        statement.properties.entries, PROPERTIES, what="a function", lacking=statement.span
+    )
+    reader.require(SOURCE)
+    class_name, egress = reader.require(CLASS), reader.take(EGRESS) or ()
+    moment = now()
+    made = UserFunction(
+        statement.name.name,
+        tuple((parameter.name.name, parameter.type) for parameter in statement.parameters),
+        statement.returns,
+        _source(statement, run).name,
+        class_name,
+        run.role,
+        moment,
+        moment,
+        egress,
+    )
+    _check_names(made, statement)
+    signature = str(made.signature)
+    existing = next(
+        (item for item in run.catalog.functions(made.name) if item.signature == made.signature), None
+    )
+    if existing is not None and not (statement.if_not_exists and run.knows(existing)):
+        raise UserError(
+            SqlState.DUPLICATE_FUNCTION,
+            f"the function {signature} already exists",
+            hint="Give it arguments of other types, or another name, or drop the other one first.",
+            span=statement.name.span,
+        )
+    if existing is None:
+        try:
+            await asyncio.to_thread(_check_class, made, run)
+        except HeadraceError as error:
+            error.span = reader.span(CLASS)
+            raise
+        await asyncio.to_thread(run.catalog.create_function, made)
+    done = "was created; queries cannot call it yet" if existing is None else "already exists"
+    return Outcome(ddl(_KIND, signature, "CREATE", f"function {signature} {done}", [signature]))
+
+
+def _check_names(made: UserFunction, statement: CreateFunction) -> None:
+    refuse_built_in(statement.name)
+    seen: set[str] = set()
+    for parameter in statement.parameters:
+        if parameter.name.name in seen:
+            message = f"the function has two parameters {parameter.name}"
+            raise UserError(SqlState.SYNTAX_ERROR, message, span=parameter.name.span)
+        seen.add(parameter.name.name)
+    if len(str(made.signature).encode()) > SIGNATURE_BYTES_MAX:
+        raise UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"expected a signature of at most {SIGNATURE_BYTES_MAX} bytes, found {len(str(made.signature).encode())}",
+            hint="Take a STRUCT, an ARRAY or a MAP in place of many arguments.",
+            span=statement.name.span,
+        )
+
+
+def refuse_built_in(name: Identifier) -> None:
+    """Raises UserError 42P015 for the name of a built-in function, which a call would mean whatever else had it."""
+    if is_built_in(name.name):
+        raise UserError(
+            SqlState.DUPLICATE_FUNCTION,
+            f"the function {name} is built in",
+            hint="Choose another name.",
+            span=name.span,
+        )
+
+
+def _check_class(made: UserFunction, run: Execution) -> None:
+    source = run.catalog.function_source(made.source)
+    if source is not None:
+        jar.check_class(run.catalog.file_of(source), made.class_name)
+
+
+@handles(
+    DropFunction,
+    requires=lambda statement, run: ownership(run.function(statement.name), run, cascade=statement.cascade),
+)
+async def drop_function(statement: DropFunction, run: Execution) -> Outcome:
+    function = run.function(statement.name)
+    also = await drop(function, run, cascade=statement.cascade, span=statement.name.span)
+    signature = str(function.signature)
+    return Outcome(ddl(_KIND, signature, "DROP", f"function {signature} was dropped{also}", [signature]))
+
+
+@handles(
+    DescribeFunction,
+    requires=lambda statement, run: [Requirement(Privilege.USAGE, run.function(statement.name))],
+)
+async def describe_function(statement: DescribeFunction, run: Execution) -> Outcome:
+    """Property and value."""
+    function = run.function(statement.name)
+    facts = {
+        "name": function.name,
+        "signature": function.declaration,
+        "returns": str(function.returns),
+        "type": "scalar",
+        "language": "Java",
+        "source.name": function.source,
+        "class.name": function.class_name,
+        "egress.allow.uris": ",".join(function.egress) or None,
+        "owner": function.owner,
+        "created_at": function.created_at.isoformat(sep=" ", timespec="milliseconds"),
+        "updated_at": function.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+    }
+    return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
+
+
+@handles(ListFunctions, requires=nothing)
+async def list_functions(_statement: ListFunctions, run: Execution) -> Outcome:
+    """Those that users made; the built-in ones are rows of `deltastream.sys.functions`."""
+    titles = (
+        "Name",
+        "Signature",
+        "Type",
+        "SourceName",
+        "ClassName",
+        "EgressAllowURIs",
+        "Properties",
+        "Owner",
+    )
+    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
+    rows = [
+        (
+            *(item.name, item.declaration, "scalar", item.source, item.class_name),
+            *(",".join(item.egress) or None, json.dumps({"returns": str(item.returns), "language": "JAVA"})),
+            *(item.owner, item.created_at, item.updated_at),
+        )
+        for item in run.visible(run.catalog.functions())
+    ]
+    return Outcome(result(columns, rows))

@@ -1,0 +1,114 @@
+"""An uploaded JAR: whether it may be kept, and what is in it. It comes from a user and is hostile; nothing of it is unpacked or run."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+
+from headrace.analyzer.catalog_view import suggestion
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+ENTRIES_MAX = 50_000
+UNPACKED_BYTES_MAX = 512 * 1024 * 1024
+CLASS_BYTES_MAX = 4 * 1024 * 1024
+JAVA_MAX = 17
+"""The oldest Java that compute pools run in: what is compiled for a later one might not start."""
+_CLASS = b"\xca\xfe\xba\xbe"
+_CLASS_VERSION_0 = 44
+"""Java 17 writes 61, which is 44 + 17."""
+_ENTRY = b"PK\x01\x02"
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, ValueError, OverflowError)
+_HINT = "It is what `jar` or a build tool such as Maven makes: a zip file of compiled classes."
+
+
+def count_classes(data: bytes) -> int:
+    """How many classes a JAR holds; raises UserError 22000 for what is none, or would do harm where it is unpacked."""
+    with _opened(data) as archive:
+        entries = archive.infolist()
+        _check(entries)
+        classes = [entry for entry in entries if entry.filename.endswith(".class")]
+        for entry in classes:
+            with archive.open(entry) as stream:
+                if stream.read(len(_CLASS)) != _CLASS:
+                    raise _refusal(f"the entry {_shown(entry.filename)} is no compiled class")
+    if not classes:
+        raise _refusal("it holds no class")
+    return len(classes)
+
+
+def check_class(data: bytes, name: str) -> None:
+    """Raises UserError 3D017 for a class that the JAR does not hold, 22000 for one of a Java that is too new."""
+    with _opened(data) as archive:
+        try:
+            entry = archive.getinfo(f"{name.replace('.', '/')}.class")
+        except KeyError:
+            known = [
+                found.removesuffix(".class").replace("/", ".")
+                for found in archive.namelist()
+                if found.endswith(".class")
+            ]
+            near = suggestion(name, known, otherwise=f"It holds {', '.join(sorted(known)[:3])}, …")
+            raise UserError(SqlState.FUNCTION_NOT_FOUND, f"the JAR has no class {name}", hint=near) from None
+        if entry.file_size > CLASS_BYTES_MAX:
+            raise _refusal(f"the class {name} has more than {CLASS_BYTES_MAX} bytes")
+        head = archive.read(entry)[:8]
+    version = int.from_bytes(head[6:8]) - _CLASS_VERSION_0
+    if len(head) < 8 or version > JAVA_MAX:
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"the class {name} is compiled for Java {version}, and functions run in Java {JAVA_MAX}",
+            hint=f"Compile it with --release {JAVA_MAX}.",
+        )
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[zipfile.ZipFile]:
+    # Each entry has a record that begins so: counted before any of them costs memory.
+    if data.count(_ENTRY) > ENTRIES_MAX:
+        raise _refusal(f"it has more than {ENTRIES_MAX} entries")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            yield archive
+    except _BROKEN as error:
+        raise _refusal(f"it cannot be read as a zip file ({error})") from None
+    except NotImplementedError:
+        raise _refusal("it is packed in a way that Java does not read") from None
+
+
+def _check(entries: list[zipfile.ZipInfo]) -> None:
+    unpacked = 0
+    names: set[str] = set()
+    for entry in entries:
+        name = entry.filename
+        unpacked += entry.file_size
+        if _leads_out(name):
+            raise _refusal(f"the entry {_shown(name)} leads out of the JAR")
+        if name in names:
+            raise _refusal(f"it has two entries {_shown(name)}")
+        names.add(name)
+        if entry.flag_bits & 1 or entry.compress_type not in _METHODS:
+            raise _refusal(
+                f"the entry {_shown(name)} is encrypted, or packed in a way that Java does not read"
+            )
+    if unpacked > UNPACKED_BYTES_MAX:
+        raise _refusal(f"unpacked it has {unpacked} bytes, more than {UNPACKED_BYTES_MAX}")
+
+
+def _leads_out(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.is_absolute() or ".." in path.parts or any(char in name for char in "\\\0:")
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 80 else f"{name[:80]}…")
+
+
+def _refusal(why: str) -> UserError:
+    return UserError(SqlState.DATA_EXCEPTION, f"the file is no JAR that can be kept: {why}", hint=_HINT)

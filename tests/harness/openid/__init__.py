@@ -1,0 +1,60 @@
+"""An OpenID provider on loopback (npm oidc-provider, in package-lock.json by its hash), and somebody who signs in there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from headrace.runtime.webpage import install_packages, node_folder
+from tests.harness.kinesis import StandIn
+
+CLIENT, SECRET = "headrace", "s3cr:et & more"
+ORIGIN = "http://localhost:8080"
+REDIRECT = f"{ORIGIN}/v2/session/openid/callback"
+_HERE = Path(__file__).parent
+
+
+class OpenIdServer(StandIn):
+    """Knows `people`, by the name that they sign in with, and tells their claims: in the ID token, or with `when_asked` at its userinfo
+    endpoint only. Each start makes another key. What is changed holds from the next start on."""
+
+    def __init__(self, people: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__()
+        self.people = dict(people)
+        self.when_asked = False
+
+    def _command(self) -> list[str]:
+        install_packages(_HERE)
+        return [str(node_folder() / "node"), str(_HERE / "provider.mjs")]
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            "PORT": str(self.port),
+            "PEOPLE": json.dumps(self.people),
+            "CLIENT": CLIENT,
+            "SECRET": SECRET,
+            "REDIRECT": REDIRECT,
+            "CONFORM": json.dumps(self.when_asked),
+        }
+
+
+async def sign_in_at(address: str, name: str) -> str:
+    """Where the provider sends the browser of somebody who signed in under a name, and consented."""
+    async with httpx.AsyncClient() as browser:
+        answer = await browser.get(address)
+        while True:
+            location = answer.headers.get("location")
+            if location is not None and location.startswith(REDIRECT):
+                return str(location)
+            if location is not None:
+                answer = await browser.get(answer.url.join(location))
+                continue
+            form = re.search(r'action="([^"]+)"', answer.text)
+            assert form is not None, answer.text
+            prompt = "login" if 'name="login"' in answer.text else "consent"
+            answer = await browser.post(form[1], data={"prompt": prompt, "login": name, "password": "any"})

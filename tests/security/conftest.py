@@ -1,0 +1,39 @@
+"""A broker that asks who somebody is, in every way that there is, and whoever vouches for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.authority import Authority
+from tests.harness.doors import RestDoor
+from tests.harness.issuer import Issuer
+from tests.harness.process import HeadraceProcess
+from tests.harness.secured_kafka import SecuredBroker
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(scope="session")
+def issuer(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
+    with Issuer(tmp_path_factory.mktemp("issuer"), authority) as issuer:
+        yield issuer
+
+
+@pytest.fixture(scope="session")
+def broker(
+    authority: Authority, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SecuredBroker]:
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), authority, issuer=issuer) as broker:
+        yield broker
+
+
+@pytest.fixture
+def door(headrace_server: HeadraceProcess) -> Iterator[RestDoor]:
+    door = RestDoor(headrace_server)
+    yield door
+    door.close()

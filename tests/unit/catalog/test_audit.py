@@ -1,0 +1,109 @@
+"""The audit log keeps what it is told, in order, whatever happens to its database meanwhile."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.exc import ProgrammingError
+
+from headrace.catalog import audit
+from headrace.catalog.audit import AuditEntry, AuditOutcome, Event
+from headrace.catalog.catalog import Catalog
+from headrace.core.errors import ExternalError
+from tests.unit.catalog.conftest import Place
+
+FULL = AuditEntry(
+    *(Event.STATEMENT, AuditOutcome.DENIED, "ann", "public", "token ci", "10.0.0.1", "api", "42501"),
+    *("id", "SELECT 'ü'", 12, "why"),
+)
+
+
+def statement(sql: str) -> AuditEntry:
+    return AuditEntry(Event.STATEMENT, AuditOutcome.ALLOWED, statement=sql)
+
+
+def refusal(address: str) -> AuditEntry:
+    return AuditEntry(Event.REQUEST, AuditOutcome.DENIED, address=address)
+
+
+def texts(catalog: Catalog) -> list[str | None]:
+    return [entry.statement for _, entry in catalog.audit.read(100)]
+
+
+def test_it_is_read_at_once_and_kept_over_a_restart(place: Place) -> None:
+    catalog = place.open()
+    catalog.audit.record(FULL)
+    [(number, found)] = catalog.audit.read(10)
+    assert found == FULL
+    catalog.audit.flush()
+    catalog.audit.record(statement("b"))
+    catalog.close()
+    catalog = place.open()
+    catalog.audit.record(statement("c"))
+    assert texts(catalog) == ["SELECT 'ü'", "b", "c"]
+    assert catalog.audit.read(10)[0] == (number, FULL)
+    assert texts(catalog)[-2:] == [entry.statement for _, entry in catalog.audit.read(2)]
+    catalog.close()
+
+
+def test_what_repeats_itself_is_counted_and_statements_are_not(catalog: Catalog) -> None:
+    for _ in range(3):
+        catalog.audit.record(refusal("a"))
+        catalog.audit.record(refusal("b"))
+        catalog.audit.record(statement("x"))
+    found = [(entry.address, entry.times) for _, entry in catalog.audit.read(100)]
+    assert found == [("a", 3), ("b", 3), *[(None, 1)] * 3]
+    catalog.audit.flush()
+    catalog.audit.record(refusal("a"))
+    assert catalog.audit.read(1)[0][1].times == 1
+
+
+def test_a_full_queue_tells_how_much_was_lost_and_loses_no_statement(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "QUEUE_MAX", 2)
+    catalog.audit.record(refusal("a"))
+    assert not catalog.audit.is_full
+    catalog.audit.record(refusal("b"))
+    assert catalog.audit.is_full
+    catalog.audit.record(refusal("c"))
+    catalog.audit.record(refusal("d"))
+    catalog.audit.record(statement("x"))
+    catalog.audit.flush()
+    assert not catalog.audit.is_full
+    found = [(entry.event, entry.detail) for _, entry in catalog.audit.read(10)]
+    assert [event for event, _ in found] == [Event.REQUEST, Event.REQUEST, Event.STATEMENT, Event.LOST]
+    assert found[-1][1] == "2 refusals came faster than they could be written"
+
+
+def test_what_could_not_be_written_waits(place: Place, catalog: Catalog) -> None:
+    catalog.audit.record(statement("a"))
+    other = create_engine(place.engine_url, poolclass=NullPool)
+    with other.begin() as connection:
+        connection.execute(text("ALTER TABLE audit RENAME TO away"))
+    with pytest.raises((ExternalError, ProgrammingError)):
+        catalog.audit.flush()
+    with other.begin() as connection:
+        connection.execute(text("ALTER TABLE away RENAME TO audit"))
+    catalog.audit.record(statement("b"))
+    catalog.audit.flush()
+    catalog.audit.flush()
+    assert texts(catalog) == ["a", "b"]
+
+
+def test_old_events_go(catalog: Catalog) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    for days in (3, 2, 1):
+        catalog.audit.record(
+            AuditEntry(
+                Event.STATEMENT,
+                AuditOutcome.ALLOWED,
+                statement=f"{days}",
+                time=now - datetime.timedelta(days=days),
+            )
+        )
+    catalog.audit.flush()
+    assert catalog.audit.forget(now - datetime.timedelta(days=2, hours=-1)) == 2
+    assert texts(catalog) == ["1"]

@@ -1,0 +1,95 @@
+"""Every statement is in the audit log, without its secrets, and only who may reads that."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Principal
+from headrace.core.context import SessionContext
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+from tests.harness.session import ADMINISTRATOR, Session
+
+AUDITOR = Principal("eve", ("securityadmin",), "securityadmin", credential="token ci", address="10.0.0.1")
+NEWEST = "SELECT outcome, sqlstate, user_name, role_name, statement FROM deltastream.sys.audit ORDER BY id DESC LIMIT 1"
+
+
+async def newest(session: Session) -> tuple[str | None, ...]:
+    [row] = await session.answer(NEWEST, AUDITOR)
+    return row
+
+
+async def fails(session: Session, text: str, principal: Principal = ADMINISTRATOR) -> SqlState:
+    with pytest.raises(HeadraceError) as error:
+        await session.service.execute(
+            text, principal=principal, context=SessionContext("", role=session.context.role)
+        )
+    return error.value.state
+
+
+async def test_what_was_done_is_there_in_the_next_statement(session: Session) -> None:
+    await session.run("USE DATABASE shop; LIST STORES -- all of them")
+    told = ("allowed", "00000", "admin", "sysadmin", "LIST STORES")
+    assert await newest(session) == told
+    asked = f"{NEWEST.rpartition(' LIMIT')[0]} LIMIT 2".replace("outcome, ", "credential, address, door, ")
+    found = await session.answer(asked, AUDITOR)
+    assert found[0][:4] == ("token ci", "10.0.0.1", "api", "00000")
+
+
+async def test_what_was_refused_is_told_from_what_failed(session: Session) -> None:
+    nobody = Principal("bob", ("public",), "public")
+    assert await fails(session, "CREATE DATABASE x", nobody) is SqlState.INSUFFICIENT_PRIVILEGE
+    assert await newest(session) == ("denied", "42501", "bob", "public", "CREATE DATABASE x")
+    assert await fails(session, "CREATE DATABASE shop") is SqlState.DUPLICATE_DATABASE
+    assert await newest(session) == ("failed", "42P04", "admin", "sysadmin", "CREATE DATABASE shop")
+    session.context = SessionContext("", role="orgadmin")
+    assert await fails(session, "LIST STORES", nobody) is SqlState.INSUFFICIENT_PRIVILEGE
+    assert await newest(session) == ("denied", "42501", "bob", "orgadmin", "LIST STORES")
+
+
+async def test_of_what_does_not_parse_the_first_words_are_kept(session: Session) -> None:
+    assert await fails(session, "CREATE SECRET s WITH 'secret_string' = 'hunter2'") is SqlState.SYNTAX_ERROR
+    assert await newest(session) == ("failed", "42601", "admin", "sysadmin", "CREATE SECRET …")
+
+
+async def test_only_who_may_reads_it(session: Session) -> None:
+    text = "SELECT COUNT(*) FROM deltastream.sys.audit"
+    assert await fails(session, text) is SqlState.INSUFFICIENT_PRIVILEGE
+    assert await session.rows("CAN I SELECT ON RELATION deltastream.sys.audit", "Allowed") == [("false",)]
+    with pytest.raises(UserError, match="READ_AUDIT on the organization"):
+        await session.run(f"EXPLAIN {text}")
+    session.grant("sysadmin", Privilege.READ_AUDIT)
+    assert await session.rows("CAN I SELECT ON RELATION deltastream.sys.audit", "Allowed") == [("true",)]
+    await session.run(text)
+
+
+SECRET = "hunter2-planted"
+HOLDERS = (
+    "CREATE STORE x WITH ('type' = KAFKA, 'uris' = '127.0.0.1:1', 'kafka.sasl.password' = '{}')",
+    "CREATE STORE x WITH ('type' = POSTGRESQL, 'uris' = 'postgresql://u:{}@127.0.0.1:1/d')",
+    "UPDATE STORE k WITH ('kafka.sasl.pasword' = '{}')",
+    "CREATE SCHEMA_REGISTRY x WITH ('type' = CONFLUENT, 'uris' = 'http://127.0.0.1:1', 'confluent.password' = '{}')",
+    "CREATE SECRET x WITH ('type' = generic_string, 'secret_string' = '{}')",
+    "CREATE SECRET x WITH ('type' = generic_string, 'uris' = '{}')",
+    "ALTER USER admin SET PASSWORD '{}'",
+    "LIST STORES /* {} */",
+    "CREATE STORE x WITH ('type' = KAFKA 'password' = '{}')",
+    "{}",
+)
+
+
+@pytest.mark.parametrize("text", HOLDERS)
+async def test_no_secret_is_in_it(session: Session, tmp_path: Path, text: str) -> None:
+    session.principal = Principal("admin", ("orgadmin",), "orgadmin")
+    with suppress(HeadraceError):
+        await session.run(text.format(SECRET))
+    rows = await session.answer("SELECT * FROM deltastream.sys.audit", AUDITOR)
+    assert rows
+    assert SECRET not in str(rows)
+    session.catalog.audit.flush()
+    kept = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file.name for file in kept if SECRET.encode() in file.read_bytes()]

@@ -1,0 +1,119 @@
+"""What is wrong with a text that is not run: all of it, each at its place, and nothing done."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Principal
+from headrace.core.context import SessionContext
+from headrace.core.errors import Diagnostic
+from headrace.session.service import DIAGNOSTICS_MAX
+from tests.harness.session import Session
+
+# Nothing listens at any of these addresses: who asks a store or a registry says so by an error.
+STORE = "CREATE STORE far WITH ('type' = KAFKA, 'uris' = '127.0.0.1:1', 'kafka.sasl.hash_function' = NONE)"
+STREAM = "CREATE STREAM visits (page VARCHAR, n BIGINT) WITH ('topic' = 'visits', 'value.format' = 'JSON')"
+
+
+async def checked(session: Session, text: str, principal: Principal | None = None) -> list[Diagnostic]:
+    context = SessionContext("", database="shop", schema="public", store="k")
+    return await session.service.check(
+        text, principal=principal or session.principal, context=context, files={}
+    )
+
+
+def places(text: str, found: list[Diagnostic]) -> list[tuple[str, str]]:
+    return [(item.sqlstate, text[item.span.start : item.span.end]) for item in found if item.span is not None]
+
+
+async def test_each_statement_is_told_of_at_its_own_place(session: Session) -> None:
+    text = "SELECT n FORM orders;\nLIST RELATIONS;\nSELECT wrong FROM orders;\nSELECT 'open FROM orders"
+    found = await checked(session, text)
+    assert places(text, found) == [("42601", "FORM"), ("42703", "wrong"), ("42601", "'")]
+    assert [(item.span.line, item.span.column) for item in found if item.span] == [(1, 10), (3, 8), (4, 8)]
+    assert (found[0].expected, found[0].found) == ("a clause such as FROM", "'FORM'")
+
+
+async def test_what_a_statement_defines_is_there_for_the_next(session: Session) -> None:
+    text = ";\n".join(
+        [
+            "CREATE DATABASE web",
+            "USE DATABASE web",
+            "CREATE SCHEMA raw",
+            "USE SCHEMA raw",
+            STORE,
+            "USE STORE far",
+            STREAM,
+            "CREATE STREAM pages AS SELECT page FROM visits",
+            "CREATE CHANGELOG counts AS SELECT page, COUNT(*) AS n FROM pages GROUP BY page",
+            "CREATE MATERIALIZED VIEW top AS SELECT page, n FROM counts",
+            "INSERT INTO pages SELECT page FROM web.raw.visits",
+            "SELECT n FROM top WHERE page = 'a'",
+            "EXPLAIN SELECT page FROM pages",
+            "DROP RELATION top CASCADE",
+            "SELECT n FROM top",
+        ]
+    )
+    found = await checked(session, text)
+    assert [(item.sqlstate, item.severity) for item in found] == [("3D020", "error")]
+    assert found[0].span is not None
+    assert found[0].span.line == 15
+
+
+async def test_nothing_is_made_and_nobody_is_asked(session: Session) -> None:
+    before = session.catalog.snapshot()
+    registry = "CREATE SCHEMA_REGISTRY s WITH ('type' = CONFLUENT, 'uris' = 'http://127.0.0.1:1')"
+    secret = "CREATE SECRET pin WITH ('type' = generic_string, 'secret_string' = 'open sesame')"
+    text = f"{STORE}; {registry}; {secret}; {STREAM}; DROP DATABASE lab CASCADE; DROP STREAM orders"
+    assert await checked(session, text) == []
+    assert session.catalog.snapshot() is before
+    assert session.catalog.queries() == []
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        "CREATE STREAM visits (page VARCHAR",
+        "CREATE STREAM visits (page NOTHING) WITH ('value.format' = 'JSON')",
+        # Its columns are in a registry.
+        "CREATE STREAM visits WITH ('topic' = 'visits', 'value.format' = 'AVRO')",
+        "CREATE DESCRIPTOR_SOURCE d WITH ('file' = 'd.desc')",
+    ],
+)
+async def test_after_what_is_not_known_nothing_is_said_to_be_missing(session: Session, unknown: str) -> None:
+    found = await checked(session, f"{unknown}; SELECT page FROM visits; SELECT wrong FROM orders")
+    assert [item.sqlstate for item in found if item.sqlstate == "3D020"] == []
+    assert found[-1].sqlstate == "42703"
+
+
+async def test_what_exists_already_is_a_warning(session: Session) -> None:
+    text = f"CREATE DATABASE shop; {STREAM}; {STREAM}"
+    found = await checked(session, text)
+    assert [(item.sqlstate, item.severity) for item in found] == [
+        ("42P04", "warning"),
+        ("42P017", "warning"),
+    ]
+
+
+async def test_a_role_is_told_no_more_than_by_running_it(session: Session) -> None:
+    session.catalog.create_role("reader", "orgadmin")
+    session.grant("reader", Privilege.USAGE, "shop")
+    session.grant("reader", Privilege.USAGE, "shop", "public")
+    somebody = Principal("somebody", ("reader",), "reader")
+    for relation in ("orders", "nothing"):
+        text = f"SELECT n FROM {relation}"
+        (found,) = await checked(session, text, somebody)
+        with pytest.raises(Exception, match="does not exist or is not authorized") as refused:
+            await session.service.execute(
+                text, principal=somebody, context=SessionContext("", database="shop", schema="public")
+            )
+        assert found.message == str(refused.value)
+    (found,) = await checked(session, "CREATE DATABASE other", somebody)
+    assert found.sqlstate == "42501"
+
+
+async def test_a_text_of_any_length_has_an_end(session: Session) -> None:
+    assert len(await checked(session, "nonsense;" * 20_000)) == DIAGNOSTICS_MAX
+    assert await checked(session, "") == []
+    assert await checked(session, "-- nothing") == []

@@ -1,0 +1,286 @@
+"""Function sources and functions: what is uploaded and kept, who may have it, and that calls are refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Callable
+
+import pytest
+
+from headrace.catalog.objects import Principal
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.statements import jar
+from tests.harness.jar import class_file, jar_of
+from tests.harness.session import ADMINISTRATOR, SHOP_DESCRIPTORS, UDFS, Session
+
+READER = Principal("ben", ("public",), "public")
+
+
+async def create(session: Session, text: str, data: bytes = UDFS) -> None:
+    statement = f"CREATE FUNCTION_SOURCE {text}"
+    files = {"x.jar": data}
+    await session.service.execute(statement, principal=ADMINISTRATOR, context=session.context, files=files)
+
+
+async def refused(session: Session, text: str) -> UserError:
+    with pytest.raises(UserError) as caught:
+        await session.run(text)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "clause", ["WITH ('file' = '@/x/x.jar')", "WITH ('file' = 'x.jar')", "FROM '@x.jar'"]
+)
+async def test_a_source_is_made_of_an_uploaded_jar(session: Session, clause: str) -> None:
+    await create(session, f'"Fs" {clause}')
+    listed = await session.rows("LIST FUNCTION_SOURCES WHERE name = 'fs'", "Name", "State", "Language")
+    assert listed == [("Fs", "ready", "Java")]
+    described = dict(await session.rows('DESCRIBE FUNCTION_SOURCE "Fs"'))
+    assert (described["classes"], described["sha256"]) == ("2", hashlib.sha256(UDFS).hexdigest())
+    with pytest.raises(UserError) as again:
+        await create(session, f'"Fs" {clause}')
+    assert again.value.state is SqlState.DUPLICATE_FUNCTION_SOURCE
+    await create(session, f'IF NOT EXISTS "Fs" {clause}', b"nothing is read")
+    await session.run('DROP FUNCTION_SOURCE "Fs"')
+    assert await session.rows("SELECT name FROM deltastream.sys.function_sources") == [("u",)]
+
+
+def encrypted(data: bytes) -> bytes:
+    """The same, and each entry is said to be encrypted."""
+    changed = bytearray(data)
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        for found in re.finditer(re.escape(mark), data):
+            changed[found.start() + offset] |= 1
+    return bytes(changed)
+
+
+def bomb() -> bytes:
+    """A few kilobytes that are said to be gigabytes."""
+    data = bytearray(jar_of("A.class", "b.bin"))
+    last = data.rindex(b"PK\x01\x02")
+    data[last + 24 : last + 28] = (2**32 - 2).to_bytes(4, "little")
+    return bytes(data)
+
+
+def twice() -> bytes:
+    data = io.BytesIO()
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("A.class", class_file())
+        archive.writestr("A.class", class_file())
+    return data.getvalue()
+
+
+HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
+    "text": (lambda: b"class Udf {}", "cannot be read as a zip file"),
+    "empty": (lambda: b"", "cannot be read as a zip file"),
+    "cut": (lambda: UDFS[: len(UDFS) // 2], "cannot be read as a zip file"),
+    "damaged": (lambda: UDFS.replace(b"PK\x03\x04", b"PK\x03\x05"), "cannot be read as a zip file"),
+    "no classes": (lambda: jar_of("readme.txt", content=b"hello"), "it holds no class"),
+    "no class": (lambda: jar_of("A.class", content=b"hello"), "'A.class' is no compiled class"),
+    "absolute": (lambda: jar_of("/etc/A.class"), "'/etc/A.class' leads out"),
+    "up": (lambda: jar_of("a/../../A.class"), "leads out"),
+    "Windows": (lambda: jar_of("C:\\A.class"), "leads out"),
+    "twice": (twice, "two entries 'A.class'"),
+    "encrypted": (lambda: encrypted(UDFS), "is encrypted"),
+    "bomb": (bomb, "unpacked it has 4294967"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+async def test_what_is_no_harmless_jar_is_refused_where_it_stands(session: Session, what: str) -> None:
+    make, message = HOSTILE[what]
+    with pytest.raises(UserError) as caught:
+        await create(session, "s WITH ('file' = '@x.jar')", make())
+    assert (caught.value.state, message in caught.value.message) == (SqlState.DATA_EXCEPTION, True), (
+        caught.value
+    )
+    assert caught.value.span is not None
+    assert await session.rows("LIST FUNCTION_SOURCES", "Name") == [("u",)]
+
+
+def test_a_jar_of_too_many_entries_is_refused_before_they_are_read() -> None:
+    entry = b"PK\x01\x02" + b"\0" * 42
+    with pytest.raises(UserError, match="more than 50000 entries"):
+        jar.count_classes(entry * (jar.ENTRIES_MAX + 1))
+
+
+MADE = "WITH ('source.name' = u, 'class.name' = 'com.x.Reverse')"
+
+
+async def test_functions_of_one_name_differ_by_the_types_of_their_arguments(session: Session) -> None:
+    for taken in ("a VARCHAR", '"B" BIGINT, c DECIMAL(4, 2)', ""):
+        await session.run(f"CREATE FUNCTION rev({taken}) RETURNS VARCHAR LANGUAGE JAVA {MADE}")
+    assert await session.rows("LIST FUNCTIONS WHERE name = 'rev'", "Signature") == [
+        ("rev()",),
+        ('rev("B" BIGINT, c DECIMAL(4, 2))',),
+        ("rev(a VARCHAR)",),
+    ]
+    error = await refused(session, f"CREATE FUNCTION rev(other VARCHAR) RETURNS INT LANGUAGE JAVA {MADE}")
+    assert error.state is SqlState.DUPLICATE_FUNCTION
+    several = await refused(session, "DROP FUNCTION rev")
+    assert "several functions have the name rev" in several.message
+    assert several.hint == "There is rev(), rev(BIGINT, DECIMAL(4, 2)), rev(VARCHAR)."
+    await session.run("DROP FUNCTION rev(); DROP FUNCTION rev(x BIGINT, y DECIMAL(4, 2))")
+    assert (await refused(session, "DROP FUNCTION rev(BIGINT)")).state is SqlState.FUNCTION_NOT_FOUND
+    assert dict(await session.rows("DESCRIBE FUNCTION rev"))["signature"] == "rev(a VARCHAR)"
+    await session.run("DROP FUNCTION rev; DROP FUNCTION IF EXISTS rev(VARCHAR)")
+    assert await session.rows("LIST FUNCTIONS", "Name") == [("again",)]
+
+
+async def test_what_a_function_is_made_of_is_told(session: Session) -> None:
+    made = f"{MADE[:-1]}, 'egress.allow.uris' = 'api.example.com:443, b')"
+    await session.run(
+        f"CREATE FUNCTION IF NOT EXISTS f(x STRUCT<a INT>) RETURNS BOOLEAN LANGUAGE JAVA {made}"
+    )
+    described = dict(await session.rows("DESCRIBE FUNCTION f"))
+    assert (described["returns"], described["class.name"]) == ("BOOLEAN", "com.x.Reverse")
+    assert (described["source.name"], described["egress.allow.uris"]) == ("u", "api.example.com:443,b")
+    assert dict(await session.rows("DESCRIBE FUNCTION_SOURCE u"))["functions"] == (
+        "again(text VARCHAR, times BIGINT), f(x STRUCT<a INTEGER>)"
+    )
+    read = (
+        "SELECT name, signature, class_name FROM deltastream.sys.functions WHERE NOT built_in ORDER BY name"
+    )
+    assert await session.rows(read) == [
+        ("again", "again(text VARCHAR, times BIGINT)", "com.x.Again"),
+        ("f", "f(x STRUCT<a INTEGER>)", "com.x.Reverse"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "told"),
+    [
+        (
+            "f() RETURNS INT LANGUAGE JAVA WITH ('class.name' = 'A')",
+            SqlState.MISSING_PARAMETER,
+            "source.name",
+        ),
+        (
+            "f() RETURNS INT LANGUAGE JAVA WITH ('source.name' = 'v', 'class.name' = 'A')",
+            SqlState.FUNCTION_SOURCE_NOT_FOUND,
+            "'v' does not exist",
+        ),
+        (
+            "f() RETURNS INT LANGUAGE JAVA WITH ('source.name' = 'u', 'class.name' = 'com.x.Revers')",
+            SqlState.FUNCTION_NOT_FOUND,
+            "Did you mean com.x.Reverse?",
+        ),
+        (
+            "f() RETURNS INT LANGUAGE JAVA WITH ('source.name' = 'u', 'class.name' = '../A')",
+            SqlState.INVALID_PARAMETER,
+            "the full name of a class",
+        ),
+        (f"upper(a VARCHAR) RETURNS INT LANGUAGE JAVA {MADE}", SqlState.DUPLICATE_FUNCTION, "is built in"),
+        (f"f(a INT, a INT) RETURNS INT LANGUAGE JAVA {MADE}", SqlState.SYNTAX_ERROR, "two parameters a"),
+        (f"f(a INT) RETURNS INT LANGUAGE PYTHON {MADE}", SqlState.SYNTAX_ERROR, "expected JAVA"),
+        (
+            f"f({', '.join(f'a{n} VARCHAR' for n in range(120))}) RETURNS INT LANGUAGE JAVA {MADE}",
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            "at most 1000 bytes",
+        ),
+        (
+            f"f() RETURNS INT LANGUAGE JAVA {MADE[:-1]}, 'egress.allow.uris' = 'http://x/y')",
+            SqlState.INVALID_PARAMETER,
+            "hosts with or without a port",
+        ),
+    ],
+)
+async def test_what_a_function_cannot_be_made_of(
+    session: Session, text: str, state: SqlState, told: str
+) -> None:
+    error = await refused(session, f"CREATE FUNCTION {text}")
+    assert error.state is state
+    assert told in f"{error.message} {error.hint}"
+    assert error.span is not None
+
+
+async def test_a_class_of_a_newer_java_is_refused(session: Session) -> None:
+    await create(session, "s WITH ('file' = 'x.jar')", jar_of("A.class", content=class_file(69)))
+    text = "CREATE FUNCTION f() RETURNS INT LANGUAGE JAVA WITH ('source.name' = s, 'class.name' = 'A')"
+    error = await refused(session, text)
+    assert (error.state, error.hint) == (SqlState.DATA_EXCEPTION, "Compile it with --release 17.")
+
+
+async def test_a_source_is_not_dropped_under_its_functions(session: Session) -> None:
+    error = await refused(session, "DROP FUNCTION_SOURCE u")
+    assert error.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    assert error.message.endswith("is referenced by the function again(VARCHAR, BIGINT)")
+    [(summary,)] = await session.rows("DROP FUNCTION_SOURCE u CASCADE", "Summary")
+    assert summary == "function source u was dropped with 1 object"
+    assert await session.rows("LIST FUNCTIONS") == []
+
+
+async def test_names_and_owners_change_and_what_is_granted_stays(session: Session) -> None:
+    await session.run("USE ROLE sysadmin; GRANT USAGE ON FUNCTION again(VARCHAR, BIGINT) TO ROLE public")
+    await session.run('ALTER FUNCTION_SOURCE u RENAME TO texts; ALTER FUNCTION again RENAME TO "Re("')
+    assert await session.rows("LIST FUNCTIONS", "Name", "Signature", "SourceName") == [
+        ("Re(", '"Re("(text VARCHAR, times BIGINT)', "texts")
+    ]
+    granted = "SELECT kind, name FROM deltastream.sys.grants WHERE grantee = 'public' AND kind = 'function'"
+    assert await session.rows(granted) == [("function", '"Re("(VARCHAR, BIGINT)')]
+    assert (await session.answer('CAN I USAGE ON FUNCTION "Re("(VARCHAR, BIGINT)', READER))[0][0] == "true"
+    assert (await session.answer("CAN I USAGE ON FUNCTION again(VARCHAR, BIGINT)", READER))[0][0] == "false"
+    assert (await session.answer('DESCRIBE FUNCTION "Re("', READER))[0] == ("name", "Re(")
+    await session.run('ALTER FUNCTION "Re(" OWNER TO public')
+    error = await refused(session, 'ALTER FUNCTION "Re(" RENAME TO upper')
+    assert error.state is SqlState.DUPLICATE_FUNCTION
+
+
+async def test_a_call_is_refused_by_name(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    for text in (
+        "SELECT again('a', n) AS a FROM orders",
+        "CREATE STREAM s AS SELECT again('a', n) AS a FROM orders",
+        "SELECT again('a', n) AS a FROM \"Best\"",
+    ):
+        error = await refused(session, text)
+        assert error.state is SqlState.FEATURE_NOT_SUPPORTED
+        assert (
+            "the function again(VARCHAR, BIGINT) of the function source u cannot be called yet"
+            in error.message
+        )
+        assert error.span is not None
+    assert (await refused(session, "SELECT agin(n) AS a FROM orders")).state is SqlState.FUNCTION_NOT_FOUND
+
+
+async def test_a_role_without_a_privilege_is_told_nothing(session: Session) -> None:
+    for text in (
+        "DESCRIBE FUNCTION_SOURCE {}",
+        "COPY FUNCTION_SOURCE {} TO 'x'",
+        "DROP FUNCTION {}",
+        "GRANT USAGE ON FUNCTION {}(VARCHAR, BIGINT) TO ROLE public",
+    ):
+        told = []
+        for name in ("u" if "SOURCE" in text else "again", "gone"):
+            with pytest.raises(UserError) as caught:
+                await session.answer(text.format(name), READER)
+            message = re.sub(rf"\b{name}\b", "…", caught.value.message)
+            told.append((caught.value.state, message, caught.value.hint))
+        assert told[0] == told[1]
+    assert await session.answer("LIST FUNCTIONS", READER) == []
+
+
+async def test_copy_tells_where_the_file_is_and_what_it_is(session: Session) -> None:
+    organization = session.catalog.organization().id
+    for kind, name, data in (
+        ("FUNCTION_SOURCE", "u", UDFS),
+        ("DESCRIPTOR_SOURCE", "p", SHOP_DESCRIPTORS),
+    ):
+        url = f"/v2/download/{kind.lower()}/{organization}/{name}"
+        told = (name, url, str(len(data)), hashlib.sha256(data).hexdigest())
+        assert await session.rows(f"COPY {kind} {name} TO '@x'") == [told]
+        assert await session.rows(f"LIST {kind}S", "Url") == [(url,)]
+        service = session.service
+        assert service.download(ADMINISTRATOR, kind.lower(), organization, name) == data
+        assert service.download(ADMINISTRATOR, kind.lower(), "headrace", name) == data
+        assert service.download(READER, kind.lower(), organization, name) is None
+        assert service.download(ADMINISTRATOR, kind.lower(), organization, "../catalog.db") is None
+        assert service.download(ADMINISTRATOR, kind.lower(), "another", name) is None
+        assert service.download(ADMINISTRATOR, "secret", organization, name) is None
+        await session.run(f"GRANT USAGE ON {kind} {name} TO ROLE public")
+        assert service.download(READER, kind.lower(), organization, name) == data

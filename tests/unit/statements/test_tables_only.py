@@ -1,0 +1,28 @@
+"""Over stores that have tables only there are no streams and changelogs; where users know some from elsewhere they are told why."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.catalog.objects import Store
+from headrace.core.errors import UserError
+from tests.harness.session import NOW, Session
+
+
+@pytest.mark.parametrize(
+    ("store_type", "told"),
+    [
+        ("snowflake", "a Snowflake store holds tables, not streams and changelogs"),
+        ("oracle", "changes of Oracle's tables are not read: what LogMiner says of them could be tried against no server"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("columns", ["STREAM s (op VARCHAR)", "CHANGELOG s (id BIGINT, PRIMARY KEY (id))"])
+async def test_a_stream_is_refused(session: Session, store_type: str, told: str, columns: str) -> None:
+    session.catalog.create_store(Store("t", store_type, "sysadmin", NOW, NOW, {}))
+    await session.run("USE DATABASE shop")
+    statement = f"CREATE {columns} WITH ('store' = 't', 'value.format' = 'json')"
+    with pytest.raises(UserError) as caught:
+        await session.run(statement)
+    assert (caught.value.state.value, caught.value.message) == ("0A000", told)
+    assert caught.value.hint == "Use CREATE TABLE."
+    assert caught.value.span is not None
