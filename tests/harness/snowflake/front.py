@@ -94,7 +94,9 @@ def main() -> None:
     accounts = json.loads(Path(sys.argv[1]).read_text())
     copy_into._describe_table = _describe_table  # type: ignore[attr-defined]
     listener = socket.create_server(("127.0.0.1", 0))
-    serving = uvicorn.Server(uvicorn.Config(application(accounts), log_level="info"))
+    # uvicorn writes its access log to stdout, a pipe that nobody reads after "ready": full, it would stop the server.
+    config = uvicorn.Config(application(accounts), log_level="info", access_log=False)
+    serving = uvicorn.Server(config)
     print("ready", listener.getsockname()[1], flush=True)  # noqa: T201
     serving.run(sockets=[listener])
 
