@@ -15,7 +15,7 @@ from headrace.connectors.kinesis.failures import is_throttled
 from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
 
-_LANES = 4
+_LANES = 2
 # A request's limits. It has room for some more bytes than these.
 _RECORDS, _BYTES = 500, 5_000_000
 _TIMEOUT_S = 120.0
@@ -26,7 +26,7 @@ Entry = Mapping[str, Any]
 
 
 class StreamWriter:
-    """Puts records into the stream of an `address`; a context manager. Its client needs a connection for each of 4 lanes."""
+    """Puts records into the stream of an `address`; a context manager. Its client needs a connection for each of 2 lanes."""
 
     def __init__(self, client: Any, address: Mapping[str, str], *, timeout_s: float = _TIMEOUT_S) -> None:
         self._client = client
