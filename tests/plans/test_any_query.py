@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.engine.view_functions import install
+from headrace.engine.views.functions import install
 from headrace.planner import plan_query
 from headrace.planner.explain import explain
 from headrace.planner.snapshot import compile_snapshot

@@ -30,7 +30,7 @@ from headrace.engine.protocol import (
 )
 from headrace.engine.results import ResultChannel
 from headrace.engine.supervisor import QueryMetrics, Supervisor
-from headrace.engine.views import PURGE_INTERVAL_S, ViewStore
+from headrace.engine.views import PURGE_INTERVAL_S, open_views
 from headrace.planner.physical import SparkPlan
 
 log = structlog.get_logger()
@@ -42,7 +42,7 @@ class Engine:
     def __init__(
         self, catalog: Catalog, settings: Settings, *, driver_command: Sequence[str] = DRIVER_COMMAND
     ) -> None:
-        self.views = ViewStore(settings.data_dir / "views.duckdb", rows_max=settings.snapshot_rows_max)
+        self.views = open_views(settings)
         self._catalog = catalog
         self._settings = settings
         self._checkpoints = Checkpoints(settings.data_dir.resolve() / "checkpoints")

@@ -1,6 +1,6 @@
 """CAST in DuckDB's SQL with the meaning that it has in Spark's: whole numbers are cut, texts must be wholly of their type.
 
-The functions that DuckDB lacks for it are those of `engine.view_functions`.
+The functions that DuckDB lacks for it are those of `engine.views.functions`.
 """
 
 from __future__ import annotations

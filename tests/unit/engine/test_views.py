@@ -17,7 +17,8 @@ import pytest
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.protocol import ApplyView
-from headrace.engine.views import READER_THREADS, ViewStore
+from headrace.engine.views.duckdb import DuckDbViews
+from headrace.engine.views.store import READER_THREADS, ViewStore
 from headrace.planner.physical import Column
 from tests.harness.patience import until
 
@@ -54,7 +55,7 @@ def epoch(
 
 @pytest.fixture
 def views(tmp_path: Path) -> ViewStore:
-    views = ViewStore(tmp_path / "views.duckdb")
+    views = DuckDbViews(tmp_path / "views.duckdb")
     views.create("v-1", KEYED, ["k"])
     return views
 
@@ -65,7 +66,7 @@ def rows(views: ViewStore) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("retention_ms", [None, 60_000])
 def test_rows_without_a_key_come_and_go_one_by_one(tmp_path: Path, retention_ms: int | None) -> None:
-    views = ViewStore(tmp_path / "views.duckdb")
+    views = DuckDbViews(tmp_path / "views.duckdb")
     views.create("v-1", KEYED, [], retention_ms=retention_ms)
     held: Counter[tuple[Any, ...]] = Counter()
     drawn = random.Random(7)
@@ -184,14 +185,14 @@ def test_readers_see_whole_epochs_while_they_are_written(views: ViewStore) -> No
     ],
 )
 def test_every_type_has_its_place_in_the_views(kind: str, expected: str, tmp_path: Path) -> None:
-    views = ViewStore(tmp_path / "views.duckdb")
+    views = DuckDbViews(tmp_path / "views.duckdb")
     views.create("v", [Column(name="c", type=kind)], [])
     found = views.query("SELECT data_type FROM duckdb_columns() WHERE table_name = 'v'")[1]
     assert found == [(expected,)]
 
 
 def test_times_are_kept_in_utc_at_any_depth(tmp_path: Path) -> None:
-    views = ViewStore(tmp_path / "views.duckdb")
+    views = DuckDbViews(tmp_path / "views.duckdb")
     views.create(
         "v-1",
         [Column(name="t", type="TIMESTAMP_LTZ"), Column(name="s", type="STRUCT<l ARRAY<TIMESTAMP>>")],
@@ -227,8 +228,8 @@ def test_the_views_reach_nothing_outside(views: ViewStore, tmp_path: Path, sql: 
 _WRITER = """
 import sys
 from pathlib import Path
-from tests.unit.engine.test_views import KEYED, ViewStore, batch, epoch
-views = ViewStore(Path(sys.argv[1]))
+from tests.unit.engine.test_views import KEYED, DuckDbViews, batch, epoch
+views = DuckDbViews(Path(sys.argv[1]))
 views.create("v-1", KEYED, ["k"])
 for number in range(100_000):
     views.apply(epoch(number, keys=()), batch([{"k": str(row), "n": number} for row in range(10)]))
@@ -250,7 +251,7 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
     acknowledged = max([50, *(int(line) for line in writer.stdout if line.endswith("\n"))])
     writer.stdout.close()
     writer.wait()
-    views = ViewStore(file)
+    views = DuckDbViews(file)
     epochs = views.query('SELECT n, count(*) FROM "v-1" GROUP BY n ORDER BY n')[1]
     assert len(epochs) > acknowledged
     assert epochs == [(number, 10) for number in range(len(epochs))]
@@ -294,7 +295,7 @@ async def test_endless_queries_of_all_readers_hold_up_nobody_else(views: ViewSto
 
 
 def test_a_result_has_a_largest_number_of_rows(tmp_path: Path) -> None:
-    views = ViewStore(tmp_path / "views.duckdb", rows_max=3)
+    views = DuckDbViews(tmp_path / "views.duckdb", rows_max=3)
     views.create("v-1", KEYED, ["k"])
     views.apply(epoch(0), batch([{"k": str(n), "n": n} for n in range(4)]))
     assert len(views.query('SELECT * FROM "v-1" LIMIT 3')[1]) == 3

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.engine.view_functions import install
+from headrace.engine.views.functions import install
 from headrace.planner.snapshot import compile_snapshot
 from tests.plans.world import bound
 

@@ -1,0 +1,74 @@
+"""What the server needs of the store of materialized views; ADR 10 says what keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from headrace.engine.protocol import ApplyView
+from headrace.planner.physical import Column
+
+PURGE_INTERVAL_S = 5.0
+READER_THREADS = 2
+ROWS_MAX = 100_000
+QUERY_TIMEOUT_S = 15.0
+"""Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
+
+
+class ViewStore(Protocol):
+    """The views of one server. Safe to use from any thread: writes are one at a time, reads see whole epochs.
+
+    Call `query` in one of `readers` and `apply` in `writer`: both may take long, and threads that others wait for are none of theirs.
+    """
+
+    readers: ThreadPoolExecutor
+    writer: ThreadPoolExecutor
+
+    def create(
+        self,
+        view_id: str,
+        columns: Sequence[Column],
+        key_columns: Sequence[str],
+        *,
+        retention_ms: int | None = None,
+    ) -> None:
+        """Make an empty view; `key_columns` must be among `columns`. A view that exists already is left as it is.
+
+        With `retention_ms`, `purge` deletes the rows that were last written longer ago.
+        """
+        ...
+
+    def drop(self, view_id: str) -> None:
+        """Remove a view and what is known of its epochs; one that does not exist is no error."""
+        ...
+
+    def retain(self, view_ids: Collection[str]) -> None:
+        """Drop every view but these: what a crash between making a view and recording it has left."""
+        ...
+
+    def apply(self, message: ApplyView, payload: bytes) -> bool:
+        """Apply one epoch, an Arrow IPC stream, as a whole; False when it was applied before.
+
+        With key columns a row replaces the one of its key, or removes it where `message.deleted` is true; a key comes once in an
+        epoch. With `message.sign` a row is added once more, or one that is equal to it is removed. Else rows are appended.
+        Raises InternalError for a view that does not exist or rows that do not fit it.
+        """
+        ...
+
+    def purge(self) -> int:
+        """Delete the rows that are older than their views keep them, for ever; how many there were. Readers go on meanwhile."""
+        ...
+
+    def query(
+        self, sql: str, timeout_s: float = QUERY_TIMEOUT_S, *, beside: Mapping[str, Any] | None = None
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Column names and rows of a SELECT in DuckDB's SQL, as of one moment. `beside` the views it sees these Arrow tables.
+
+        Raises UserError when its data does not allow it, 53000 for too much memory or too many rows, 57014 when it takes too long.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the queries, write everything out and release what it holds."""
+        ...
