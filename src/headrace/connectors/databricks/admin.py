@@ -94,6 +94,11 @@ def _check_rows(
         tables.check(tables.find(warehouse, path), path, schema, location)
 
 
+def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
+    with Warehouse(store) as warehouse:
+        tables.check_readable(tables.find(warehouse, path), path, schema)
+
+
 _entities = DatabricksTables()
 
 DATABRICKS = StoreDescriptor(
@@ -103,7 +108,7 @@ DATABRICKS = StoreDescriptor(
     read=options.read_store,
     test=test,
     path=options.read_path,
-    table_source=TableSource(),
+    table_source=TableSource(check=_check_table),
     row_sink=RowSink(
         create=_create_rows, check=_check_rows, options=options.sink_options, upserts=True, exactly_once=True
     ),
