@@ -157,3 +157,15 @@ def test_no_door_loads_pyspark(module: str) -> None:
     assert result.returncode == 0, (
         f"importing {module} loads pyspark, which only the driver may:\n{result.stderr}"
     )
+
+
+def test_a_start_loads_no_client_of_a_store_that_few_have() -> None:
+    """Neither the server's, nor that of a driver, which loads the driver's half of every store type."""
+    program = (
+        "import sys, headrace.server.wiring, headrace.engine.driver.service\n"
+        "from headrace.connectors.registry import STORE_TYPES, spark_module\n"
+        "for name in STORE_TYPES: spark_module(name)\n"
+        "sys.exit(' '.join({'boto3', 'databricks', 'oracledb', 'psycopg', 'snowflake'} & set(sys.modules)) or None)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"a start loads {result.stderr}"

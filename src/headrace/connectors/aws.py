@@ -1,19 +1,20 @@
-"""What stores on AWS share: who asks, and boto3's clients, made of checked properties and of nothing that the environment says."""
+"""What stores on AWS share: who asks, and boto3's clients, made of checked properties and of nothing that the environment says.
+
+boto3 is imported where it is used: every driver loads this module, and few ask AWS.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import boto3
-import botocore.session
-from botocore.config import Config
-from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
+from typing import TYPE_CHECKING, Any
 
 from headrace.connectors.tls import authority_file
 from headrace.core.properties import PropertySpec, Scope, matching
+
+if TYPE_CHECKING:
+    from botocore.config import Config
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 30
@@ -99,6 +100,10 @@ def client(service: str, address: Address, store: Mapping[str, str], who: Identi
 
     Its methods raise botocore's errors, and so does this where a role cannot be assumed.
     """
+    import boto3
+    import botocore.session
+    from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
+
     session = botocore.session.Session()
     keys = _keys(store, who)
     if who.role.name in store:
@@ -118,6 +123,8 @@ def client(service: str, address: Address, store: Mapping[str, str], who: Identi
 
 def client_config(*, connections: int = 10, **more: Any) -> Config:
     """For as many threads as it has connections; soon given up, and asked three times at most."""
+    from botocore.config import Config
+
     return Config(
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
@@ -130,6 +137,8 @@ def client_config(*, connections: int = 10, **more: Any) -> Config:
 
 
 def _sts(address: Address, keys: dict[str, str]) -> Any:
+    import boto3
+
     # What stands in for AWS stands in for all of it.
     endpoint = {} if address.aws else {"endpoint_url": address.endpoint}
     session = boto3.Session(region_name=address.region)

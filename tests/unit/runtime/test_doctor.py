@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import fcntl
 import socket
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 
+from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.core.settings import Settings
 from headrace.runtime.doctor import Check, State, checks
 
@@ -69,3 +71,16 @@ def test_a_folder_that_cannot_be_made_is_missing(tmp_path: Path, monkeypatch: py
     found = report(tmp_path)
     assert found["Data directory"].state is State.MISSING
     assert found["Cache directory"].state is State.MISSING
+
+
+def test_what_a_store_type_needs_besides_is_in_the_report(tmp_path: Path) -> None:
+    extras = {
+        f"pip install 'headrace[{extra}]'" for extra in metadata("headrace").get_all("Provides-Extra", [])
+    }
+    groups = {group for name in STORE_TYPES if (group := connector(name).jars)}
+    assert len(extras) >= 3
+    assert groups
+    fixes = [check.fix for check in report(tmp_path).values()]
+    assert extras <= set(fixes)
+    for group in groups:
+        assert any(fix.endswith(f"headrace.runtime.jars {group}") for fix in fixes), group
