@@ -28,6 +28,7 @@ class Event(Enum):
     """What happened; the value is what SQL reads."""
 
     STATEMENT = "statement"
+    CHECK = "check"
     SIGN_IN = "sign_in"
     SIGN_OUT = "sign_out"
     INVITATION = "invitation"

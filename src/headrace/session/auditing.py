@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from dataclasses import replace
 from functools import lru_cache
 
 from headrace.analyzer.properties import DIALECT
@@ -46,6 +47,13 @@ def audited(
         told,
         round((time.perf_counter() - began) * 1000),
     )
+
+
+def refused_check(statement: Statement, principal: Principal, role: str | None) -> AuditEntry:
+    """The entry of a statement that was only checked, and would be refused if it were run. Editors check the same text again and again:
+    it tells of nothing that differs from one time to the next."""
+    entry = audited(statement, principal, role, SqlState.INSUFFICIENT_PRIVILEGE, began=0)
+    return replace(entry, event=Event.CHECK, duration_ms=None)
 
 
 def _masked(statement: Statement) -> str:

@@ -24,7 +24,7 @@ from headrace.core.names import printed
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
-from headrace.session.auditing import audited
+from headrace.session.auditing import audited, refused_check
 from headrace.sql import parse, parse_each
 from headrace.sql.ast import Statement
 from headrace.sql.statements.session import Use
@@ -104,8 +104,7 @@ class StatementService:
             if statement is None:
                 break
             if not begun:
-                chooses = statement.kind if isinstance(statement, Use) else None
-                context, begun = self._entered(context, principal, chooses=chooses), True
+                context, begun = self._begun(context, principal, statement, checking=True), True
             if isinstance(statement, UserError):
                 found.append(statement.diagnostic())
                 is_known = False
@@ -117,6 +116,8 @@ class StatementService:
                 is_known = False
             except HeadraceError as error:
                 error.span = error.span or statement.span
+                if error.state is SqlState.INSUFFICIENT_PRIVILEGE:
+                    self._audit.record(refused_check(statement, principal, run.role))
                 if is_known or error.state not in _MISSING:
                     severity = "warning" if error.state in _EXISTING else "error"
                     found.append(replace(error.diagnostic(), severity=severity))
@@ -182,12 +183,20 @@ class StatementService:
             )
 
     def _begun(
-        self, context: SessionContext, principal: Principal, first: Statement | None
+        self,
+        context: SessionContext,
+        principal: Principal,
+        first: Statement | UserError | None,
+        *,
+        checking: bool = False,
     ) -> SessionContext:
         try:
             return self._entered(context, principal, chooses=first.kind if isinstance(first, Use) else None)
         except HeadraceError as error:
-            if first is not None:
+            if checking:
+                if isinstance(first, Statement) and error.state is SqlState.INSUFFICIENT_PRIVILEGE:
+                    self._audit.record(refused_check(first, principal, context.role))
+            elif isinstance(first, Statement):
                 began = time.perf_counter()
                 self._audit.record(audited(first, principal, context.role, error.state, began=began))
             raise

@@ -51,6 +51,27 @@ async def test_what_was_refused_is_told_from_what_failed(session: Session) -> No
     assert await newest(session) == ("denied", "42501", "bob", "orgadmin", "LIST STORES")
 
 
+async def test_what_a_check_refuses_is_told_without_secrets_and_counted(session: Session) -> None:
+    nobody, context = Principal("bob", ("public",), "public"), SessionContext("")
+    store = "CREATE STORE x WITH ('type' = KAFKA, 'uris' = 'h:1', 'kafka.sasl.password' = 'hunter2')"
+    for _ in range(2):
+        await session.service.check(
+            f"{store}; CREATE DATABASE x; SELECT * FROM nowhere.public.x; CREATE",
+            principal=nobody,
+            context=context,
+            files={},
+        )
+    taken = SessionContext("", role="orgadmin")
+    with pytest.raises(UserError, match="does not hold the role"):
+        await session.service.check("LIST STORES", principal=nobody, context=taken, files={})
+    asked = "SELECT outcome, sqlstate, user_name, role_name, times, statement FROM deltastream.sys.audit WHERE event = 'check'"
+    assert await session.answer(asked, AUDITOR) == [
+        ("denied", "42501", "bob", "public", "2", store.replace("hunter2", "****")),
+        ("denied", "42501", "bob", "public", "2", "CREATE DATABASE x"),
+        ("denied", "42501", "bob", "orgadmin", "1", "LIST STORES"),
+    ]
+
+
 async def test_of_what_does_not_parse_the_first_words_are_kept(session: Session) -> None:
     assert await fails(session, "CREATE SECRET s WITH 'secret_string' = 'hunter2'") is SqlState.SYNTAX_ERROR
     assert await newest(session) == ("failed", "42601", "admin", "sysadmin", "CREATE SECRET …")

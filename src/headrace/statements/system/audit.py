@@ -19,7 +19,8 @@ ROWS_MAX = 100_000
     *(Column("statement_id", VARCHAR), Column("statement", VARCHAR), Column("duration_ms", BIGINT)),
     *(Column("detail", VARCHAR), always("times", BIGINT)),
     doc="What was done and what was refused, the newest 100,000 events of the days of `HEADRACE_AUDIT_DAYS`; it takes READ_AUDIT. "
-    "`event` is `statement`, `sign_in`, `sign_out`, `invitation`, `request` (one that was turned away, for its token or for a privilege), "
+    "`event` is `statement`, `check` (a statement that was only checked, and refused for a privilege), "
+    "`sign_in`, `sign_out`, `invitation`, `request` (one that was turned away, for its token or for a privilege), "
     "`stream` (one that was refused or ended by us) or `lost`; `outcome` is `allowed`, `denied` or `failed`. `credential` is what the user "
     "signed in with, such as `token ci`; `address` is the other end of the connection and `door` is `api`, `page` or `stream`. "
     "`statement` has `****` for what is or may be secret, and only its first words if it could not be read. "
