@@ -49,7 +49,12 @@ def writers(storage: Storage, relation: Relation) -> list[Query]:
     """The queries that write that very relation, terminated or not; oldest first."""
     table = tables.query_relations
     ids = select(table.c.query_id).where((table.c.relation_id == relation.id) & table.c.is_sink)
-    return read(storage, tables.queries.c.id.in_(ids))
+    kept = read(storage, tables.queries.c.id.in_(ids))
+    # A draft has queries that are in no table.
+    queries = storage.state.queries.values()
+    made = [query for query in queries if relation.id in query.uses and relation.name in query.sinks]
+    found = {query.id: query for query in (*kept, *made)}
+    return sorted(found.values(), key=lambda query: query.created_at)
 
 
 def create(storage: Storage, query: Query) -> None:

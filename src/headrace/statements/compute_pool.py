@@ -60,7 +60,7 @@ def _owned(
     return ownership(run.named_compute_pool(statement.name), run)
 
 
-@handles(CreateComputePool, requires=on_organization(Privilege.CREATE_COMPUTE_POOL))
+@handles(CreateComputePool, requires=on_organization(Privilege.CREATE_COMPUTE_POOL), checked=True)
 async def create_compute_pool(statement: CreateComputePool, run: Execution) -> Outcome:
     """It is started at once."""
     name = statement.name.name
@@ -78,11 +78,11 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
         pool = ComputePool(name, size, run.role, moment, moment, timeout_min=reader.take(TIMEOUT) or 0)
         reader.finish()
         await asyncio.to_thread(_written, pool, statement, run)
-        run.services.engine.wake()
+        _wake(run)
     return Outcome(_answer(name, "CREATE", "already exists" if existing else "was created"))
 
 
-@handles(UpdateComputePool, requires=_owned)
+@handles(UpdateComputePool, requires=_owned, checked=True)
 async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> Outcome:
     """What is given changes: the timeout at once, the size with the next start of its process."""
     pool = run.named_compute_pool(statement.name)
@@ -92,31 +92,32 @@ async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> O
     await asyncio.to_thread(
         _written, replace(pool, size=size, timeout_min=timeout_min, updated_at=now()), statement, run
     )
-    run.services.engine.wake()
-    runs = run.services.engine.pool_state(pool.name)[0] != "stopped"
+    _wake(run)
+    runs = not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped"
     later = "; STOP and START it to give it the new size" if runs and size != pool.size else ""
     return Outcome(_answer(pool.name, "UPDATE", f"was updated{later}"))
 
 
-@handles(StartComputePool, requires=_owned)
+@handles(StartComputePool, requires=_owned, checked=True)
 async def start_compute_pool(statement: StartComputePool, run: Execution) -> Outcome:
     """Answers at once; its queries start when it is up. To start one that runs changes nothing."""
     pool = run.named_compute_pool(statement.name)
     if pool.desired_state is not PoolIntent.RUNNING:
         started = replace(pool, desired_state=PoolIntent.RUNNING, updated_at=now())
         await asyncio.to_thread(_written, started, statement, run)
-    run.services.engine.rouse_pool(pool.name)
+    if not run.checking:
+        run.services.engine.rouse_pool(pool.name)
     return Outcome(_answer(pool.name, "START", "is being started"))
 
 
-@handles(StopComputePool, requires=_owned)
+@handles(StopComputePool, requires=_owned, checked=True)
 async def stop_compute_pool(statement: StopComputePool, run: Execution) -> Outcome:
     """Answers when its process has ended: its queries stay wanted, and go on from their checkpoints with START."""
     pool = run.named_compute_pool(statement.name)
     if pool.desired_state is not PoolIntent.STOPPED:
         stopped = replace(pool, desired_state=PoolIntent.STOPPED, updated_at=now())
         await asyncio.to_thread(run.catalog.update_compute_pool, stopped)
-    run.services.engine.wake()
+    _wake(run)
     await _ended(pool, run)
     return Outcome(_answer(pool.name, "STOP", "was stopped"))
 
@@ -126,12 +127,13 @@ async def stop_compute_pool(statement: StopComputePool, run: Execution) -> Outco
     requires=lambda statement, run: ownership(
         run.named_compute_pool(statement.name), run, cascade=statement.cascade
     ),
+    checked=True,
 )
 async def drop_compute_pool(statement: DropComputePool, run: Execution) -> Outcome:
     """Refused with 2BP01 while a query of it is not terminated; CASCADE terminates them."""
     pool = run.named_compute_pool(statement.name)
     told = await drop(pool, run, cascade=statement.cascade, span=statement.name.span)
-    run.services.engine.wake()
+    _wake(run)
     await _ended(pool, run)
     context = run.with_context(compute_pool=None) if run.context.compute_pool == pool.name else None
     return Outcome(_answer(pool.name, "DROP", f"was dropped{told}"), context)
@@ -176,10 +178,16 @@ def _written(
             run.catalog.create_compute_pool(pool)
 
 
+def _wake(run: Execution) -> None:
+    """A check changes no process."""
+    if not run.checking:
+        run.services.engine.wake()
+
+
 async def _ended(pool: ComputePool, run: Execution) -> None:
     """Return when the pool's process has ended, or is wanted again. Raises ExternalError 57014 where that takes too long."""
     until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
-    while run.services.engine.pool_state(pool.name)[0] != "stopped":
+    while not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped":
         found = run.catalog.compute_pool(pool.name)
         if found is not None and found.desired_state is PoolIntent.RUNNING:
             return

@@ -77,7 +77,7 @@ def _source(statement: CreateFunction, run: Execution) -> FunctionSource:
     return run.function_source(Identifier(name, statement.properties.span(SOURCE.name)))
 
 
-@handles(CreateFunction, requires=_creation)
+@handles(CreateFunction, requires=_creation, checked=True)
 async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
     """Functions of one name differ by the types of their arguments, and none has the name of a built-in one."""
     reader = PropertyReader(
@@ -150,13 +150,22 @@ def refuse_built_in(name: Identifier) -> None:
 
 def _check_class(made: UserFunction, run: Execution) -> None:
     source = run.catalog.function_source(made.source)
-    if source is not None:
-        jar.check_class(run.catalog.file_of(source), made.class_name)
+    if source is None:
+        return
+    try:
+        content = run.catalog.file_of(source)
+    except UserError:
+        if run.checking:
+            # A statement before this one makes it: its file is nowhere yet.
+            return
+        raise
+    jar.check_class(content, made.class_name)
 
 
 @handles(
     DropFunction,
     requires=lambda statement, run: ownership(run.function(statement.name), run, cascade=statement.cascade),
+    checked=True,
 )
 async def drop_function(statement: DropFunction, run: Execution) -> Outcome:
     function = run.function(statement.name)

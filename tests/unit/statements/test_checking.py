@@ -47,7 +47,8 @@ async def test_what_a_statement_defines_is_there_for_the_next(session: Session) 
             STREAM,
             "CREATE STREAM pages AS SELECT page FROM visits",
             "CREATE CHANGELOG counts AS SELECT page, COUNT(*) AS n FROM pages GROUP BY page",
-            "CREATE MATERIALIZED VIEW top AS SELECT page, n FROM counts",
+            "CREATE MATERIALIZED VIEW top AS SELECT page, n FROM counts WITH ('starting.position' = 'earliest')",
+            "CREATE CHANGELOG tops AS SELECT page, n FROM top",
             "INSERT INTO pages SELECT page FROM web.raw.visits",
             "SELECT n FROM top WHERE page = 'a'",
             "EXPLAIN SELECT page FROM pages",
@@ -58,7 +59,7 @@ async def test_what_a_statement_defines_is_there_for_the_next(session: Session) 
     found = await checked(session, text)
     assert [(item.sqlstate, item.severity) for item in found] == [("3D020", "error")]
     assert found[0].span is not None
-    assert found[0].span.line == 15
+    assert found[0].span.line == 16
 
 
 async def test_nothing_is_made_and_nobody_is_asked(session: Session) -> None:
@@ -69,6 +70,33 @@ async def test_nothing_is_made_and_nobody_is_asked(session: Session) -> None:
     assert await checked(session, text) == []
     assert session.catalog.snapshot() is before
     assert session.catalog.queries() == []
+
+
+async def test_functions_and_pools_are_followed(session: Session) -> None:
+    before = session.catalog.snapshot()
+    fine = [
+        "CREATE FUNCTION_SOURCE fs WITH ('file' = '@not/sent.jar')",
+        "CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE JAVA WITH ('source.name' = fs, 'class.name' = 'a.B')",
+        "DROP FUNCTION f(INT)",
+        "DROP FUNCTION_SOURCE fs",
+        "CREATE COMPUTE_POOL p WITH ('compute_pool.size' = small)",
+        "STOP COMPUTE_POOL p",
+        "UPDATE COMPUTE_POOL p WITH ('compute_pool.timeout_min' = 5)",
+        "START COMPUTE_POOL p",
+        "USE COMPUTE_POOL p",
+        "DROP COMPUTE_POOL p",
+    ]
+    assert await checked(session, "; ".join(fine)) == []
+    wrong = {
+        "CREATE FUNCTION g() RETURNS INT LANGUAGE JAVA WITH ('source.name' = u, 'class.name' = 'no.Such')": "3D017",
+        "CREATE FUNCTION g() RETURNS INT LANGUAGE JAVA WITH ('source.name' = w, 'class.name' = 'a.B')": "3D018",
+        "DROP FUNCTION f(INT)": "3D017",
+        "CREATE COMPUTE_POOL p WITH ('compute_pool.size' = huge)": "3D008",
+        "START COMPUTE_POOL p": "3D023",
+    }
+    for text, state in wrong.items():
+        assert [item.sqlstate for item in await checked(session, text)] == [state]
+    assert session.catalog.snapshot() is before
 
 
 @pytest.mark.parametrize(
