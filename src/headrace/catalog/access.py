@@ -46,6 +46,19 @@ class Grant:
     grantable: bool = False
 
 
+@dataclass(frozen=True)
+class FutureGrant:
+    """A privilege that a role will have on each object of a kind, such as `relation`, that is made in a place: the id of a schema, a
+    database or the organization."""
+
+    place: str
+    kind: str
+    privilege: Privilege
+    role: str
+    grantor: str
+    grantable: bool = False
+
+
 ORGADMIN, SYSADMIN, SECURITYADMIN, USERADMIN, PUBLIC = (
     "orgadmin",
     "sysadmin",

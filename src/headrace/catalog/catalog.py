@@ -26,7 +26,7 @@ from headrace.catalog import (
     tables,
     upgrade,
 )
-from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, Grant, Privilege
+from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, FutureGrant, Grant, Privilege
 from headrace.catalog.audit import AuditLog
 from headrace.catalog.keys import FileKeys, KeySource
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
@@ -334,12 +334,12 @@ class Catalog:
         rests on them goes too; raises UserError 2BP01 without."""
         return grants.revoke(self._storage, taken, option_only=option_only, cascade=cascade)
 
-    def grant_future(self, given: Iterable[Grant]) -> int:
-        """How many are new. Their `object` is a schema or a database: relations that are made there have them from the start."""
+    def grant_future(self, given: Iterable[FutureGrant]) -> int:
+        """How many are new: what is made in their places has them from the start."""
         return future_grants.give(self._storage, given)
 
-    def revoke_future(self, taken: Iterable[tuple[str, Privilege, str]]) -> int:
-        """How many went; relations that have got them keep them."""
+    def revoke_future(self, taken: Iterable[future_grants.Key]) -> int:
+        """How many went; objects that have got them keep them."""
         return future_grants.take(self._storage, taken)
 
     def grant_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
@@ -381,6 +381,10 @@ class Catalog:
     def create_schema(self, database: str, name: str, owner: str, *, managed: bool = False) -> None:
         """Raises 42P06, or 3D002."""
         self._schemas.create(SchemaObject(database, name, owner, moment(present()), managed))
+
+    def update_schema(self, schema: SchemaObject) -> None:
+        """Whether its owner decides on what is in it. Raises 3D003."""
+        self._schemas.update(schema)
 
     # --- stores
 
@@ -503,10 +507,8 @@ class Catalog:
         return self._storage.state.relation(name)
 
     def create_relation(self, relation: Relation) -> None:
-        """With the future grants of where it is. Raises 42P017, 3D003, or 3D006 and 3D009 when its store or its schema registry is gone."""
-        with self.transaction():
-            self._relations.create(relation)
-            future_grants.apply(self._storage, relation)
+        """Raises 42P017, 3D003, or 3D006 and 3D009 when its store or its schema registry is gone."""
+        self._relations.create(relation)
 
     def update_relation(self, relation: Relation) -> None:
         """What is said of it and who owns it. Raises 3D020."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, TextClause, insert, select, update
 
-from headrace.catalog import events, tables
+from headrace.catalog import events, future_grants, tables
 from headrace.catalog.objects import DesiredState, Query, QueryKind, QueryState, Relation
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
@@ -69,6 +69,7 @@ def create(storage: Storage, query: Query) -> None:
             storage.execute(insert(tables.query_relations).values(values))
         events.add(storage, query.id, query.actual_state, query.message)
         _put(storage, replace(query, uses=frozenset(ids)))
+        future_grants.apply(storage, "query", (query.id,), query.id)
 
 
 def change(storage: Storage, identifier: str, **values: Any) -> None:

@@ -37,7 +37,10 @@ class Repository(Generic[T]):
         return self._storage.state.all(self._spec, within)
 
     def create(self, value: T, sealed: bytes | None = None) -> None:
-        """Raises UserError: the kind's own SQLSTATE when the name is taken, and that of a parent or of something used that is missing."""
+        """With the future grants of where it is.
+
+        Raises UserError: the kind's own SQLSTATE when the name is taken, and that of a parent or of something used that is missing.
+        """
         spec, path = self._spec, self._spec.path(value)
         with self._storage.transaction():
             state = self._storage.state
@@ -45,7 +48,7 @@ class Repository(Generic[T]):
                 message = f"{spec.described(path)} already exists"
                 raise UserError(spec.duplicate, message, hint="Choose another name, or drop it first.")
             values = {"kind": spec.kind, "parent": state.parent_id(spec, path), "name": path[-1]}
-            self._write(state, value, sealed, values)
+            future_grants.apply(self._storage, spec.kind, path, self._write(state, value, sealed, values))
 
     def update(self, value: T, sealed: bytes | None = None) -> None:
         """The object of that path becomes `value`, and keeps its id. Raises the kind's SQLSTATE when there is none."""
@@ -54,12 +57,11 @@ class Repository(Generic[T]):
             existing(state, self._spec, self._spec.path(value))
             self._write(state, value, sealed, None)
 
-    def _write(
-        self, state: CatalogState, value: T, sealed: bytes | None, made: dict[str, str] | None
-    ) -> None:
-        """One row, with what the object uses; `made` are the columns that never change, of a new one."""
+    def _write(self, state: CatalogState, value: T, sealed: bytes | None, made: dict[str, str] | None) -> str:
+        """The object's id: one row is written, with what it uses; `made` are the columns that never change, of a new one."""
         spec, uses = self._spec, state.used_ids(self._spec, value)
         known = {name: getattr(value, name) for name in ("id", "owner", "created_at")}
+        identifier: str = known["id"]
         values: dict[str, object] = {
             "owner": known["owner"],
             "created_at": micros(known["created_at"]),
@@ -81,6 +83,7 @@ class Repository(Generic[T]):
                 row = {"object": known["id"], "on": used}
                 self._storage.execute(insert(tables.dependencies).values(row))
         self._storage.put(state.having(value, uses, sealed))
+        return identifier
 
 
 def existing(state: CatalogState, spec: KindSpec[T], path: Path) -> T:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from headrace.catalog.access import FutureGrant
 from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.spec import KindSpec, Path
@@ -38,7 +39,7 @@ class CatalogState:
     properties by the object's id. `within` counts what is directly in an object, by the kind and path of that, and `used` what cannot be
     without it, by its id: of most objects nothing, and then nothing is gone through. `queries` are those that are not terminated as they
     should be, `members` who may sign in. `graph` and `grants` are what `policy` answers by;
-    `future_grants` are for relations that are not there yet, by schema or database.
+    `future_grants` are for what is not there yet.
     """
 
     organization: Organization
@@ -51,7 +52,7 @@ class CatalogState:
     members: Members = field(default_factory=Members, repr=False)
     graph: RoleGraph = field(default_factory=RoleGraph)
     grants: Grants = field(default_factory=dict)
-    future_grants: Grants = field(default_factory=dict)
+    future_grants: tuple[FutureGrant, ...] = ()
 
     # --- reads
 

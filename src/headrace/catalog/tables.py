@@ -110,8 +110,9 @@ grants = Table(
 future_grants = Table(
     "future_grants",
     metadata,
-    # The id of a schema or a database, for the relations that will be made there.
+    # The id of a schema, a database or the organization, for what of a kind will be made there.
     Column("place", String(36), primary_key=True),
+    Column("kind", String, primary_key=True),
     Column("privilege", String, primary_key=True),
     Column("role", String, primary_key=True, index=True),
     Column("grantor", String, nullable=False),

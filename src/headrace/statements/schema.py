@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Database, SchemaObject
@@ -12,7 +14,7 @@ from headrace.core.names import INFORMATION_SCHEMA
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
+from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas, ManageAccess
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
 from headrace.statements.dropping import drop, ownership
 
@@ -56,6 +58,22 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
     return Outcome(
         ddl("schema", name, "CREATE", f"schema {name} {done} in database {database}", [database, name])
     )
+
+
+def _to_manage(statement: ManageAccess, run: Execution) -> Iterator[Requirement]:
+    """MANAGE_GRANTS too: those who own what is in the schema lose the right to share it, or get it."""
+    yield from ownership(run.schema(statement.name), run)
+    yield Requirement(Privilege.MANAGE_GRANTS)
+
+
+@handles(ManageAccess, requires=_to_manage, checked=True)
+async def manage_access(statement: ManageAccess, run: Execution) -> Outcome:
+    """What is granted stays granted."""
+    schema = run.schema(statement.name)
+    if schema.managed != statement.managed:
+        await asyncio.to_thread(run.catalog.update_schema, replace(schema, managed=statement.managed))
+    done = f"schema {schema.name} {'has' if statement.managed else 'is without'} managed access"
+    return Outcome(ddl("schema", schema.name, "ALTER", done, [schema.database, schema.name]))
 
 
 @handles(

@@ -97,6 +97,8 @@ STATEMENTS = [
     "REVOKE ROLE analyst FROM USER admin",
     "GRANT OWNERSHIP ON DATABASE lab TO ROLE sysadmin",
     "DROP ROLE analyst",
+    "USE ROLE orgadmin",
+    "ALTER SCHEMA shop.public DISABLE MANAGED ACCESS",
     "USE ROLE sysadmin",
     "CAN I CREATE_QUERY",
     "CREATE API_TOKEN ci WITH ('token.role_name' = sysadmin)",

@@ -94,7 +94,7 @@ from headrace.sql.statements.relation import (
     ListRelations,
 )
 from headrace.sql.statements.role import CreateRole, DescribeRole, DropRole, ListRoles
-from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas
+from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas, ManageAccess
 from headrace.sql.statements.schema_registry import (
     CreateSchemaRegistry,
     DescribeSchemaRegistry,
@@ -293,6 +293,12 @@ STATEMENTS = [
     ("GRANT SELECT ON STREAM a.b.c TO ROLE r", GrantPrivileges),
     ("GRANT SELECT, INSERT ON FUTURE RELATIONS IN SCHEMA a.b TO ROLE r, s WITH GRANT OPTION", GrantFuture),
     ("REVOKE ALL PRIVILEGES ON FUTURE RELATIONS IN DATABASE a FROM ROLE r", RevokeFuture),
+    ("GRANT USAGE ON FUTURE QUERIES IN ORGANIZATION TO ROLE r", GrantFuture),
+    ("REVOKE USAGE ON FUTURE SCHEMA_REGISTRIES IN ORGANIZATION FROM ROLE r", RevokeFuture),
+    ("GRANT USAGE ON FUTURE SCHEMAS IN DATABASE a TO ROLE r", GrantFuture),
+    ("LIST FUTURE GRANTS IN ORGANIZATION", ListFutureGrants),
+    ("ALTER SCHEMA a.b ENABLE MANAGED ACCESS", ManageAccess),
+    ("ALTER SCHEMA b DISABLE MANAGED ACCESS", ManageAccess),
     ("LIST FUTURE GRANTS IN SCHEMA a.b", ListFutureGrants),
     ("LIST FUTURE GRANTS TO ROLE r", ListFutureGrants),
     ("CREATE SCHEMA a.b WITH MANAGED ACCESS", CreateSchema),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.catalog.objects import Principal
+from headrace.catalog.objects import DesiredState, Principal, QueryState
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from tests.harness.session import Session
@@ -222,7 +222,7 @@ async def test_future_grants_are_what_a_new_relation_begins_with(session: Sessio
     )
     assert sorted(found) == [("shop.public.v", "SELECT", "false"), ("shop.public.w", "INSERT", "true")]
     assert await said(session, "LIST FUTURE GRANTS IN SCHEMA shop.public") == [
-        ("INSERT", "schema", "shop.public", "r", "true", "sysadmin")
+        ("INSERT", "relation", "schema", "shop.public", "r", "true", "sysadmin")
     ]
     assert len(await said(session, "LIST FUTURE GRANTS TO ROLE other")) == 1
     await said(session, "REVOKE ALL PRIVILEGES ON FUTURE RELATIONS IN SCHEMA shop.public FROM ROLE r")
@@ -231,6 +231,51 @@ async def test_future_grants_are_what_a_new_relation_begins_with(session: Sessio
         ("database", "r")
     ]
     await said(session, "DROP DATABASE lab CASCADE")
+
+
+async def test_future_grants_are_for_any_kind_and_the_innermost_place_counts(session: Session) -> None:
+    await roles(session, "r")
+    for text in (
+        "GRANT USAGE ON FUTURE DATABASES IN ORGANIZATION TO ROLE r",
+        "GRANT USAGE ON FUTURE SCHEMAS IN ORGANIZATION TO ROLE r",
+        "GRANT SELECT ON FUTURE RELATIONS IN ORGANIZATION TO ROLE r",
+        "GRANT ALL PRIVILEGES ON FUTURE SCHEMAS IN DATABASE shop TO ROLE r",
+        "GRANT USAGE ON FUTURE SECRETS IN ORGANIZATION TO ROLE r",
+        "GRANT USAGE ON FUTURE COMPUTE_POOLS IN ORGANIZATION TO ROLE r",
+        "GRANT ALL ON FUTURE QUERIES IN ORGANIZATION TO ROLE r WITH GRANT OPTION",
+    ):
+        await said(session, text)
+    for text in (
+        "CREATE DATABASE a; CREATE SCHEMA a.b; CREATE SCHEMA shop.c",
+        "CREATE SECRET pin WITH ('type' = generic_string, 'secret_string' = 'open sesame')",
+        "CREATE COMPUTE_POOL p",
+        f"CREATE MATERIALIZED VIEW a.b.v WITH ('query.name' = q) AS {VIEW}",
+    ):
+        await session.run(text)
+    asked = "SELECT kind, name, privilege FROM deltastream.sys.grants WHERE grantee = 'r' AND kind <> 'query'"
+    assert await said(session, f"{asked} ORDER BY kind, name, privilege") == [
+        ("compute pool", "p", "USAGE"),
+        ("database", "a", "USAGE"),
+        ("materialized view", "a.b.v", "SELECT"),
+        ("schema", "a.b", "USAGE"),
+        ("schema", "a.public", "USAGE"),
+        ("schema", "shop.c", "CREATE_RELATION"),
+        ("schema", "shop.c", "USAGE"),
+        ("secret", "pin", "USAGE"),
+    ]
+    assert await said(session, "SELECT n FROM a.b.v", someone("r")) == []
+    await said(session, "GRANT USAGE ON QUERY q TO ROLE public", someone("r"))
+    listed = await said(session, "LIST FUTURE GRANTS IN ORGANIZATION")
+    assert ("USAGE", "query", "organization", "headrace", "r", "true", "orgadmin") in listed
+    assert {row[1] for row in listed} == {"database", "schema", "relation", "secret", "compute pool", "query"}
+    error = await refused(session, "GRANT CREATE_RELATION ON FUTURE SECRETS IN ORGANIZATION TO ROLE r")
+    assert error.state is SqlState.SYNTAX_ERROR
+    # The query is done, and what was granted on it by its grant option goes with the role all the same.
+    (query,) = session.catalog.queries()
+    session.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+    session.catalog.record_query_state(query.id, QueryState.TERMINATED)
+    await said(session, "DROP ROLE r")
+    assert await said(session, "LIST FUTURE GRANTS") == []
 
 
 async def test_future_grants_take_the_right_to_grant_what_others_will_own(session: Session) -> None:
@@ -279,4 +324,17 @@ async def test_with_managed_access_the_schemas_owner_decides_and_not_who_made_a_
     ).state is SqlState.INSUFFICIENT_PRIVILEGE
     await said(session, "GRANT SELECT ON RELATION shop.kept.v TO ROLE r, keeper", keeper)
     await said(session, "REVOKE SELECT ON RELATION shop.kept.v FROM ROLE r", keeper)
-    assert await said(session, "SELECT name FROM deltastream.sys.schemas WHERE managed_access") == [("kept",)]
+    asked = "SELECT name FROM deltastream.sys.schemas WHERE managed_access"
+    assert await said(session, asked) == [("kept",)]
+    # To give up the right or to take it from others is for who owns the schema and may grant everything.
+    for principal in (keeper, someone("securityadmin"), maker):
+        text = "ALTER SCHEMA shop.kept DISABLE MANAGED ACCESS"
+        assert (await refused(session, text, principal)).state is SqlState.INSUFFICIENT_PRIVILEGE
+    await said(session, "GRANT ROLE keeper TO ROLE orgadmin")
+    await said(session, text)
+    await said(session, text)
+    assert await said(session, asked) == []
+    await said(session, "GRANT SELECT ON RELATION shop.kept.v TO ROLE r", maker)
+    await said(session, "ALTER SCHEMA shop.kept ENABLE MANAGED ACCESS")
+    error = await refused(session, "REVOKE SELECT ON RELATION shop.kept.v FROM ROLE r", maker)
+    assert error.state is SqlState.INSUFFICIENT_PRIVILEGE

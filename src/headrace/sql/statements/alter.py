@@ -8,6 +8,7 @@ from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Statement, quoted_text
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar
+from headrace.sql.statements.schema import ManageAccess
 
 RELATIONS = ("RELATION", "STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
 KINDS = (
@@ -64,7 +65,7 @@ class DescribeAs(Statement):
 
 
 @grammar(*(f"ALTER {kind}" for kind in KINDS))
-def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs:
+def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess:
     last = cursor.tokens[cursor.index - 1].text.upper()
     kind = "MATERIALIZED VIEW" if last == "VIEW" else last
     name = _name(cursor, kind)
@@ -76,6 +77,9 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs:
     if cursor.accept("RENAME"):
         cursor.expect("TO")
         return Rename(*cursor.origin, kind, name, cursor.identifier("the new name, of one part"))
+    if kind == "SCHEMA" and (word := cursor.accept_any("ENABLE", "DISABLE")) is not None:
+        cursor.expect("MANAGED", "ACCESS")
+        return ManageAccess(*cursor.origin, name, word == "ENABLE")
     if cursor.accept("OWNER"):
         cursor.expect("TO")
         return ChangeOwner(*cursor.origin, kind, name, cursor.identifier("the name of a role"))
@@ -85,7 +89,8 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs:
             if kind in ("STORE", "SCHEMA_REGISTRY")
             else None
         )
-        raise cursor.error("RENAME TO name or OWNER TO role", hint=hint)
+        managed = ", ENABLE or DISABLE MANAGED ACCESS" if kind == "SCHEMA" else ""
+        raise cursor.error(f"RENAME TO name or OWNER TO role{managed}", hint=hint)
     if not cursor.accept("SET", "DESCRIPTION"):
         raise cursor.error("SET description = '…', RENAME TO name or OWNER TO role")
     cursor.expect("=")

@@ -24,6 +24,9 @@ KINDS = (
     "ROLE",
 )
 """What OWNERSHIP and privileges are on. A relation's own kind is taken for RELATION."""
+FUTURE = {f"{kind[:-1]}IES" if kind.endswith("Y") else f"{kind}S": kind for kind in KINDS if kind != "ROLE"}
+"""The kinds of what may be granted on before it is there, by the words for several of them."""
+_PLACES = {"RELATION": ("SCHEMA", "DATABASE", "ORGANIZATION"), "SCHEMA": ("DATABASE", "ORGANIZATION")}
 _RELATIONS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
 
 
@@ -56,11 +59,11 @@ class GrantPrivileges(Statement):
 @grammar("GRANT")
 def grant_privileges(cursor: Cursor) -> GrantPrivileges | GrantFuture:
     privileges = _privileges(cursor)
-    if cursor.at("ON", "FUTURE"):
-        place = _future(cursor)
+    if cursor.accept("ON", "FUTURE"):
+        kind, place = _future(cursor)
         cursor.expect("TO")
-        roles = _roles(cursor)
-        return GrantFuture(*cursor.origin, privileges, place, roles, cursor.accept("WITH", "GRANT", "OPTION"))
+        roles, option = _roles(cursor), cursor.accept("WITH", "GRANT", "OPTION")
+        return GrantFuture(*cursor.origin, privileges, kind, place, roles, option)
     target = _target(cursor)
     cursor.expect("TO")
     roles = _roles(cursor)
@@ -89,10 +92,10 @@ class RevokePrivileges(Statement):
 def revoke_privileges(cursor: Cursor) -> RevokePrivileges | RevokeFuture:
     option_only = cursor.accept("GRANT", "OPTION", "FOR")
     privileges = _privileges(cursor)
-    if cursor.at("ON", "FUTURE") and not option_only:
-        place = _future(cursor)
+    if not option_only and cursor.accept("ON", "FUTURE"):
+        kind, place = _future(cursor)
         cursor.expect("FROM")
-        return RevokeFuture(*cursor.origin, privileges, place, _roles(cursor))
+        return RevokeFuture(*cursor.origin, privileges, kind, place, _roles(cursor))
     target = _target(cursor)
     cursor.expect("FROM")
     roles = _roles(cursor)
@@ -101,36 +104,38 @@ def revoke_privileges(cursor: Cursor) -> RevokePrivileges | RevokeFuture:
 
 @dataclass(frozen=True)
 class GrantFuture(Statement):
-    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON FUTURE RELATIONS IN { SCHEMA | DATABASE } name TO ROLE role [, …]
-    [WITH GRANT OPTION]`."""
+    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON FUTURE kinds IN place TO ROLE role [, …] [WITH GRANT OPTION]`; `kinds` is a word of
+    `FUTURE` and kept as its kind."""
 
     privileges: tuple[Identifier, ...]
+    kind: str
     place: Target
     roles: tuple[Identifier, ...]
     grantable: bool = False
 
     def sql(self) -> str:
         option = " WITH GRANT OPTION" if self.grantable else ""
-        where = f"ON FUTURE RELATIONS IN {self.place.sql()}"
+        where = f"ON FUTURE {several(self.kind)} IN {self.place.sql()}"
         return f"GRANT {_listed(self.privileges)} {where} TO ROLE {_names(self.roles)}{option}"
 
 
 @dataclass(frozen=True)
 class RevokeFuture(Statement):
-    """`REVOKE { privilege [, …] | ALL PRIVILEGES } ON FUTURE RELATIONS IN { SCHEMA | DATABASE } name FROM ROLE role [, …]`."""
+    """`REVOKE { privilege [, …] | ALL PRIVILEGES } ON FUTURE kinds IN place FROM ROLE role [, …]`."""
 
     privileges: tuple[Identifier, ...]
+    kind: str
     place: Target
     roles: tuple[Identifier, ...]
 
     def sql(self) -> str:
-        where = f"ON FUTURE RELATIONS IN {self.place.sql()}"
+        where = f"ON FUTURE {several(self.kind)} IN {self.place.sql()}"
         return f"REVOKE {_listed(self.privileges)} {where} FROM ROLE {_names(self.roles)}"
 
 
 @dataclass(frozen=True)
 class ListFutureGrants(Statement):
-    """`LIST FUTURE GRANTS [IN { SCHEMA | DATABASE } name | TO ROLE role]`."""
+    """`LIST FUTURE GRANTS [IN { SCHEMA name | DATABASE name | ORGANIZATION } | TO ROLE role]`."""
 
     place: Target | None = None
     to_role: Identifier | None = None
@@ -144,7 +149,7 @@ class ListFutureGrants(Statement):
 @grammar("LIST FUTURE GRANTS")
 def list_future_grants(cursor: Cursor) -> ListFutureGrants:
     if cursor.accept("IN"):
-        return ListFutureGrants(*cursor.origin, _place(cursor))
+        return ListFutureGrants(*cursor.origin, _place(cursor, _PLACES["RELATION"]))
     if cursor.accept("TO", "ROLE"):
         return ListFutureGrants(*cursor.origin, to_role=cursor.identifier("the name of a role"))
     return ListFutureGrants(*cursor.origin)
@@ -248,15 +253,25 @@ def _privileges(cursor: Cursor) -> tuple[Identifier, ...]:
     return tuple(found)
 
 
-def _future(cursor: Cursor) -> Target:
-    cursor.expect("ON", "FUTURE", "RELATIONS", "IN")
-    return _place(cursor)
+def _future(cursor: Cursor) -> tuple[str, Target]:
+    several = cursor.accept_any(*FUTURE)
+    if several is None:
+        raise cursor.error(", ".join(FUTURE))
+    cursor.expect("IN")
+    return FUTURE[several], _place(cursor, _PLACES.get(FUTURE[several], ("ORGANIZATION",)))
 
 
-def _place(cursor: Cursor) -> Target:
-    kind = cursor.accept_any("SCHEMA", "DATABASE")
+def several(kind: str) -> str:
+    """The word of `FUTURE` for a kind."""
+    return next(word for word, found in FUTURE.items() if found == kind)
+
+
+def _place(cursor: Cursor, places: tuple[str, ...]) -> Target:
+    kind = cursor.accept_any(*places)
     if kind is None:
-        raise cursor.error("SCHEMA or DATABASE")
+        raise cursor.error(" or ".join(places))
+    if kind == "ORGANIZATION":
+        return Target()
     return Target(
         kind, cursor.qualified_name(f"the name of the {kind.lower()}", 2 if kind == "SCHEMA" else 1)
     )

@@ -39,6 +39,17 @@ def create_schema(cursor: Cursor) -> CreateSchema:
 
 
 @dataclass(frozen=True)
+class ManageAccess(Statement):
+    """`ALTER SCHEMA [database.]name { ENABLE | DISABLE } MANAGED ACCESS`."""
+
+    name: QualifiedName
+    managed: bool
+
+    def sql(self) -> str:
+        return f"ALTER SCHEMA {self.name} {'ENABLE' if self.managed else 'DISABLE'} MANAGED ACCESS"
+
+
+@dataclass(frozen=True)
 class DropSchema(Statement):
     """`DROP SCHEMA [database.]name [CASCADE]`."""
 

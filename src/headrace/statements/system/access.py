@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import spec_of
@@ -60,24 +60,28 @@ def _rows_of_roles(run: Execution) -> Iterator[GrantRow]:
             yield from (GrantRow("USAGE", "role", name, "user", user.name) for name in sorted(user.roles))
 
 
-def future_rows(run: Execution) -> list[GrantRow]:
-    """Grants on relations that are not there yet, of the schemas and databases that the active role sees."""
-    state = run.catalog.snapshot()
-    places = [state.by_id[place] for place in state.future_grants]
-    found = [
-        GrantRow(
-            grant.privilege.value,
-            *kind_and_name(place, ""),
-            "role",
-            grant.role,
-            grant.grantable,
-            grant.grantor,
-        )
-        for place in run.visible(places)
-        for holders in state.future_grants[place.id].values()
-        for grant in holders.values()
-    ]
-    return sorted(found, key=lambda row: (row.kind, row.name, row.grantee, row.privilege))
+class FutureRow(NamedTuple):
+    """A grant on what is not there yet, as lists tell it: `kind` and `name` are of the place, `grant_on` is what will be made there."""
+
+    privilege: str
+    grant_on: str
+    kind: str
+    name: str
+    grantee: str
+    grantable: bool
+    grantor: str
+
+
+def future_rows(run: Execution) -> list[FutureRow]:
+    """Grants on what is not there yet, of the organization, and of the schemas and databases that the active role sees."""
+    state, found = run.catalog.snapshot(), []
+    for grant in state.future_grants:
+        place = state.by_id.get(grant.place)
+        if place is None or run.visible([place]):
+            where = kind_and_name(place, state.organization.name)
+            what = (grant.privilege.value, grant.kind.replace("_", " "))
+            found.append(FutureRow(*what, *where, grant.role, grant.grantable, grant.grantor))
+    return sorted(found, key=lambda row: (row.kind, row.name, row.grant_on, row.grantee, row.privilege))
 
 
 def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
@@ -103,16 +107,13 @@ def grants(run: Execution) -> Rows:
 
 @system_relation(
     "future_grants",
-    *(always("privilege"), always("kind"), always("name"), always("grantee")),
+    *(always("privilege"), always("grant_on"), always("kind"), always("name"), always("grantee")),
     *(always("grant_option", BOOLEAN), always("granted_by")),
-    doc="What relations will have that are made in a `schema` or, where it has none of its own, in a `database`: `kind` says which, "
-    "`grantee` is a role.",
+    doc="What objects will have that are made in a place: `grant_on` is their kind, `kind` and `name` are the place's, a `schema`, a "
+    "`database` or the `organization`, of which the innermost counts that has any for the kind. `grantee` is a role.",
 )
 def future_grants(run: Execution) -> Rows:
-    return [
-        (row.privilege, row.kind, row.name, row.grantee, row.grantable, row.grantor)
-        for row in future_rows(run)
-    ]
+    return [tuple(row) for row in future_rows(run)]
 
 
 @system_relation(

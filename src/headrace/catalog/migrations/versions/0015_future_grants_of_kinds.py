@@ -1,0 +1,23 @@
+"""Grants on what is not there yet, of any kind."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0015"
+down_revision = "0014"
+
+
+def upgrade() -> None:
+    """Those that there are were for relations. The kind is part of the key, which only a new table can have in SQLite."""
+    kept = op.get_bind().execute(sa.text("SELECT * FROM future_grants")).mappings().all()
+    op.drop_table("future_grants")
+    made = op.create_table(
+        "future_grants",
+        sa.Column("place", sa.String(36), primary_key=True),
+        sa.Column("kind", sa.String, primary_key=True),
+        sa.Column("privilege", sa.String, primary_key=True),
+        sa.Column("role", sa.String, primary_key=True, index=True),
+        sa.Column("grantor", sa.String, nullable=False),
+        sa.Column("grantable", sa.Boolean, nullable=False),
+    )
+    op.bulk_insert(made, [{**row, "grantable": bool(row["grantable"]), "kind": "relation"} for row in kept])
