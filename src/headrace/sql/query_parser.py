@@ -93,6 +93,20 @@ class QueryParser(ExpressionParser):
 
     def parse_query(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Query, int]:
         """The query that begins at `tokens[index]`, and the index of the first token after it."""
+        self._begin(source, tokens, index)
+        query = self._parse_query()
+        self._check_end()
+        self._check_nodes(query)
+        return query, self._index
+
+    def parse_where(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Expr, int]:
+        """As `parse_query`, of the condition that follows a WHERE."""
+        self._begin(source, tokens, index)
+        condition = self.parse_condition()
+        self._check_nodes(condition)
+        return condition, self._index
+
+    def _begin(self, source: Source, tokens: Sequence[Token], index: int) -> None:
         self.reset()
         self.source = source
         self.sql = source.text
@@ -101,10 +115,6 @@ class QueryParser(ExpressionParser):
         self._index = -1
         self._advance(index + 1)
         self._nesting = 0
-        query = self._parse_query()
-        self._check_end()
-        self._check_nodes(query)
-        return query, self._index
 
     def _parse_statement(self) -> exp.Expr | None:
         """What `sqlglot.parse_one(text, read="headrace")` reads: a query and nothing else."""
@@ -125,7 +135,7 @@ class QueryParser(ExpressionParser):
         hint = f"Did you mean {close[0]}?" if close else None
         raise cursor.error("',', a clause or the end of the query", hint=hint)
 
-    def _check_nodes(self, query: exp.Query) -> None:
+    def _check_nodes(self, query: exp.Expr) -> None:
         left: list[tuple[exp.Expr, int]] = [(query, 0)]
         while left:
             node, depth = left.pop()

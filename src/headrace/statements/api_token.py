@@ -6,22 +6,22 @@ import asyncio
 import datetime
 from dataclasses import replace
 
-from headrace.catalog.access import Privilege
 from headrace.catalog.objects import ApiToken
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, Scope, number
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.core.types import VARCHAR
 from headrace.sql.statements.api_token import (
     AlterApiToken,
     CreateApiToken,
     DescribeApiToken,
     DropApiToken,
-    ListApiTokens,
 )
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now
+from headrace.statements.listing import API_TOKENS
+from headrace.statements.system.access import visible_tokens
 
 DAYS_MAX = 3650
 DAYS_DEFAULT = 90
@@ -36,10 +36,6 @@ DAYS = PropertySpec(
     default=str(DAYS_DEFAULT),
 )
 PROPERTIES = (ROLE, DAYS)
-_COLUMNS = [
-    *((title, VARCHAR) for title in ("Name", "Role", "User")),
-    *((title, TIMESTAMP) for title in ("CreatedAt", "UpdatedAt", "ExpiresAt")),
-]
 
 
 @handles(CreateApiToken, requires=nothing)
@@ -93,18 +89,7 @@ async def drop_api_token(statement: DropApiToken, run: Execution) -> Outcome:
 @handles(DescribeApiToken, requires=nothing)
 async def describe_api_token(statement: DescribeApiToken, run: Execution) -> Outcome:
     """One row of the list."""
-    return Outcome(result(_COLUMNS, [_row(_token(statement.name, run))]))
-
-
-@handles(ListApiTokens, requires=nothing)
-async def list_api_tokens(_statement: ListApiTokens, run: Execution) -> Outcome:
-    return Outcome(result(_COLUMNS, [_row(token) for token in visible_tokens(run)]))
-
-
-def visible_tokens(run: Execution) -> list[ApiToken]:
-    """Those of the user who asks, of everybody for who may MANAGE_MEMBERS; by name."""
-    everybody = run.may(Privilege.MANAGE_MEMBERS)
-    return [token for token in run.catalog.api_tokens() if everybody or token.user == run.principal.user]
+    return Outcome(await API_TOKENS.rows(run, name=_token(statement.name, run).name))
 
 
 def _token(name: Identifier, run: Execution) -> ApiToken:
@@ -132,7 +117,3 @@ def _shown_once(token: ApiToken, command: str, done: str, secret: str) -> Result
     columns = [(title, VARCHAR) for title in ("Type", "Name", "Command", "Summary", "Token")]
     summary = f"API token {token.name} {done}; keep the token, which is shown this once"
     return result(columns, [("api_token", token.name, command, summary, secret)])
-
-
-def _row(token: ApiToken) -> tuple[object, ...]:
-    return (token.name, token.role, token.user, token.created_at, token.updated_at, token.expires_at)

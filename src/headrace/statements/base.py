@@ -149,6 +149,10 @@ class Execution:
         """Whether the active role may use a privilege on an object (None: the organization)."""
         return self.policy.check(self.role, privilege, target)
 
+    def may_grant(self, role: Role) -> bool:
+        """Whether the active role may grant that role."""
+        return self.policy.grantor(self.role, Requirement(Privilege.OWNERSHIP, role)) is not None
+
     def visible(self, objects: Iterable[T]) -> list[T]:
         """Those of the objects that the active role sees: for lists."""
         policy, role = self.policy, self.role

@@ -12,21 +12,20 @@ from headrace.catalog.objects import ComputePool, PoolIntent
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.properties import PropertyReader, PropertySpec, Scope, choice, number
-from headrace.core.resultset import ResultSet, result
+from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
 from headrace.engine.sizes import SIZES, memory_mb, refuse_beyond_memory
 from headrace.sql.statements.compute_pool import (
     CreateComputePool,
     DescribeComputePool,
     DropComputePool,
-    ListComputePools,
     StartComputePool,
     StopComputePool,
     UpdateComputePool,
 )
-from headrace.statements.base import Execution, Outcome, changed, ddl, handles, nothing, now, on_organization
+from headrace.statements.base import Execution, Outcome, changed, ddl, handles, now, on_organization
 from headrace.statements.dropping import PATIENCE_MS, POLL_S, drop, ownership
+from headrace.statements.listing import COMPUTE_POOLS
 
 MINUTES_MAX = 7 * 24 * 60
 SIZE = PropertySpec(
@@ -45,13 +44,6 @@ TIMEOUT = PropertySpec(
 )
 PROPERTIES = (SIZE, TIMEOUT)
 _WHAT = "a compute pool"
-_COLUMNS = [
-    *((title, VARCHAR) for title in ("Name", "Size", "IntendedState", "ActualState", "ErrorMessages")),
-    ("Timeout", BIGINT),
-    ("Owner", VARCHAR),
-    ("CreatedAt", TIMESTAMP),
-    ("UpdatedAt", TIMESTAMP),
-]
 
 
 def _owned(
@@ -139,25 +131,13 @@ async def drop_compute_pool(statement: DropComputePool, run: Execution) -> Outco
     return Outcome(_answer(pool.name, "DROP", f"was dropped{told}"), context)
 
 
-@handles(ListComputePools, requires=nothing)
-async def list_compute_pools(_statement: ListComputePools, run: Execution) -> Outcome:
-    return Outcome(result(_COLUMNS, [_row(pool, run) for pool in run.visible(run.catalog.compute_pools())]))
-
-
 @handles(
     DescribeComputePool,
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.named_compute_pool(statement.name))],
 )
 async def describe_compute_pool(statement: DescribeComputePool, run: Execution) -> Outcome:
-    pool = run.named_compute_pool(statement.name)
-    return Outcome(result(_COLUMNS, [_row(pool, run)]))
-
-
-def _row(pool: ComputePool, run: Execution) -> tuple[object, ...]:
-    state, message = run.services.engine.pool_state(pool.name)
-    intended = pool.desired_state.value
-    times = (pool.created_at, pool.updated_at)
-    return (pool.name, pool.size, intended, state, message, pool.timeout_min, pool.owner, *times)
+    """One row of the list."""
+    return Outcome(await COMPUTE_POOLS.rows(run, name=run.named_compute_pool(statement.name).name))
 
 
 def _written(

@@ -1,20 +1,18 @@
-"""DATABASE: create, list, describe, drop."""
+"""DATABASE: create, describe, drop."""
 
 from __future__ import annotations
 
 import asyncio
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Database
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.names import SYSTEM_DATABASE
-from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase, ListDatabases
-from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, on_organization
+from headrace.sql.statements.database import CreateDatabase, DescribeDatabase, DropDatabase
+from headrace.statements.base import Execution, Outcome, ddl, handles, on_organization
 from headrace.statements.dropping import drop, ownership
+from headrace.statements.listing import DATABASES
 
 
 @handles(CreateDatabase, requires=on_organization(Privilege.CREATE_DATABASE), checked=True)
@@ -59,23 +57,10 @@ async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
     return Outcome(ddl("database", name, "DROP", f"database {name} was dropped{told}", [name]), context)
 
 
-@handles(ListDatabases, requires=nothing)
-async def list_databases(_statement: ListDatabases, run: Execution) -> Outcome:
-    columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
-    rows = [_row(database, run) for database in run.visible(run.catalog.databases())]
-    return Outcome(result(columns, rows))
-
-
 @handles(
     DescribeDatabase,
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.database(statement.name))],
 )
 async def describe_database(statement: DescribeDatabase, run: Execution) -> Outcome:
-    database = run.database(statement.name)
-    columns = [("Name", VARCHAR), ("IsDefault", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
-    return Outcome(result(columns, [_row(database, run)]))
-
-
-def _row(database: Database, run: Execution) -> tuple[object, ...]:
-    default = run.is_default("database", database, current=database.name == run.context.database)
-    return (database.name, default, database.owner, database.created_at)
+    """One row of the list."""
+    return Outcome(await DATABASES.rows(run, name=run.database(statement.name).name))

@@ -8,20 +8,17 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DescriptorSource
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import HeadraceError, UserError
-from headrace.core.names import Identifier
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, Scope
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.core.types import VARCHAR
 from headrace.formats.protobuf_schema import of_set
 from headrace.sql.statements.descriptor_source import (
     CreateDescriptorSource,
     DescribeDescriptorSource,
     DropDescriptorSource,
-    ListDescriptors,
-    ListDescriptorSources,
 )
-from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.base import Execution, Outcome, ddl, handles, now, on_organization
 from headrace.statements.copying import download_path
 from headrace.statements.dropping import drop, ownership
 
@@ -99,29 +96,3 @@ async def describe_descriptor_source(statement: DescribeDescriptorSource, run: E
         "updated_at": source.updated_at.isoformat(sep=" ", timespec="milliseconds"),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
-
-
-@handles(ListDescriptorSources, requires=nothing)
-async def list_descriptor_sources(_statement: ListDescriptorSources, run: Execution) -> Outcome:
-    titles = ("Name", "Type", "Url", "Tags", "Owner")
-    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
-    rows = [
-        (
-            *(source.name, "Protobuf", download_path(source, run), None),
-            *(source.owner, source.created_at, source.updated_at),
-        )
-        for source in run.visible(run.catalog.descriptor_sources())
-    ]
-    return Outcome(result(columns, rows))
-
-
-@handles(ListDescriptors, requires=nothing)
-async def list_descriptors(_statement: ListDescriptors, run: Execution) -> Outcome:
-    """A row for each message, named as relations name it."""
-    columns = [*((title, VARCHAR) for title in ("Name", "Source", "Owner")), ("CreatedAt", TIMESTAMP)]
-    rows = [
-        (f"{Identifier(source.name)}.{message}", source.name, source.owner, source.created_at)
-        for source in run.visible(run.catalog.descriptor_sources())
-        for message in of_set(source.descriptors).messages
-    ]
-    return Outcome(result(columns, rows))

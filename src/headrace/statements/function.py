@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Iterator
 
@@ -16,10 +15,10 @@ from headrace.core.names import Identifier
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
-from headrace.sql.statements.function import CreateFunction, DescribeFunction, DropFunction, ListFunctions
+from headrace.core.types import VARCHAR
+from headrace.sql.statements.function import CreateFunction, DescribeFunction, DropFunction
 from headrace.statements import jar
-from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now
+from headrace.statements.base import Execution, Outcome, ddl, handles, now
 from headrace.statements.dropping import drop, ownership
 
 _KIND = "function"
@@ -195,28 +194,3 @@ async def describe_function(statement: DescribeFunction, run: Execution) -> Outc
         "updated_at": function.updated_at.isoformat(sep=" ", timespec="milliseconds"),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
-
-
-@handles(ListFunctions, requires=nothing)
-async def list_functions(_statement: ListFunctions, run: Execution) -> Outcome:
-    """Those that users made; the built-in ones are rows of `deltastream.sys.functions`."""
-    titles = (
-        "Name",
-        "Signature",
-        "Type",
-        "SourceName",
-        "ClassName",
-        "EgressAllowURIs",
-        "Properties",
-        "Owner",
-    )
-    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
-    rows = [
-        (
-            *(item.name, item.declaration, "scalar", item.source, item.class_name),
-            *(",".join(item.egress) or None, json.dumps({"returns": str(item.returns), "language": "JAVA"})),
-            *(item.owner, item.created_at, item.updated_at),
-        )
-        for item in run.visible(run.catalog.functions())
-    ]
-    return Outcome(result(columns, rows))

@@ -12,15 +12,14 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, Scope
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.core.types import VARCHAR
 from headrace.sql.statements.function_source import (
     CreateFunctionSource,
     DescribeFunctionSource,
     DropFunctionSource,
-    ListFunctionSources,
 )
 from headrace.statements import jar
-from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.base import Execution, Outcome, ddl, handles, now, on_organization
 from headrace.statements.copying import download_path
 from headrace.statements.dropping import drop, ownership
 
@@ -108,17 +107,3 @@ async def describe_function_source(statement: DescribeFunctionSource, run: Execu
         "updated_at": source.updated_at.isoformat(sep=" ", timespec="milliseconds"),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
-
-
-@handles(ListFunctionSources, requires=nothing)
-async def list_function_sources(_statement: ListFunctionSources, run: Execution) -> Outcome:
-    titles = ("Name", "State", "Language", "Description", "Url", "Owner")
-    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
-    rows = [
-        (
-            *(source.name, "ready", _LANGUAGE, source.description, download_path(source, run)),
-            *(source.owner, source.created_at, source.updated_at),
-        )
-        for source in run.visible(run.catalog.function_sources())
-    ]
-    return Outcome(result(columns, rows))

@@ -11,17 +11,13 @@ from headrace.catalog.kinds import BY_NAME
 from headrace.catalog.objects import SchemaObject
 from headrace.catalog.policy import Requirement, named
 from headrace.core.errors import UserError
-from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.sql.statements.grant import GrantFuture, ListFutureGrants, RevokeFuture, several
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
 from headrace.statements.grant import target_of
+from headrace.statements.listing import FUTURE_GRANTS
 from headrace.statements.privilege import privilege_of
-from headrace.statements.system.access import future_rows, kind_and_name
-
-_TITLES = ("Privilege", "GrantOn", "Kind", "Name", "Grantee", "GrantOption", "GrantedBy")
-_COLUMNS = [(title, BOOLEAN if title == "GrantOption" else VARCHAR) for title in _TITLES]
+from headrace.statements.system.access import kind_and_name
 
 
 def _wanted(statement: GrantFuture | RevokeFuture, run: Execution) -> Iterator[Requirement]:
@@ -83,14 +79,13 @@ async def revoke_future(statement: RevokeFuture, run: Execution) -> Outcome:
 @handles(ListFutureGrants, requires=nothing)
 async def list_future_grants(statement: ListFutureGrants, run: Execution) -> Outcome:
     """Of the organization, and of the schemas and databases that the active role sees."""
-    found = future_rows(run)
+    wanted: dict[str, str] = {}
     if statement.place is not None:
-        place = kind_and_name(target_of(statement.place, run), run.catalog.organization().name)
-        found = [row for row in found if (row.kind, row.name) == place]
+        kind, name = kind_and_name(target_of(statement.place, run), run.catalog.organization().name)
+        wanted = {"kind": kind, "name": name}
     if statement.to_role is not None:
-        role = run.named_role(statement.to_role).name
-        found = [row for row in found if row.grantee == role]
-    return Outcome(result(_COLUMNS, [tuple(row) for row in found]))
+        wanted["grantee"] = run.named_role(statement.to_role).name
+    return Outcome(await FUTURE_GRANTS.rows(run, **wanted))
 
 
 def _answer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,8 @@ from headrace.catalog.objects import Query
 from headrace.catalog.policy import Requirement, named, privileges_on
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier
-from headrace.core.resultset import ResultSet, result
+from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.sql.statements.grant import (
     GrantOwnership,
     GrantPrivileges,
@@ -25,11 +24,9 @@ from headrace.sql.statements.grant import (
     Target,
 )
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
+from headrace.statements.listing import GRANTS
 from headrace.statements.privilege import privilege_of
-from headrace.statements.system.access import GrantRow, grant_rows, kind_and_name
-
-_TITLES = ("Privilege", "Kind", "Name", "GranteeKind", "Grantee")
-_COLUMNS = [*((title, VARCHAR) for title in _TITLES), ("GrantOption", BOOLEAN), ("GrantedBy", VARCHAR)]
+from headrace.statements.system.access import kind_and_name
 
 
 def target_of(target: Target, run: Execution) -> Any:
@@ -148,17 +145,15 @@ async def _membership(
 @handles(ListGrants, requires=nothing)
 async def list_grants(statement: ListGrants, run: Execution) -> Outcome:
     """Of what the active role sees."""
-    found: Iterable[GrantRow] = await asyncio.to_thread(grant_rows, run)
+    wanted: dict[str, str] = {}
     if statement.target is not None:
-        place = kind_and_name(target_of(statement.target, run), run.catalog.organization().name)
-        found = [row for row in found if (row.kind, row.name) == place]
+        kind, name = kind_and_name(target_of(statement.target, run), run.catalog.organization().name)
+        wanted = {"kind": kind, "name": name}
     if statement.to_role is not None:
-        name = run.named_role(statement.to_role).name
-        found = [row for row in found if (row.grantee_kind, row.grantee) == ("role", name)]
+        wanted = {"grantee_kind": "role", "grantee": run.named_role(statement.to_role).name}
     if statement.of_role is not None:
-        name = str(run.named_role(statement.of_role).name)
-        found = [row for row in found if (row.kind, row.name, row.privilege) == ("role", name, "USAGE")]
-    return Outcome(result(_COLUMNS, [tuple(vars(row).values()) for row in found]))
+        wanted = {"kind": "role", "name": run.named_role(statement.of_role).name, "privilege": "USAGE"}
+    return Outcome(await GRANTS.rows(run, **wanted))
 
 
 def _answer(verb: str, wanted: Sequence[Requirement], roles: Sequence[str], done: str) -> ResultSet:

@@ -1,87 +1,249 @@
-"""LIKE, WHERE and LIMIT, over the result of any LIST and any DESCRIBE of an object."""
+"""LIST: each is a projection of a system relation, its columns the titles that clients read, in their order.
+
+Those that take no words of their own are handled here, the others with their kinds. LIST ENTITIES asks a store instead.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import itemgetter
 
-from headrace.catalog.policy import Requirement
-from headrace.core.errors import InternalError, UserError
-from headrace.core.names import Identifier
-from headrace.core.resultset import Cell, ResultColumn, ResultSet
-from headrace.core.sqlstate import SqlState
-from headrace.sql.listing import Condition, FilteredList
-from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, handles
-
-
-def _of_listing(statement: FilteredList, run: Execution) -> Iterable[Requirement]:
-    return REQUIREMENTS[type(statement.listing)](statement.listing, run)
-
-
-@handles(FilteredList, requires=_of_listing)
-async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
-    """The rows that fulfil every condition, the first of them. A condition on the database widens a list of the session's database to
-    all of them."""
-    names = [_folded(condition.column.name) for condition in statement.conditions]
-    everywhere = any(_names(name, "Database") for name in names)
-    listing = statement.listing
-    outcome = await HANDLERS[type(listing)](listing, replace(run, everywhere=everywhere))
-    rows = outcome.result
-    if not isinstance(rows, ResultSet):
-        raise InternalError(f"{type(listing).__name__} has no bounded result")
-    conditions = [*_on_names(statement, rows.columns), *statement.conditions]
-    tests = [(_index(item.column, rows.columns), _pattern(item), item) for item in conditions]
-    kept = tuple(
-        row for row in rows.rows if all(_holds(row[index], pattern, item) for index, pattern, item in tests)
-    )
-    return Outcome(replace(rows, rows=kept[: statement.limit]))
+from headrace.catalog.access import Privilege
+from headrace.core.names import SYSTEM_SCHEMA
+from headrace.core.resultset import ResultSet, result
+from headrace.sql.ast import Statement
+from headrace.sql.statements.api_token import ListApiTokens
+from headrace.sql.statements.compute_pool import ListComputePools
+from headrace.sql.statements.database import ListDatabases
+from headrace.sql.statements.descriptor_source import ListDescriptors, ListDescriptorSources
+from headrace.sql.statements.function import ListFunctions
+from headrace.sql.statements.function_source import ListFunctionSources
+from headrace.sql.statements.organization import ListOrganizations
+from headrace.sql.statements.query import ListQueries
+from headrace.sql.statements.role import ListRoles
+from headrace.sql.statements.schema_registry import ListSchemaRegistries
+from headrace.sql.statements.secret import ListSecrets
+from headrace.sql.statements.store import ListStores
+from headrace.sql.statements.user import ListInvitations, ListUsers
+from headrace.statements.base import Execution, Outcome, Requirements, handles, nothing, on_organization
+from headrace.statements.system import RELATIONS
 
 
-def _on_names(statement: FilteredList, columns: Sequence[ResultColumn]) -> list[Condition]:
-    """LIKE without a column: of the names, or of what comes first where there are none."""
-    if statement.like is None:
-        return []
-    titles = [column.name for column in columns]
-    return [Condition(Identifier("Name" if "Name" in titles else titles[0]), "LIKE", statement.like)]
+@dataclass(frozen=True)
+class Projection:
+    """The list of a kind of objects: which relation of `deltastream.sys` it is of, and that one's columns by their titles."""
+
+    relation: str
+    columns: Mapping[str, str]
+
+    async def rows(self, run: Execution, **wanted: object) -> ResultSet:
+        """The rows of the relation whose columns have the `wanted` values; None is no wish."""
+        # Some are read from the disk, and some are long.
+        return await asyncio.to_thread(self._rows, run, wanted)
+
+    def _rows(self, run: Execution, wanted: Mapping[str, object]) -> ResultSet:
+        relation = RELATIONS[SYSTEM_SCHEMA, self.relation]
+        places = {column.name: place for place, column in enumerate(relation.columns)}
+        tests = [(places[name], value) for name, value in wanted.items() if value is not None]
+        found = (row for row in relation.rows(run) if all(row[place] == value for place, value in tests))
+        chosen = [places[name] for name in self.columns.values()]
+        types = [relation.columns[place].type for place in chosen]
+        return result(list(zip(self.columns, types, strict=True)), list(map(itemgetter(*chosen), found)))
 
 
-def _index(name: Identifier, columns: Sequence[ResultColumn]) -> int:
-    folded = _folded(name.name)
-    found = next((index for index, column in enumerate(columns) if _names(folded, column.name)), None)
-    if found is None:
-        raise UserError(
-            SqlState.UNDEFINED_COLUMN,
-            f"this list has no column {name}",
-            hint=f"Its columns are {', '.join(column.name for column in columns)}.",
-            span=name.span,
-        )
-    return found
+_TIMES = {"CreatedAt": "created_at", "UpdatedAt": "updated_at"}
+_OWNED = {"Owner": "owner", **_TIMES}
+
+API_TOKENS = Projection(
+    "api_tokens",
+    {"Name": "name", "Role": "role_name", "User": "user_name", **_TIMES, "ExpiresAt": "expires_at"},
+)
+COMPUTE_POOLS = Projection(
+    "compute_pools",
+    {
+        "Name": "name",
+        "Size": "size",
+        "IntendedState": "intended_state",
+        "ActualState": "actual_state",
+        "ErrorMessages": "error_messages",
+        "Timeout": "timeout",
+        **_OWNED,
+    },
+)
+DATABASES = Projection(
+    "databases", {"Name": "name", "IsDefault": "is_default", "Owner": "owner", "CreatedAt": "created_at"}
+)
+DESCRIPTORS = Projection(
+    "descriptors", {"Name": "name", "Source": "source_name", "Owner": "owner", "CreatedAt": "created_at"}
+)
+DESCRIPTOR_SOURCES = Projection(
+    "descriptor_sources", {"Name": "name", "Type": "type", "Url": "url", "Tags": "tags", **_OWNED}
+)
+FUNCTIONS = Projection(
+    "functions",
+    {
+        "Name": "name",
+        "Signature": "signature",
+        "Type": "kind",
+        "SourceName": "source_name",
+        "ClassName": "class_name",
+        "EgressAllowURIs": "egress_allow_uris",
+        "Properties": "properties",
+        **_OWNED,
+    },
+)
+FUNCTION_SOURCES = Projection(
+    "function_sources",
+    {
+        "Name": "name",
+        "State": "status",
+        "Language": "language",
+        "Description": "description",
+        "Url": "url",
+        **_OWNED,
+    },
+)
+FUTURE_GRANTS = Projection(
+    "future_grants",
+    {
+        "Privilege": "privilege",
+        "GrantOn": "grant_on",
+        "Kind": "kind",
+        "Name": "name",
+        "Grantee": "grantee",
+        "GrantOption": "grant_option",
+        "GrantedBy": "granted_by",
+    },
+)
+GRANTS = Projection(
+    "grants",
+    {
+        "Privilege": "privilege",
+        "Kind": "kind",
+        "Name": "name",
+        "GranteeKind": "grantee_kind",
+        "Grantee": "grantee",
+        "GrantOption": "grant_option",
+        "GrantedBy": "granted_by",
+    },
+)
+INVITATIONS = Projection(
+    "invitations",
+    {
+        "ID": "id",
+        "User": "user_name",
+        "Roles": "roles",
+        "DefaultRole": "default_role",
+        "InvitedBy": "invited_by",
+        "CreatedAt": "created_at",
+        "ExpiresAt": "expires_at",
+    },
+)
+ORGANIZATIONS = Projection(
+    "organizations",
+    {
+        "ID": "id",
+        "Name": "name",
+        "Description": "description",
+        "ProfileImageURI": "profile_image_uri",
+        "CreatedAt": "created_at",
+    },
+)
+QUERIES = Projection(
+    "queries",
+    {
+        "ID": "id",
+        "Name": "name",
+        "Version": "version",
+        "IntendedState": "intended_state",
+        "ActualState": "current_state",
+        "Query": "query",
+        **_OWNED,
+        "Message": "message",
+    },
+)
+LISTED_RELATIONS = Projection(
+    "relations",
+    {
+        "Name": "name",
+        "Type": "relation_type",
+        "Owner": "owner",
+        "State": "state",
+        **_TIMES,
+        "Database": "database_name",
+        "Schema": "schema_name",
+    },
+)
+ROLES = Projection(
+    "roles", {"Name": "name", "IsCurrent": "is_current", "Owner": "owner", "CreatedAt": "created_at"}
+)
+SCHEMAS = Projection(
+    "schemas",
+    {
+        "Name": "name",
+        "IsDefault": "is_default",
+        "Owner": "owner",
+        "CreatedAt": "created_at",
+        "Database": "database_name",
+    },
+)
+SCHEMA_REGISTRIES = Projection(
+    "schema_registries", {"Name": "name", "Type": "type", "State": "status", "Url": "url", **_OWNED}
+)
+SECRETS = Projection(
+    "secrets", {"Name": "name", "Type": "type", "Description": "description", "State": "status", **_OWNED}
+)
+STORES = Projection(
+    "stores",
+    {
+        "Name": "name",
+        "Type": "store_type",
+        "State": "status",
+        "Message": "status_message",
+        "IsDefault": "is_default",
+        **_OWNED,
+    },
+)
+USERS = Projection(
+    "users",
+    {
+        "Name": "name",
+        "Roles": "roles",
+        "DefaultRole": "default_role",
+        "HasPassword": "has_password",
+        "CreatedAt": "created_at",
+    },
+)
 
 
-def _folded(name: str) -> str:
-    return name.lower().replace("_", "")
+def _lists(
+    kind: type[Statement],
+    projection: Projection,
+    *,
+    requires: Requirements[Statement] = nothing,
+    **wanted: object,
+) -> None:
+    """Handle a LIST: the rows of its relation, of those that have the `wanted` values."""
+
+    @handles(kind, requires=requires)
+    async def listed(_statement: Statement, run: Execution) -> Outcome:
+        return Outcome(await projection.rows(run, **wanted))
 
 
-def _names(folded: str, column: str) -> bool:
-    """Clients write `created_at` for CreatedAt, and `database_name` for Database."""
-    return folded in (column.lower(), f"{column.lower()}name")
-
-
-def _pattern(condition: Condition) -> re.Pattern[str]:
-    if not condition.operator.endswith("LIKE"):
-        return re.compile(re.escape(condition.value), re.IGNORECASE)
-    first, *others = [
-        "".join("." if char == "_" else re.escape(char) for char in part)
-        for part in condition.value.split("%")
-    ]
-    if others:
-        # Each part where it is found first, for good: a pattern of many % would take for ever to try all places.
-        first += "".join(f"(?>.*?{part})" for part in others[:-1]) + f".*{others[-1]}"
-    return re.compile(first, re.IGNORECASE | re.DOTALL)
-
-
-def _holds(cell: Cell, pattern: re.Pattern[str], condition: Condition) -> bool:
-    if cell is None:
-        return False
-    return (pattern.fullmatch(cell) is not None) == (condition.operator in ("=", "LIKE"))
+_lists(ListApiTokens, API_TOKENS)
+_lists(ListComputePools, COMPUTE_POOLS)
+_lists(ListDatabases, DATABASES)
+_lists(ListDescriptors, DESCRIPTORS)
+_lists(ListDescriptorSources, DESCRIPTOR_SOURCES)
+_lists(ListFunctions, FUNCTIONS, built_in=False)
+_lists(ListFunctionSources, FUNCTION_SOURCES)
+_lists(ListInvitations, INVITATIONS, requires=on_organization(Privilege.MANAGE_MEMBERS))
+_lists(ListOrganizations, ORGANIZATIONS)
+_lists(ListQueries, QUERIES)
+_lists(ListRoles, ROLES, is_available=True)
+_lists(ListSchemaRegistries, SCHEMA_REGISTRIES)
+_lists(ListSecrets, SECRETS)
+_lists(ListStores, STORES)
+_lists(ListUsers, USERS)

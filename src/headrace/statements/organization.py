@@ -10,16 +10,15 @@ from headrace.catalog.objects import Organization
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier, printed
 from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope
-from headrace.core.resultset import ResultSet, result
+from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
 from headrace.sql.statements.organization import (
     DescribeOrganization,
-    ListOrganizations,
     RenameOrganization,
     UpdateOrganization,
 )
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, on_organization
+from headrace.statements.listing import ORGANIZATIONS
 
 
 def _address(text: str) -> str:
@@ -87,16 +86,4 @@ def _answer(organization: Organization, command: str, done: str) -> ResultSet:
 @handles(DescribeOrganization, requires=nothing)
 async def describe_organization(statement: DescribeOrganization, run: Execution) -> Outcome:
     """One row of the list."""
-    return Outcome(_listed(_named(statement.name, run)))
-
-
-@handles(ListOrganizations, requires=nothing)
-async def list_organizations(_statement: ListOrganizations, run: Execution) -> Outcome:
-    return Outcome(_listed(run.catalog.organization()))
-
-
-def _listed(organization: Organization) -> ResultSet:
-    titles = ("ID", "Name", "Description", "ProfileImageURI")
-    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP)]
-    only = organization
-    return result(columns, [(only.id, only.name, only.description, only.image, only.created_at)])
+    return Outcome(await ORGANIZATIONS.rows(run, id=_named(statement.name, run).id))

@@ -15,45 +15,13 @@ from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
 from headrace.engine.drivers import usable_pool
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
-from headrace.sql.statements.query import DescribeQuery, ListQueries, RestartQuery, TerminateQuery
-from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, nothing
+from headrace.sql.statements.query import DescribeQuery, RestartQuery, TerminateQuery
+from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles
 from headrace.statements.continuous_query import refuse_cycle_of
 
 
 def _on_query(privilege: Privilege) -> Requirements[DescribeQuery | TerminateQuery | RestartQuery]:
     return lambda statement, run: [Requirement(privilege, run.query(statement.reference))]
-
-
-@handles(ListQueries, requires=nothing)
-async def list_queries(_statement: ListQueries, run: Execution) -> Outcome:
-    columns = [
-        ("ID", VARCHAR),
-        ("Name", VARCHAR),
-        ("Version", BIGINT),
-        ("IntendedState", VARCHAR),
-        ("ActualState", VARCHAR),
-        ("Query", VARCHAR),
-        ("Owner", VARCHAR),
-        ("CreatedAt", TIMESTAMP),
-        ("UpdatedAt", TIMESTAMP),
-        ("Message", VARCHAR),
-    ]
-    rows = [
-        (
-            query.id,
-            query.name,
-            query.version,
-            query.desired_state.value,
-            query.actual_state.value,
-            query.sql,
-            query.owner,
-            query.created_at,
-            query.updated_at,
-            _message(query, run),
-        )
-        for query in run.visible(await asyncio.to_thread(run.catalog.queries))
-    ]
-    return Outcome(result(columns, rows))
 
 
 @handles(DescribeQuery, requires=_on_query(Privilege.USAGE))

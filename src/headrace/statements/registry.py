@@ -33,6 +33,7 @@ MODULES = (
     "drop_if_exists",
     "entity",
     "explain",
+    "filtered_list",
     "function",
     "function_source",
     "future_grant",

@@ -21,7 +21,7 @@ from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
 from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee, subjects
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import (
@@ -41,6 +41,7 @@ from headrace.statements.base import (
 )
 from headrace.statements.dropping import drop, ownership
 from headrace.statements.inference import with_columns
+from headrace.statements.listing import LISTED_RELATIONS
 from headrace.statements.relation_properties import entity_format, row_format
 from headrace.statements.system import system_relation_of
 from headrace.statements.tables import declared_table, refuse_without_tables
@@ -214,35 +215,18 @@ def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) 
 @handles(ListRelations, requires=nothing)
 async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
     """Those of the named schema, of the session's database, or all."""
-    columns = [
-        *((title, VARCHAR) for title in ("Name", "Type", "Owner", "State")),
-        ("CreatedAt", TIMESTAMP),
-        ("UpdatedAt", TIMESTAMP),
-        ("Database", VARCHAR),
-        ("Schema", VARCHAR),
-    ]
     parts = statement.schema.parts if statement.schema else ()
     if parts:
         database: str | None = run.database_of(parts[0] if len(parts) == 2 else None)
     else:
         database = run.listed_database(None)
     schema = parts[-1].name if parts else None
-    wanted = _KINDS.get(statement.kind or "")
-    rows = [
-        (
-            relation.name.name,
-            relation.kind.value,
-            relation.owner,
-            relation.state,
-            relation.created_at,
-            relation.updated_at,
-            relation.name.database,
-            relation.name.schema,
+    kind = _KINDS.get(statement.kind or "")
+    return Outcome(
+        await LISTED_RELATIONS.rows(
+            run, database_name=database, schema_name=schema, relation_type=kind.value if kind else None
         )
-        for relation in run.visible(run.catalog.relations(database=database, schema=schema))
-        if wanted in (None, relation.kind)
-    ]
-    return Outcome(result(columns, rows))
+    )
 
 
 @handles(

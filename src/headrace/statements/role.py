@@ -1,4 +1,4 @@
-"""ROLE: create, drop, describe, list."""
+"""ROLE: create, drop, describe."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import asyncio
 from collections.abc import Iterator
 
 from headrace.catalog.access import BUILT_IN_ROLES, Privilege
-from headrace.catalog.objects import Role
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
-from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.sql.statements.role import CreateRole, DescribeRole, DropRole, ListRoles
+from headrace.sql.statements.role import CreateRole, DescribeRole, DropRole
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
 from headrace.statements.dropping import ownership
-
-_COLUMNS = [("Name", VARCHAR), ("IsCurrent", BOOLEAN), ("Owner", VARCHAR), ("CreatedAt", TIMESTAMP)]
+from headrace.statements.listing import ROLES
 
 
 def _creation(statement: CreateRole, run: Execution) -> Iterator[Requirement]:
@@ -63,20 +59,4 @@ async def drop_role(statement: DropRole, run: Execution) -> Outcome:
 @handles(DescribeRole, requires=nothing)
 async def describe_role(statement: DescribeRole, run: Execution) -> Outcome:
     """One row of the list: roles are known to everybody."""
-    return Outcome(result(_COLUMNS, [_row(run.named_role(statement.name), run)]))
-
-
-@handles(ListRoles, requires=nothing)
-async def list_roles(_statement: ListRoles, run: Execution) -> Outcome:
-    """Those that the user may take on, and those that the active role may grant."""
-    held = run.policy.graph.roles_of(run.principal)
-    rows = [_row(role, run) for role in run.catalog.roles() if role.name in held or _grants(role, run)]
-    return Outcome(result(_COLUMNS, rows))
-
-
-def _grants(role: Role, run: Execution) -> bool:
-    return run.policy.grantor(run.role, Requirement(Privilege.OWNERSHIP, role)) is not None
-
-
-def _row(role: Role, run: Execution) -> tuple[object, ...]:
-    return (role.name, role.name == run.role, role.owner, role.created_at)
+    return Outcome(await ROLES.rows(run, name=run.named_role(statement.name).name))

@@ -7,24 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Database, SchemaObject
+from headrace.catalog.objects import Database
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import UserError
 from headrace.core.names import INFORMATION_SCHEMA
-from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas, ManageAccess
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing
 from headrace.statements.dropping import drop, ownership
-
-_COLUMNS = [
-    ("Name", VARCHAR),
-    ("IsDefault", BOOLEAN),
-    ("Owner", VARCHAR),
-    ("CreatedAt", TIMESTAMP),
-    ("Database", VARCHAR),
-]
+from headrace.statements.listing import SCHEMAS
 
 
 def _database(statement: CreateSchema, run: Execution) -> Database:
@@ -92,9 +83,7 @@ async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
 @handles(ListSchemas, requires=nothing)
 async def list_schemas(statement: ListSchemas, run: Execution) -> Outcome:
     database = run.listed_database(statement.database)
-    return Outcome(
-        result(_COLUMNS, [_row(schema, run) for schema in run.visible(run.catalog.schemas(database))])
-    )
+    return Outcome(await SCHEMAS.rows(run, database_name=database))
 
 
 @handles(
@@ -102,11 +91,6 @@ async def list_schemas(statement: ListSchemas, run: Execution) -> Outcome:
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.schema(statement.name))],
 )
 async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
+    """One row of the list."""
     schema = run.schema(statement.name)
-    return Outcome(result(_COLUMNS, [_row(schema, run)]))
-
-
-def _row(schema: SchemaObject, run: Execution) -> tuple[object, ...]:
-    current = (schema.database, schema.name) == (run.context.database, run.context.schema)
-    default = run.is_default("schema", schema, current=current)
-    return (schema.name, default, schema.owner, schema.created_at, schema.database)
+    return Outcome(await SCHEMAS.rows(run, database_name=schema.database, name=schema.name))

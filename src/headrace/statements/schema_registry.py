@@ -15,13 +15,12 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace.core.properties import PropertyReader, masked, value_of
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.core.types import VARCHAR
 from headrace.sql.ast import Properties
 from headrace.sql.statements.schema_registry import (
     CreateSchemaRegistry,
     DescribeSchemaRegistry,
     DropSchemaRegistry,
-    ListSchemaRegistries,
     UpdateSchemaRegistry,
 )
 from headrace.statements.base import (
@@ -32,7 +31,6 @@ from headrace.statements.base import (
     handles,
     kept_secrets,
     named_secrets,
-    nothing,
     now,
     others_secrets,
 )
@@ -121,28 +119,6 @@ async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) ->
     told = await drop(registry, run, cascade=statement.cascade, span=statement.name.span)
     name = registry.name
     return Outcome(ddl(_KIND, name, "DROP", f"schema registry {name} was dropped{told}", [name]))
-
-
-@handles(ListSchemaRegistries, requires=nothing)
-async def list_schema_registries(_statement: ListSchemaRegistries, run: Execution) -> Outcome:
-    columns = [
-        *((title, VARCHAR) for title in ("Name", "Type", "State", "Url", "Owner")),
-        ("CreatedAt", TIMESTAMP),
-        ("UpdatedAt", TIMESTAMP),
-    ]
-    rows = [
-        (
-            registry.name,
-            TYPES[registry.type].label,
-            "ready",
-            registry.properties[URIS.name],
-            registry.owner,
-            registry.created_at,
-            registry.updated_at,
-        )
-        for registry in run.visible(run.catalog.schema_registries())
-    ]
-    return Outcome(result(columns, rows))
 
 
 @handles(

@@ -6,23 +6,22 @@ import asyncio
 from dataclasses import replace
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import SECRET_STRING, Secret, SecretFacts
+from headrace.catalog.objects import SECRET_STRING, Secret
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
 from headrace.core.properties import MASKED, TEXT, PropertyReader, PropertySpec, Scope, choice
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import TIMESTAMP, VARCHAR
+from headrace.core.types import VARCHAR
 from headrace.sql.ast import Properties
 from headrace.sql.statements.secret import (
     CreateSecret,
     DescribeSecret,
     DropSecret,
-    ListSecrets,
     RotateKey,
     UpdateSecret,
 )
-from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.base import Execution, Outcome, ddl, handles, now, on_organization
 from headrace.statements.dropping import drop, ownership
 
 TYPE = PropertySpec("type", choice("generic_string"), Scope.SECRET, "`generic_string`", default="needed")
@@ -125,18 +124,6 @@ async def describe_secret(statement: DescribeSecret, run: Execution) -> Outcome:
         "updated_at": facts.updated_at.isoformat(sep=" ", timespec="milliseconds"),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(shown.items())))
-
-
-@handles(ListSecrets, requires=nothing)
-async def list_secrets(_statement: ListSecrets, run: Execution) -> Outcome:
-    titles = ("Name", "Type", "Description", "State", "Owner")
-    columns = [*((title, VARCHAR) for title in titles), ("CreatedAt", TIMESTAMP), ("UpdatedAt", TIMESTAMP)]
-    return Outcome(result(columns, [_row(secret) for secret in run.visible(run.catalog.secrets())]))
-
-
-def _row(secret: SecretFacts) -> tuple[object, ...]:
-    first = (secret.name, secret.type, secret.description, "ready", secret.owner)
-    return (*first, secret.created_at, secret.updated_at)
 
 
 def _held(given: Properties) -> dict[str, str]:

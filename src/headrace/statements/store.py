@@ -18,7 +18,7 @@ from headrace.core.names import Identifier
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, value_of
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.runtime.extension import group_jars
 from headrace.sql.ast import Properties
 from headrace.sql.statements.store import (
@@ -26,7 +26,6 @@ from headrace.sql.statements.store import (
     CreateStore,
     DescribeStore,
     DropStore,
-    ListStores,
     UpdateStore,
 )
 from headrace.statements.base import (
@@ -37,7 +36,6 @@ from headrace.statements.base import (
     handles,
     kept_secrets,
     named_secrets,
-    nothing,
     now,
     others_secrets,
 )
@@ -122,31 +120,6 @@ async def drop_store(statement: DropStore, run: Execution) -> Outcome:
     context = run.with_context(store=None) if run.context.store == store.name else None
     summary = f"store {store.name} was dropped{told}"
     return Outcome(ddl("store", store.name, "DROP", summary, [store.name]), context)
-
-
-@handles(ListStores, requires=nothing)
-async def list_stores(_statement: ListStores, run: Execution) -> Outcome:
-    columns = [
-        *((title, VARCHAR) for title in ("Name", "Type", "State", "Message")),
-        ("IsDefault", BOOLEAN),
-        ("Owner", VARCHAR),
-        ("CreatedAt", TIMESTAMP),
-        ("UpdatedAt", TIMESTAMP),
-    ]
-    rows = [
-        (
-            store.name,
-            connector(store.type).label,
-            "ready",
-            None,
-            run.is_default("store", store, current=store.name == run.context.store),
-            store.owner,
-            store.created_at,
-            store.updated_at,
-        )
-        for store in run.visible(run.catalog.stores())
-    ]
-    return Outcome(result(columns, rows))
 
 
 @handles(CheckStore, requires=_usage)

@@ -13,17 +13,17 @@ from headrace.core.names import Identifier
 from headrace.core.properties import NAMES, TEXT, PropertyReader, PropertySpec, Scope
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
+from headrace.core.types import VARCHAR
 from headrace.sql.statements.user import (
     AlterUser,
     DescribeUser,
     DropUser,
     InviteUser,
-    ListInvitations,
-    ListUsers,
     RevokeInvitation,
 )
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.listing import USERS
+from headrace.statements.system.access import visible_users
 
 INVITED_DAYS = 7
 ROLES = PropertySpec(
@@ -33,11 +33,6 @@ DEFAULT = PropertySpec(
     "default", TEXT, Scope.INVITATION, "that of them with which a session begins", default="the first"
 )
 PROPERTIES = (ROLES, DEFAULT)
-_COLUMNS = [
-    *((title, VARCHAR) for title in ("Name", "Roles", "DefaultRole")),
-    ("HasPassword", BOOLEAN),
-    ("CreatedAt", TIMESTAMP),
-]
 
 
 @handles(InviteUser, requires=on_organization(Privilege.MANAGE_MEMBERS))
@@ -87,28 +82,6 @@ async def revoke_invitation(statement: RevokeInvitation, run: Execution) -> Outc
     return Outcome(ddl("invitation", found.id, "REVOKE", summary, [found.id]))
 
 
-@handles(ListInvitations, requires=on_organization(Privilege.MANAGE_MEMBERS))
-async def list_invitations(_statement: ListInvitations, run: Execution) -> Outcome:
-    """Those that can still be accepted."""
-    columns = [
-        *((title, VARCHAR) for title in ("ID", "User", "Roles", "DefaultRole", "InvitedBy")),
-        *((title, TIMESTAMP) for title in ("CreatedAt", "ExpiresAt")),
-    ]
-    rows = [
-        (
-            item.id,
-            item.user,
-            ", ".join(item.roles),
-            item.default_role,
-            item.invited_by,
-            item.created_at,
-            item.expires_at,
-        )
-        for item in run.catalog.invitations()
-    ]
-    return Outcome(result(columns, rows))
-
-
 @handles(AlterUser, requires=nothing)
 async def alter_user(statement: AlterUser, run: Execution) -> Outcome:
     """One's own, or that of somebody whose every role one could give; the sessions of that user end."""
@@ -137,18 +110,7 @@ async def drop_user(statement: DropUser, run: Execution) -> Outcome:
 @handles(DescribeUser, requires=nothing)
 async def describe_user(statement: DescribeUser, run: Execution) -> Outcome:
     """One row of the list."""
-    return Outcome(result(_COLUMNS, [_row(_user(statement.user, run))]))
-
-
-@handles(ListUsers, requires=nothing)
-async def list_users(_statement: ListUsers, run: Execution) -> Outcome:
-    return Outcome(result(_COLUMNS, [_row(user) for user in visible_users(run)]))
-
-
-def visible_users(run: Execution) -> list[User]:
-    """The user who asks, and everybody for who may MANAGE_MEMBERS; by name."""
-    everybody = run.may(Privilege.MANAGE_MEMBERS)
-    return [user for user in run.catalog.users() if everybody or user.name == run.principal.user]
+    return Outcome(await USERS.rows(run, name=_user(statement.user, run).name))
 
 
 def _user(name: Identifier, run: Execution) -> User:

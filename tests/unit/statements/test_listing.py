@@ -49,8 +49,12 @@ async def test_with_a_database_selected_a_list_is_of_that(session: Session) -> N
         ("name LIKE '%ordersorders%'", []),
         ("name = 'o%'", []),
         ("name LIKE 'o.*'", []),
-        ("\"created_at\" LIKE '2026-01-01%'", ALL),
-        ("CreatedAt LIKE '2026%' AND updatedat LIKE '2027%'", []),
+        ("name = 'Best' OR database_name IN ('LAB', 'x')", [ALL[0], ALL[1]]),
+        ("name > 'best' AND NOT (schema = 'tests')", [ALL[2]]),
+        ("length(name) BETWEEN 1 AND 4", [ALL[1]]),
+        ("upper(name) LIKE 'O%' AND type IS NOT NULL", [ALL[0], ALL[2]]),
+        ("\"created_at\" = TIMESTAMP '2026-01-01 00:00:00'", ALL),
+        ("CreatedAt < CAST('2027-01-01' AS TIMESTAMP) AND updatedat > TIMESTAMP '2026-01-01 00:00:00'", []),
     ],
 )
 async def test_where_keeps_the_rows_that_fulfil_all_conditions(
@@ -98,25 +102,47 @@ async def test_a_column_that_the_list_has_not_is_named_with_those_that_it_has(se
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("LIST STORES WHERE", "expected the name of a column of the list, found the end of the statement"),
-        ("LIST STORES WHERE name", "expected =, <>, LIKE or NOT LIKE, found the end of the statement"),
-        ("LIST STORES WHERE name > 'a'", "expected =, <>, LIKE or NOT LIKE, found '>'"),
-        ("LIST STORES WHERE name = x", "expected a value: 'text', a number, TRUE or FALSE, found 'x'"),
+        ("LIST STORES WHERE", "expected an expression, found the end of the statement"),
         ("LIST STORES LIKE x", "expected a pattern in single quotes, found 'x'"),
         ("LIST STORES LIMIT '1'", "expected how many rows, a whole number, found a string"),
         ("LIST STORES LIMIT 1.5", "expected how many rows, a whole number, found '1.5'"),
         ("LIST STORES LIMIT 1 WHERE name = 'a'", "expected the end of the statement, found 'WHERE'"),
         ("LIST STORES LIKE 'a' x", "expected WHERE, LIMIT or the end of the statement, found 'x'"),
         (
-            "LIST STORES WHERE name = 'a' OR name = 'b'",
-            "expected AND, LIMIT or the end of the statement, found 'OR'",
+            "LIST STORES WHERE name = 'a' GROUP BY name",
+            "expected AND, OR, LIMIT or the end of the statement, found 'GROUP BY'",
+        ),
+        (
+            "LIST STORES WHERE name IN (SELECT name FROM deltastream.sys.stores)",
+            "a subquery in the condition of a list is not supported",
         ),
     ],
 )
-def test_what_where_does_not_take_is_a_syntax_error(text: str, message: str) -> None:
+def test_what_where_does_not_take_is_refused_where_it_stands(text: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         parse(text)
     assert refused.value.message == message
+    assert refused.value.span is not None
+
+
+@pytest.mark.parametrize(
+    ("condition", "state"),
+    [
+        ("name", SqlState.DATATYPE_MISMATCH),
+        ("created_at LIKE '2026%'", SqlState.DATATYPE_MISMATCH),
+        ("name = x", SqlState.UNDEFINED_COLUMN),
+        ("stores.name = 'k'", SqlState.UNDEFINED_COLUMN),
+        ("count(*) > 1", SqlState.GROUPING_ERROR),
+        ("nothing(name) = 1", SqlState.FUNCTION_NOT_FOUND),
+        ("1 = 1 / length('')", SqlState.DIVISION_BY_ZERO),
+    ],
+)
+async def test_what_where_means_is_checked_as_in_a_select(
+    session: Session, condition: str, state: SqlState
+) -> None:
+    with pytest.raises(UserError) as refused:
+        await session.run(f"LIST STORES WHERE {condition}")
+    assert refused.value.state is state
 
 
 async def test_a_pattern_of_names_and_a_number_of_rows_do_without_a_column(session: Session) -> None:

@@ -13,6 +13,7 @@ from headrace.statements.system.relation import (
     RELATIONS,
     SystemLookup,
     SystemRelation,
+    arrow_type,
     rows_of,
     system_relation_of,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "SystemRelation",
     "access",
     "activity",
+    "arrow_type",
     "audit",
     "information_schema",
     "objects",

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import spec_of
-from headrace.catalog.objects import Query, Relation
+from headrace.catalog.objects import ApiToken, Query, Relation, User
 from headrace.catalog.policy import named, owner_of
 from headrace.core.schema import Column
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
-from headrace.statements.api_token import visible_tokens
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
-from headrace.statements.user import visible_users
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,18 @@ class GrantRow:
     grantee: str
     grantable: bool = False
     grantor: str | None = None
+
+
+def visible_users(run: Execution) -> list[User]:
+    """The user who asks, and everybody for who may MANAGE_MEMBERS; by name."""
+    everybody = run.may(Privilege.MANAGE_MEMBERS)
+    return [user for user in run.catalog.users() if everybody or user.name == run.principal.user]
+
+
+def visible_tokens(run: Execution) -> list[ApiToken]:
+    """Those of the user who asks, of everybody for who may MANAGE_MEMBERS; by name."""
+    everybody = run.may(Privilege.MANAGE_MEMBERS)
+    return [token for token in run.catalog.api_tokens() if everybody or token.user == run.principal.user]
 
 
 def grant_rows(run: Execution) -> list[GrantRow]:

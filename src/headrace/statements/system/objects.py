@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 
 from headrace.analyzer.functions import CATALOGUE
@@ -14,6 +15,7 @@ from headrace.core.schema import Column
 from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
 from headrace.formats.protobuf_schema import of_set
 from headrace.statements.base import Execution
+from headrace.statements.copying import download_path
 from headrace.statements.system.relation import Rows, always, system_relation
 
 _READY = "ready"
@@ -22,21 +24,45 @@ _OWNED = (always("owner"), always("created_at", TIMESTAMP), always("updated_at",
 
 
 @system_relation(
-    "databases", always("name"), always("owner"), always("created_at", TIMESTAMP), doc="The databases."
+    "organizations",
+    *(always("id"), always("name"), Column("description", VARCHAR), Column("profile_image_uri", VARCHAR)),
+    always("created_at", TIMESTAMP),
+    doc="The one organization that a server has.",
+)
+def organizations(run: Execution) -> Rows:
+    only = run.catalog.organization()
+    return [(only.id, only.name, only.description, only.image, only.created_at)]
+
+
+@system_relation(
+    "databases",
+    *(always("name"), always("owner"), always("created_at", TIMESTAMP), always("is_default", BOOLEAN)),
+    doc="The databases. Here and for schemas and stores `is_default` is of those that your sessions begin with, or where you chose none "
+    "that this one has.",
 )
 def databases(run: Execution) -> Rows:
-    return [(item.name, item.owner, item.created_at) for item in run.visible(run.catalog.databases())]
+    return [
+        (
+            *(item.name, item.owner, item.created_at),
+            run.is_default("database", item, current=item.name == run.context.database),
+        )
+        for item in run.visible(run.catalog.databases())
+    ]
 
 
 @system_relation(
     "schemas",
     *(always("database_name"), always("name"), always("owner"), always("created_at", TIMESTAMP)),
-    always("managed_access", BOOLEAN),
+    *(always("managed_access", BOOLEAN), always("is_default", BOOLEAN)),
     doc="The schemas of all databases. With `managed_access` the schema's owner grants on what is in it.",
 )
 def schemas(run: Execution) -> Rows:
+    chosen = (run.context.database, run.context.schema)
     return [
-        (item.database, item.name, item.owner, item.created_at, item.managed)
+        (
+            *(item.database, item.name, item.owner, item.created_at, item.managed),
+            run.is_default("schema", item, current=(item.database, item.name) == chosen),
+        )
         for item in run.visible(run.catalog.schemas())
     ]
 
@@ -46,13 +72,16 @@ def schemas(run: Execution) -> Rows:
     *(always("name"), always("type"), always("status"), Column("status_message", VARCHAR)),
     Column("schema_registry_name", VARCHAR),
     *_OWNED,
-    doc="The stores. `type` is the word that the public clients know; a store is `ready` since it answered when it was created.",
+    *(always("store_type"), always("is_default", BOOLEAN)),
+    doc="The stores. `type` is the word that the public clients know, `store_type` the one of LIST STORES, which differs for PostgreSQL; "
+    "a store is `ready` since it answered when it was created.",
 )
 def stores(run: Execution) -> Rows:
     return [
         (
             *(item.name, kind.client_label or kind.label, _READY, None, item.schema_registry),
-            *(item.owner, item.created_at, item.updated_at),
+            *(item.owner, item.created_at, item.updated_at, kind.label),
+            run.is_default("store", item, current=item.name == run.context.store),
         )
         for item in run.visible(run.catalog.stores())
         for kind in (connector(item.type),)
@@ -79,11 +108,16 @@ def schema_registries(run: Execution) -> Rows:
     "descriptor_sources",
     *(always("name"), Column("description", VARCHAR)),
     *_OWNED,
-    doc="The descriptor sources. LIST DESCRIPTORS shows what is in them.",
+    *(always("type"), always("url"), Column("tags", VARCHAR)),
+    doc="The descriptor sources. LIST DESCRIPTORS shows what is in them. `type` is always Protobuf, `url` where the server has the file; "
+    "`tags` is NULL.",
 )
 def descriptor_sources(run: Execution) -> Rows:
     return [
-        (item.name, item.description, item.owner, item.created_at, item.updated_at)
+        (
+            *(item.name, item.description, item.owner, item.created_at, item.updated_at),
+            *("Protobuf", download_path(item, run), None),
+        )
         for item in run.visible(run.catalog.descriptor_sources())
     ]
 
@@ -91,11 +125,12 @@ def descriptor_sources(run: Execution) -> Rows:
 @system_relation(
     "descriptors",
     *(always("name"), always("source_name"), always("message"), always("owner")),
+    always("created_at", TIMESTAMP),
     doc="The messages of the descriptor sources. `name` is what relations write: the source, a point, and the `message` with its package.",
 )
 def descriptors(run: Execution) -> Rows:
     return [
-        (f"{Identifier(source.name)}.{message}", source.name, message, source.owner)
+        (f"{Identifier(source.name)}.{message}", source.name, message, source.owner, source.created_at)
         for source in run.visible(run.catalog.descriptor_sources())
         for message in of_set(source.descriptors).messages
     ]
@@ -179,10 +214,19 @@ def relation_columns(run: Execution) -> Rows:
 @system_relation(
     "roles",
     *(always("name"), always("owner"), always("created_at", TIMESTAMP)),
-    doc="The roles, which everybody may know.",
+    *(always("is_current", BOOLEAN), always("is_available", BOOLEAN)),
+    doc="The roles, which everybody may know. `is_current` is the active one, `is_available` those that you may take on or the active "
+    "role may grant.",
 )
 def roles(run: Execution) -> Rows:
-    return [(item.name, item.owner, item.created_at) for item in run.catalog.roles()]
+    held = run.policy.graph.roles_of(run.principal)
+    return [
+        (
+            *(item.name, item.owner, item.created_at, item.name == run.role),
+            item.name in held or run.may_grant(item),
+        )
+        for item in run.catalog.roles()
+    ]
 
 
 @system_relation(
@@ -192,6 +236,7 @@ def roles(run: Execution) -> Rows:
     *(Column("signature", VARCHAR), Column("returns", VARCHAR), Column("source_name", VARCHAR)),
     *(Column("class_name", VARCHAR), Column("egress_allow_uris", VARCHAR)),
     *(Column("owner", VARCHAR), Column("created_at", TIMESTAMP), Column("updated_at", TIMESTAMP)),
+    Column("properties", VARCHAR),
     doc="The functions: those that are built in, and those that users made, which queries cannot call yet. `kind` is `scalar` or "
     "`aggregate`; `max_arguments` is NULL where there may be any number; `in_views`: a SELECT of materialized views and system "
     "relations has it too. From `signature` on the columns are NULL for what is built in.",
@@ -210,7 +255,7 @@ def _built_in(function: Function) -> tuple[object, ...]:
         *(function.name, "aggregate" if function.aggregate else "scalar", function.required),
         None if function.variadic else len(function.parameters),
         *(function.duckdb is not None, function.doc, True),
-        *([None] * 8),
+        *([None] * 9),
     )
 
 
@@ -220,6 +265,7 @@ def _made(function: UserFunction) -> tuple[object, ...]:
         *(function.name, "scalar", count, count, False, None, False),
         *(function.declaration, str(function.returns), function.source, function.class_name),
         *(",".join(function.egress) or None, function.owner, function.created_at, function.updated_at),
+        json.dumps({"returns": str(function.returns), "language": "JAVA"}),
     )
 
 
@@ -228,13 +274,14 @@ def _made(function: UserFunction) -> tuple[object, ...]:
     *(always("name"), always("status"), always("language"), Column("description", VARCHAR)),
     *(always("size_bytes", BIGINT), always("sha256"), always("classes", INTEGER)),
     *_OWNED,
-    doc="The function sources: uploaded JARs, with how many bytes and classes each has.",
+    always("url"),
+    doc="The function sources: uploaded JARs, with how many bytes and classes each has, and where the server has the file.",
 )
 def function_sources(run: Execution) -> Rows:
     return [
         (
             *(item.name, _READY, "Java", item.description, item.size, item.digest, item.classes),
-            *(item.owner, item.created_at, item.updated_at),
+            *(item.owner, item.created_at, item.updated_at, download_path(item, run)),
         )
         for item in run.visible(run.catalog.function_sources())
     ]

@@ -142,26 +142,29 @@ def rows_of(relations: Iterable[Relation], run: Execution) -> dict[str, pyarrow.
         }
 
 
-def _table(relation: SystemRelation, run: Execution) -> pyarrow.Table:
+def arrow_type(kind: DataType) -> pyarrow.DataType:
+    """Arrow's type of a column of a system relation or a list."""
     import pyarrow
 
-    kinds = {
+    return {
         VARCHAR: pyarrow.string(),
         BOOLEAN: pyarrow.bool_(),
         INTEGER: pyarrow.int32(),
         BIGINT: pyarrow.int64(),
         DOUBLE: pyarrow.float64(),
-        TIMESTAMP: pyarrow.timestamp("us", "UTC"),
-    }
-    rows = list(relation.rows(run))
+        TIMESTAMP: pyarrow.timestamp("us"),
+    }[kind]
+
+
+def _table(relation: SystemRelation, run: Execution) -> pyarrow.Table:
+    import pyarrow
+
+    columns = list(zip(*relation.rows(run), strict=True)) or [()] * len(relation.columns)
     arrays = [
-        pyarrow.array([row[index] for row in rows], kinds[column.type])
-        for index, column in enumerate(relation.columns)
+        # DuckDB takes a time with a zone for another type; ours are UTC without one.
+        pyarrow.array(values, pyarrow.timestamp("us", "UTC")).cast(arrow_type(column.type))
+        if column.type == TIMESTAMP
+        else pyarrow.array(values, arrow_type(column.type))
+        for values, column in zip(columns, relation.columns, strict=True)
     ]
-    table = pyarrow.Table.from_arrays(arrays, names=[column.name for column in relation.columns])
-    # DuckDB takes a time with a zone for another type; ours are UTC without one.
-    plain = [
-        field.with_type(pyarrow.timestamp("us")) if pyarrow.types.is_timestamp(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pyarrow.schema(plain))
+    return pyarrow.Table.from_arrays(arrays, names=[column.name for column in relation.columns])

@@ -1,0 +1,164 @@
+"""LIKE, WHERE and LIMIT, over the result of any LIST and any DESCRIBE of an object.
+
+WHERE is bound, checked and translated as that of a SELECT whose one source is the list, and DuckDB tells which rows fulfil it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from headrace.analyzer import BindingContext, LogicalPlan, bind
+from headrace.catalog.access import PUBLIC
+from headrace.catalog.objects import Relation, RelationKind, StoreFacts
+from headrace.catalog.policy import Requirement
+from headrace.core.errors import InternalError, UserError
+from headrace.core.names import RelationName
+from headrace.core.resultset import ResultColumn, ResultSet
+from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, VARCHAR
+from headrace.planner.snapshot import compile_snapshot
+from headrace.sql.ast import Properties, Select, TypeName, span_of
+from headrace.sql.listing import FilteredList
+from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, handles
+from headrace.statements.system import arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_LIST = RelationName("list", "list", "list")
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like)
+_NUMBER = "row number"
+"""The column that has the place of each row in the list."""
+
+
+def _of_listing(statement: FilteredList, run: Execution) -> Iterable[Requirement]:
+    return REQUIREMENTS[type(statement.listing)](statement.listing, run)
+
+
+@handles(FilteredList, requires=_of_listing)
+async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
+    """The rows that fulfil the condition, the first of them. A condition on the database widens a list of the session's database to all
+    of them."""
+    where, listing = statement.where, statement.listing
+    named = where.find_all(exp.Column) if where is not None else ()
+    everywhere = any(_names(_folded(column.name), "Database") for column in named)
+    outcome = await HANDLERS[type(listing)](listing, replace(run, everywhere=everywhere))
+    found = outcome.result
+    if not isinstance(found, ResultSet):
+        raise InternalError(f"{type(listing).__name__} has no bounded result")
+    condition = _condition(statement, found.columns)
+    if condition is not None:
+        query = await asyncio.to_thread(_bound, condition, found.columns, statement, run)
+        readers = run.services.engine.views.readers
+        found = await asyncio.get_running_loop().run_in_executor(readers, _kept, query, found, run)
+    return Outcome(replace(found, rows=found.rows[: statement.limit]))
+
+
+def _condition(statement: FilteredList, columns: Sequence[ResultColumn]) -> exp.Expr | None:
+    """WHERE and LIKE in the names of the columns."""
+    parts: list[exp.Expr] = []
+    if statement.like is not None:
+        name = next((column.name for column in columns if column.name == "Name"), columns[0].name)
+        text = exp.Cast(this=exp.column(name), to=TypeName(this=str(VARCHAR)))
+        pattern = exp.Literal.string(statement.like.lower())
+        parts.append(exp.Like(this=exp.Anonymous(this="lower", expressions=[text]), expression=pattern))
+    if statement.where is not None:
+        where = exp.Paren(this=statement.where.copy())
+        texts = set()
+        for written in where.find_all(exp.Column):
+            column = _column(written, columns)
+            written.this.set("this", column.name)
+            if column.type == VARCHAR:
+                texts.add(written)
+        for comparison in list(where.find_all(*_COMPARISONS)):
+            _disregard_case(comparison, texts)
+        parts.append(where)
+    return exp.And(this=parts[0], expression=parts[1]) if len(parts) > 1 else next(iter(parts), None)
+
+
+def _disregard_case(comparison: exp.Expr, texts: Collection[exp.Expr]) -> None:
+    """Where columns of text are compared with texts and each other."""
+    operands = list(comparison.iter_expressions())
+    literals = [operand for operand in operands if isinstance(operand, exp.Literal) and operand.is_string]
+    columns = [operand for operand in operands if operand in texts]
+    if len(literals) + len(columns) == len(operands):
+        for literal in literals:
+            literal.set("this", literal.this.lower())
+        for column in columns:
+            column.replace(exp.Anonymous(this="lower", expressions=[column.copy()]))
+
+
+def _column(written: exp.Column, columns: Sequence[ResultColumn]) -> ResultColumn:
+    folded = _folded(written.name)
+    found = next((column for column in columns if _names(folded, column.name)), None)
+    if found is None or written.table:
+        raise UserError(
+            SqlState.UNDEFINED_COLUMN,
+            f"this list has no column {written.sql(dialect='headrace')}",
+            hint=f"Its columns are {', '.join(column.name for column in columns)}.",
+            span=span_of(written),
+        )
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _names(folded: str, column: str) -> bool:
+    """Clients write `created_at` for CreatedAt, and `database_name` for Database."""
+    return folded in (column.lower(), f"{column.lower()}name")
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """What the condition sees: the list, by whatever name."""
+
+    list: Relation
+
+    def relation(self, _name: RelationName, /) -> Relation:
+        return self.list
+
+    def relations(self, _database: str | None = None, _schema: str | None = None) -> Sequence[Relation]:
+        return [self.list]
+
+    def store(self, _name: str, /) -> StoreFacts | None:
+        return None
+
+
+def _bound(
+    condition: exp.Expr, columns: Sequence[ResultColumn], statement: FilteredList, run: Execution
+) -> LogicalPlan:
+    """The places of the rows that fulfil the condition, as a SELECT of the list. Raises UserError as binding does."""
+    schema = Schema((Column(_NUMBER, BIGINT), *(Column(column.name, column.type) for column in columns)))
+    moment = datetime.datetime.now(datetime.UTC)
+    relation = Relation(_LIST, RelationKind.SYSTEM, schema, PUBLIC, moment, moment, id=str(_LIST))
+    query = exp.select(exp.column(_NUMBER)).from_(exp.to_table(str(_LIST))).where(condition, copy=False)
+    return bind(
+        Select(query, Properties(), (), statement.span), BindingContext(_Lookup(relation), run.context)
+    )
+
+
+def _kept(query: LogicalPlan, found: ResultSet, run: Execution) -> ResultSet:
+    """Asks DuckDB: for a thread of its readers."""
+    sql = compile_snapshot(query).sql
+    _, rows = run.services.engine.views.query(sql, beside={str(_LIST): _table(found)})
+    return replace(found, rows=tuple(found.rows[number] for number in sorted(row[0] for row in rows)))
+
+
+def _table(found: ResultSet) -> pyarrow.Table:
+    """The list with its values as they are typed, and the places of its rows."""
+    import pyarrow
+
+    values = {_NUMBER: pyarrow.array(range(len(found.rows)), pyarrow.int64())}
+    for place, column in enumerate(found.columns):
+        texts = pyarrow.array([row[place] for row in found.rows], pyarrow.string())
+        values[column.name] = texts.cast(arrow_type(column.type))
+    return pyarrow.table(values)
