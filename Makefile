@@ -88,8 +88,8 @@ jvm-test: jars ## Compile and run the tests of the JVM extension
 
 ## -- run ----------------------------------------------------------------------------------------------------------
 
-demo: setup ## Start Headrace with a Kafka broker and show it working (ONCE=1: run through it once and stop; TUTORIAL=1: the multi-store tutorial)
-	$(RUN) -m demo $(if $(ONCE),--once) $(if $(TUTORIAL),--tutorial)
+demo: setup ## Start Headrace with a Kafka broker and show it working (ONCE=1: run through it once and stop; TUTORIAL=1: the multi-store tutorial; LAKE=1: into Iceberg and ClickHouse and back)
+	$(RUN) -m demo $(if $(ONCE),--once) $(if $(TUTORIAL),--tutorial) $(if $(LAKE),--lake)
 
 bench: setup archive $(if $(PEER),flink) ## Measure throughput, latency, state and recovery (PEER=flink: beside Apache Flink); writes a report
 	$(RUN) -m benchmarks $(if $(PEER),--peer $(PEER))

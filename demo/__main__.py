@@ -10,21 +10,18 @@ import threading
 import time
 from pathlib import Path
 
-from confluent_kafka import Producer
 from platformdirs import user_cache_path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from demo import check, data, tutorial
-from demo.server import TOKEN, Server
+from demo import check, data, lake, tutorial
+from demo.loading import load
+from demo.server import SESSION, TOKEN, Server
 from headrace.client import Client
-from headrace.core.context import SessionContext
-from headrace.sql import parse
 
 CHECK_TIMEOUT_S = 900
 DAYS_PER_SECOND = 2.0
-_SESSION = SessionContext("", database="nyc", schema="public", store="kafka")
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -37,6 +34,8 @@ def main() -> int:
     try:
         if options.tutorial:
             return tutorial.run(server, console, once=options.once)
+        if options.lake:
+            return lake.run(server, console, once=options.once, rows=options.rows)
         return _run(server, options)
     except KeyboardInterrupt:
         return 0
@@ -52,7 +51,7 @@ def _run(server: Server, options: argparse.Namespace) -> int:
     console.print(
         f"Server ready at [bold]{server.url}[/] after {time.monotonic() - started:.1f} s; broker at {server.bootstrap}"
     )
-    for summary in asyncio.run(_define(server)):
+    for summary in server.run("flights.sql"):
         console.print(f"  {summary}")
     with console.status("Reading the flights …"):
         records = {
@@ -64,7 +63,7 @@ def _run(server: Server, options: argparse.Namespace) -> int:
         }
     replay = None if options.once else options.days_per_second * 86_400
     began = time.monotonic()
-    loading = threading.Thread(target=_load, args=(server, records, replay), daemon=True)
+    loading = threading.Thread(target=load, args=(server.bootstrap, records, console, replay), daemon=True)
     loading.start()
     console.print("\nFlights that leave late, as they happen ([bold]SELECT … FROM late_departures[/]):")
     asyncio.run(_watch(server, count=8))
@@ -74,60 +73,14 @@ def _run(server: Server, options: argparse.Namespace) -> int:
     if not options.once:
         return _stay(server)
     failures = _check(server, records, began, killed=bool(options.kill))
-    asyncio.run(_worst_routes(server))
+    _worst_routes(server)
     console.print(f"All in {time.monotonic() - started:.0f} s.")
     return 1 if failures else 0
 
 
-async def _define(server: Server) -> list[str]:
-    """Run `flights.sql` statement by statement; what each one answered."""
-    text = (Path(__file__).parent / "flights.sql").read_text().replace("${bootstrap}", server.bootstrap)
-    summaries = []
-    async with Client(server.url, TOKEN) as client:
-        for statement in parse(text):
-            answer = await client.execute(statement.text)
-            summaries += [str(row[3]) for row in answer.rows]
-    return summaries
-
-
-def _load(server: Server, records: dict[str, list[data.Record]], speed: float | None) -> None:
-    """Everything but the flights first, then the flights by their own time."""
-    producer = Producer(
-        {"bootstrap.servers": server.bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 3}
-    )
-    columns = (TextColumn("  {task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=speed is not None) as progress:
-        for topic, rows in records.items():
-            task = progress.add_task(topic, total=len(rows))
-            began = time.monotonic()
-            for due, batch in data.batches(rows, speed=speed if topic == "flights" else None):
-                time.sleep(max(0.0, began + due - time.monotonic()))
-                for record in batch:
-                    _produce(producer, topic, record)
-                    progress.advance(task)
-            producer.flush()
-
-
-def _produce(producer: Producer, topic: str, record: data.Record) -> None:
-    while True:
-        try:
-            producer.produce(
-                topic,
-                record.encoded(),
-                record.key.encode(),
-                partition=record.partition,
-                timestamp=record.time_ms,
-            )
-        except BufferError:
-            producer.poll(0.1)
-        else:
-            producer.poll(0)
-            return
-
-
 async def _watch(server: Server, *, count: int) -> None:
     """Print the first rows of an interactive SELECT."""
-    async with Client(server.url, TOKEN, context=_SESSION) as client:
+    async with Client(server.url, TOKEN, context=SESSION) as client:
         answer = await client.execute(
             "SELECT carrier, flight, origin, dest, dep_delay FROM late_departures WITH ('starting.position' = 'earliest');"
         )
@@ -149,11 +102,7 @@ def _kill(server: Server, what: str) -> None:
 
 def _check(server: Server, records: dict[str, list[data.Record]], began: float, *, killed: bool) -> int:
     """Wait for every sink to hold the recomputed answers, print a table, return how many do not."""
-
-    def select(sql: str) -> check.Rows:
-        return asyncio.run(_select(server, sql))
-
-    waiting = check.sinks(server.bootstrap, records, select, killed=killed)
+    waiting = check.sinks(server.bootstrap, records, server.select, killed=killed)
     table = Table("sink", "answers", "as recomputed", "seconds", title="Every sink against plain Python")
     deadline = time.monotonic() + CHECK_TIMEOUT_S
     differences: dict[str, str] = {}
@@ -176,14 +125,8 @@ def _check(server: Server, records: dict[str, list[data.Record]], began: float, 
     return len(waiting)
 
 
-async def _select(server: Server, sql: str) -> check.Rows:
-    async with Client(server.url, TOKEN, context=_SESSION) as client:
-        return [list(row) for row in (await client.execute(sql)).rows]
-
-
-async def _worst_routes(server: Server) -> None:
-    rows = await _select(
-        server,
+def _worst_routes(server: Server) -> None:
+    rows = server.select(
         "SELECT origin, dest, departures, mean_arrival_delay FROM route_delays "
         "WHERE departures >= 100 ORDER BY mean_arrival_delay DESC LIMIT 5;",
     )
@@ -200,7 +143,7 @@ async def _worst_routes(server: Server) -> None:
 
 
 def _stay(server: Server) -> int:
-    asyncio.run(_worst_routes(server))
+    _worst_routes(server)
     console.print(
         f"\nOpen [bold]{server.url}[/] and sign in with the token [bold]{TOKEN}[/] (USE DATABASE nyc; first)."
     )
@@ -215,7 +158,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--once", action="store_true", help="check every sink against a recomputation and exit"
     )
-    parser.add_argument("--tutorial", action="store_true", help="docs/tutorials/multi-store.md instead")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--tutorial", action="store_true", help="docs/tutorials/multi-store.md instead")
+    other.add_argument(
+        "--lake", action="store_true", help="the flights into tables of Iceberg and ClickHouse instead"
+    )
     parser.add_argument("--rows", type=int, default=None, help="the first so many flights only")
     parser.add_argument("--days-per-second", type=float, default=DAYS_PER_SECOND, help="speed of the replay")
     folder = user_cache_path("headrace") / "demo"

@@ -63,7 +63,7 @@ def _hours(bootstrap: str, wanted: Mapping[Any, tuple[int, float | None]]) -> st
         (_millis(row["window_start"]), row["origin"]): (row["departures"], row["mean_delay"])
         for _, row in found
     }
-    return _tables(wanted, rows)
+    return compared(wanted, rows)
 
 
 def _carriers(bootstrap: str, wanted: Mapping[Any, tuple[int, int, float | None]]) -> str | None:
@@ -72,7 +72,7 @@ def _carriers(bootstrap: str, wanted: Mapping[Any, tuple[int, int, float | None]
         row["carrier"]: (row["departures"], row["miles"], row["mean_arrival_delay"])
         for row in latest.values()
     }
-    return _tables(wanted, rows)
+    return compared(wanted, rows)
 
 
 def _enriched(bootstrap: str, wanted: Counter[tuple[Any, ...]]) -> str | None:
@@ -81,12 +81,17 @@ def _enriched(bootstrap: str, wanted: Counter[tuple[Any, ...]]) -> str | None:
     return _bags(wanted, Counter(tuple(row[name] for name in names) for _, row in found))
 
 
+def totals(row: list[str | None]) -> tuple[int, int, float | None]:
+    """Departures, miles and mean arrival delay, of a row that begins with a carrier."""
+    return int(row[1] or 0), int(row[2] or 0), _number(row[3])
+
+
 def _routes(select: Callable[[str], Rows], wanted: Mapping[Any, tuple[Any, ...]]) -> str | None:
     rows = select(
         "SELECT origin, dest, departures, mean_arrival_delay, worst_arrival_delay FROM route_delays;"
     )
     found = {(row[0], row[1]): (int(row[2] or 0), _number(row[3]), _number(row[4])) for row in rows}
-    return _tables(wanted, found)
+    return compared(wanted, found)
 
 
 def _bags(wanted: Counter[tuple[Any, ...]], found: Counter[tuple[Any, ...]]) -> str | None:
@@ -97,7 +102,8 @@ def _bags(wanted: Counter[tuple[Any, ...]], found: Counter[tuple[Any, ...]]) -> 
     return f"missing {missing.total()}, surplus {surplus.total()}, for example {example}"
 
 
-def _tables(wanted: Mapping[Any, tuple[Any, ...]], found: Mapping[Any, tuple[Any, ...]]) -> str | None:
+def compared(wanted: Mapping[Any, tuple[Any, ...]], found: Mapping[Any, tuple[Any, ...]]) -> str | None:
+    """The first difference between two tables, by key; None for none. Floats may differ in their last digits."""
     for key, values in wanted.items():
         if key not in found:
             return f"{key} is missing ({len(found)} of {len(wanted)} are there)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,7 +13,12 @@ from pathlib import Path
 
 import psutil
 
+from headrace.client import Client
+from headrace.core.context import SessionContext
+from headrace.sql import parse
+
 TOKEN = "demo"  # noqa: S105 - the demonstration's server listens on loopback only and holds public data
+SESSION = SessionContext("", database="nyc", schema="public", store="kafka")
 
 
 class Server:
@@ -50,6 +56,27 @@ class Server:
             )
         self.url = line.split()[2]
         self._port = int(self.url.rsplit(":", 1)[1])
+
+    def run(self, script: str, **values: str) -> list[str]:
+        """Run a script of this folder, statement by statement; what each one answered. `values` are what stands for `${name}` in a text."""
+        text = (Path(__file__).parent / script).read_text()
+        for name, value in {"bootstrap": self.bootstrap, **values}.items():
+            text = text.replace(f"${{{name}}}", value.replace("'", "''"))
+        return asyncio.run(self._run(text))
+
+    def select(self, sql: str) -> list[list[str | None]]:
+        """The rows of a SELECT that ends, in the database of the flights."""
+        return asyncio.run(self._select(sql))
+
+    async def _run(self, text: str) -> list[str]:
+        async with Client(self.url, TOKEN) as client:
+            answers = [await client.execute(statement.text) for statement in parse(text)]
+        return [str(row[3]) for answer in answers for row in answer.rows]
+
+    async def _select(self, sql: str) -> list[list[str | None]]:
+        async with Client(self.url, TOKEN, context=SESSION) as client:
+            answer = await client.execute(sql)
+            return [list(row.cells) async for row in answer.stream()]
 
     def kill_driver(self) -> None:
         """kill -9 of the Spark driver."""

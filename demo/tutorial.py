@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
@@ -16,8 +14,6 @@ from rich.table import Table
 
 from demo.check import records
 from demo.server import TOKEN, Server
-from headrace.client import Client
-from headrace.sql import parse
 from tests.harness.kinesis import KinesisClient, KinesisServer
 
 USERS, VIEWS = 30, 600
@@ -37,7 +33,7 @@ def run(server: Server, console: Console, *, once: bool) -> int:
         console.print(
             f"Server ready at [bold]{server.url}[/]; broker at {server.bootstrap}, Kinesis at {stand_in.uri}"
         )
-        for summary in asyncio.run(_define(server, stand_in.uri)):
+        for summary in server.run("tutorial.sql", kinesis=stand_in.uri):
             console.print(f"  {summary}")
         streams = KinesisClient(stand_in)
         users, views = _users(), _views()
@@ -62,17 +58,6 @@ def run(server: Server, console: Console, *, once: bool) -> int:
             while True:
                 time.sleep(3600)
         return 1 if failures else 0
-
-
-async def _define(server: Server, kinesis: str) -> list[str]:
-    text = (Path(__file__).parent / "tutorial.sql").read_text()
-    text = text.replace("${bootstrap}", server.bootstrap).replace("${kinesis}", kinesis)
-    summaries = []
-    async with Client(server.url, TOKEN) as client:
-        for statement in parse(text):
-            answer = await client.execute(statement.text)
-            summaries += [str(row[3]) for row in answer.rows]
-    return summaries
 
 
 def _users() -> list[Row]:

@@ -1,4 +1,4 @@
-"""The main job, as `make demo ONCE=1` runs it but with fewer flights and a kill -9 in the middle."""
+"""The demonstrations, as `make demo ONCE=1` runs them but with fewer flights, the main one with a kill -9 in the middle."""
 
 from __future__ import annotations
 
@@ -12,23 +12,33 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("victim", ["driver", "server"])
-def test_every_sink_is_right_after_a_kill(victim: str, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "demo",
-        "--once",
-        "--rows",
-        "25000",
-        "--kill",
-        victim,
-        "--folder",
-        str(tmp_path),
-    ]
+def _demo(folder: Path, *options: str) -> str:
+    """What `make demo ONCE=1` writes."""
+    command = [sys.executable, "-m", "demo", "--once", "--folder", str(folder), *options]
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert f"kill -9 of the {victim}" in done.stdout
-    assert done.stdout.count(" yes ") == 5, done.stdout[-4000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("victim", ["driver", "server"])
+def test_every_sink_is_right_after_a_kill(victim: str, tmp_path: Path) -> None:
+    said = _demo(tmp_path, "--rows", "25000", "--kill", victim)
+    assert f"kill -9 of the {victim}" in said
+    assert said.count(" yes ") == 5, said[-4000:]
+
+
+def test_the_flights_are_in_the_tables_of_the_lake(tmp_path: Path) -> None:
+    said = _demo(tmp_path, "--lake", "--rows", "5000")
+    rows = [
+        [cell.strip() for cell in line.strip("│").split("│")] for line in said.splitlines() if "│" in line
+    ]
+    assert [row[:5] for row in rows] == [
+        [name, store, "5000", "5000", "yes"]
+        for name, store in (
+            ("flights_lake", "Iceberg"),
+            ("flights_facts", "ClickHouse"),
+            ("carrier_totals", "ClickHouse"),
+        )
+    ]
