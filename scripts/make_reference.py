@@ -146,6 +146,7 @@ _OTHER_SINKS = {"insert": Scope.INSERT, "view": Scope.VIEW}
 _PLACES = {
     "stores": Scope.STORE,
     "entities": Scope.ENTITY,
+    "optimize": Scope.OPTIMIZE,
     "relations": Scope.RELATION,
     "sources": Scope.SOURCE,
     "sinks": Scope.SINK,

@@ -1,9 +1,11 @@
-"""A table of Iceberg holds each row once, though the driver dies between the table's commit and Spark's."""
+"""A table of Iceberg holds each row once: when the driver dies between its commit and Spark's, and beside whatever else changes it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from tests.harness.doors import RestDoor
@@ -11,11 +13,105 @@ from tests.harness.iceberg import Lake
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import until
 from tests.harness.process import HeadraceProcess
+from tests.harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 ROWS = 50
 """In each of two batches."""
+
+
+@pytest.fixture
+def door(headrace_server: HeadraceProcess, lake: Lake, seed: str) -> Iterator[RestDoor]:
+    """With a database, and the catalog as the store `l<seed>` with a namespace `s<seed>`."""
+    door = RestDoor(headrace_server)
+    door.execute(
+        f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {lake.rest(f'l{seed}')} CREATE ENTITY s{seed} IN STORE l{seed}; USE STORE l{seed};"
+    )
+    yield door
+    door.close()
+
+
+def append(lake: Lake, table: str, *numbers: int) -> None:
+    """One commit of another writer."""
+    rows = pyarrow.table({"n": pyarrow.array(numbers, pyarrow.int64())})
+    lake.table(table).append(rows)
+
+
+def test_files_are_put_together_and_snapshots_removed(door: RestDoor, lake: Lake, seed: str) -> None:
+    table = f"s{seed}.t"
+    door.execute(f"CREATE ENTITY {table} WITH ('iceberg.columns' = 'n BIGINT');")
+    assert door.execute(f"OPTIMIZE ENTITY {table};") == [["0", "0", "0", "0", "0", "0"]]
+    for n in range(4):
+        append(lake, table, n)
+    assert door.execute(f"OPTIMIZE ENTITY {table};") == [["4", "1", "0", "0", "0", "0"]]
+    # What is in order already is left alone.
+    assert door.execute(f"OPTIMIZE ENTITY {table};") == [["1", "1", "0", "0", "0", "0"]]
+    day = "WITH ('iceberg.snapshot.retention.ms' = 86400000)"
+    assert door.execute(f"OPTIMIZE ENTITY {table} {day};") == [["1", "1", "0", "0", "0", "0"]]
+    none = "WITH ('iceberg.snapshot.retention.ms' = 0)"
+    assert door.execute(f"OPTIMIZE ENTITY {table} {none};") == [["1", "1", "0", "0", "4", "0"]]
+    assert sorted(row["n"] for row in lake.rows(table)) == [0, 1, 2, 3]
+    door.execute(f"CREATE STREAM t WITH ('store' = 'l{seed}', 'iceberg.namespace.name' = 's{seed}');")
+    with pytest.raises(StatementError, match=r"0A000: the first snapshots of .* have been removed"):
+        door.stream("SELECT n FROM t;", count=1, when_live=lambda: None)
+
+
+def test_what_running_queries_need_is_kept(door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str) -> None:
+    table, topic, copy = f"s{seed}.t", f"n_{seed}", f"copy_{seed}"
+    kafka.create(topic)
+    kafka.create(copy)
+    relation = f"'iceberg.namespace.name' = 's{seed}', 'iceberg.table.name' = 't'"
+    door.execute(
+        f"CREATE ENTITY {table} WITH ('iceberg.columns' = 'n BIGINT');"
+        f"CREATE STORE k{seed} WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE);"
+        f"CREATE STREAM n (n BIGINT) WITH ('store' = 'k{seed}', 'topic' = '{topic}', 'value.format' = 'json');"
+        f"CREATE STREAM followed WITH ('store' = 'l{seed}', {relation}, 'iceberg.monitor.interval.ms' = 100);"
+        f"CREATE STREAM copied WITH ('store' = 'k{seed}', 'topic' = '{copy}', 'value.format' = 'json', "
+        "'delivery.guarantee' = 'exactly_once') AS SELECT n FROM followed;"
+    )
+    door.execute(
+        f"CREATE TABLE t WITH ('store' = 'l{seed}', {relation}, 'iceberg.commit.interval.ms' = 0, 'delivery.guarantee' = 'exactly_once')"
+        " AS SELECT n FROM n WITH ('starting.position' = 'earliest');"
+    )
+    (query,) = [
+        row[0]
+        for row in door.execute("LIST QUERIES;")
+        if "FROM n WITH" in str(row[5]) and f"s{seed}" in str(row[5])
+    ]
+
+    def expect(*numbers: int) -> None:
+        def copied() -> list[str]:
+            return sorted(str(value) for _, value in kafka.consume(copy))
+
+        until(lambda: len(copied()) >= len(numbers), lambda: f"{numbers} in the copy; it has {copied()}")
+        assert copied() == [f'{{"n":{n}}}' for n in numbers]
+        assert sorted(row["n"] for row in lake.rows(table)) == list(numbers)
+
+    def optimize() -> list[str | None]:
+        (row,) = door.execute(f"OPTIMIZE ENTITY {table} WITH ('iceberg.snapshot.retention.ms' = 0);")
+        return row
+
+    def snapshots() -> set[int]:
+        return {one.snapshot_id for one in lake.table(table).metadata.snapshots}
+
+    kafka.produce(topic, [(None, '{"n": 1}')])
+    expect(1)
+    (own,) = lake.table(table).metadata.snapshots
+    append(lake, table, 2)
+    append(lake, table, 3)
+    expect(1, 2, 3)
+    assert optimize() == ["3", "1", "0", "0", "0", "3"]
+    assert own.snapshot_id in snapshots()
+    kafka.produce(topic, [(None, '{"n": 4}')])
+    expect(1, 2, 3, 4)
+    # Without the writer the reader's place is what is kept.
+    door.execute(f"TERMINATE QUERY {query};")
+    append(lake, table, 5)
+    expect(1, 2, 3, 4, 5)
+    until(lambda: optimize() and own.snapshot_id not in snapshots(), "the writer's snapshot to go")
+    append(lake, table, 6)
+    expect(1, 2, 3, 4, 5, 6)
 
 
 def test_a_batch_that_comes_again_is_left_out(

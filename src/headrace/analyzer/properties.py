@@ -85,7 +85,7 @@ RECORD_KEY = PropertySpec("key", TEXT, Scope.RECORD, "the record key as text", d
 STORE = PropertySpec(
     "store",
     TEXT,
-    _DEFINED | Scope.ENTITY | Scope.PRINT | Scope.RECORD,
+    _DEFINED | Scope.ENTITY | Scope.PRINT | Scope.OPTIMIZE | Scope.RECORD,
     "the store; for entities another way to say IN STORE",
     default="the session's; in CREATE … AS then the leftmost source's",
 )

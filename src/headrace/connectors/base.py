@@ -142,6 +142,17 @@ class RowSink:
     exactly_once: bool = False
 
 
+@dataclass(frozen=True)
+class Optimizer:
+    """The files of an entity can be put in order, by `spark.optimize`, which answers one row of `columns`.
+
+    `options` takes what the type's properties of scope OPTIMIZE say.
+    """
+
+    columns: tuple[Column, ...]
+    options: TakeOptions = no_options
+
+
 # The facets below act, in the control plane. `store` are the checked properties of a store. Their methods block (callers use a
 # thread), but for `print_entity`; all raise `UserError` or `ExternalError`, classified, with a hint.
 
@@ -241,6 +252,7 @@ class StoreDescriptor:
     row_sink: RowSink | None = None
     table_source: TableSource | None = None
     entities: EntityAdmin | None = None
+    optimizer: Optimizer | None = None
     inserter: Inserter | None = None
     printer: Printer | None = None
     print_options: TakeOptions = no_options

@@ -24,6 +24,8 @@
     write_rows(request: RowSinkRequest)                            a function (batch: DataFrame, epoch: int) -> None: the batch has the
                                                                    columns of the request, and with `upsert` one more, `__deleted
                                                                    BOOLEAN`, and each key once. It may be evaluated once only
+    optimize(session, request: OptimizeRequest) -> tuple           puts the files of an entity in order: the values of the one row that
+                                                                   is answered
     side_topic(session, request: SinkRequest) -> str               an id: what has it may send records that the query leaves out
                                                                    to the entity, with why, and has them there when a task ends
     probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
@@ -42,6 +44,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from headrace.core.names import EntityPath
@@ -145,6 +148,21 @@ class RowSinkRequest:
     checkpoint: str = ""
     resources: ExitStack = field(default_factory=ExitStack)
     stopping: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class OptimizeRequest:
+    """Which entity to put in order, and how.
+
+    `queries` are those that are not terminated, by id, with their checkpoints in the folder `checkpoints`, among those of interactive ones:
+    what they still need to go on must stay.
+    """
+
+    entity: EntityPath
+    properties: Mapping[str, str] = field(repr=False)
+    queries: tuple[str, ...]
+    checkpoints: Path
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def tasks(session: Any) -> int:

@@ -48,6 +48,8 @@ class Scope(Flag):
     """CREATE SECRET."""
     PRINT = auto()
     """PRINT ENTITY."""
+    OPTIMIZE = auto()
+    """OPTIMIZE ENTITY."""
     RECORD = auto()
     """INSERT INTO ENTITY."""
     REGISTRY = auto()

@@ -395,6 +395,8 @@ def _step(step: physical.Step) -> str:
             return f"{how} in {entity}, {step.guarantee.replace('_', '-')}"
         case physical.WriteView():
             return f"write {step.input} to view {step.view}"
+        case physical.OptimizeEntity():
+            return f"optimize {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
         case physical.WriteResults():
             return f"send {step.input} to the client{f', {step.limit} rows at most' if step.limit is not None else ''}"
 

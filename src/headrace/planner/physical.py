@@ -413,6 +413,22 @@ class WriteResults(_Data):
     changes: Changes | None = None
 
 
+class OptimizeEntity(_Data):
+    """Puts the files of an entity in order, and sends one row of `columns` to the result channel: a plan of its own, without rows.
+
+    What `queries`, by id, still need to go on from their checkpoints stays.
+    """
+
+    step: Literal["optimize_entity"] = "optimize_entity"
+    id: str
+    store: str
+    connector: str
+    entity: EntityPath
+    columns: list[Column]
+    queries: list[str] = Field(default_factory=list)
+    options: dict[str, str] = Field(default_factory=dict)
+
+
 Step = Annotated[
     ReadEntity
     | ReadRows
@@ -432,12 +448,13 @@ Step = Annotated[
     | WriteEntity
     | WriteRows
     | WriteView
-    | WriteResults,
+    | WriteResults
+    | OptimizeEntity,
     Field(discriminator="step"),
 ]
 
 
-StoreStep = ReadEntity | ReadRows | ReadTable | LookupJoin | WriteEntity | WriteRows
+StoreStep = ReadEntity | ReadRows | ReadTable | LookupJoin | WriteEntity | WriteRows | OptimizeEntity
 """The steps that name a store."""
 
 
@@ -520,7 +537,7 @@ class SparkPlan(_Data):
 def inputs_of(step: Step) -> tuple[str, ...]:
     """The ids of the steps whose rows a step reads."""
     match step:
-        case ReadEntity() | ReadRows() | ReadTable():
+        case ReadEntity() | ReadRows() | ReadTable() | OptimizeEntity():
             return ()
         case SqlTransform():
             return tuple(step.inputs)

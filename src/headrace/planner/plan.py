@@ -79,7 +79,7 @@ def state_warning(logical: LogicalPlan, sink: Sink) -> str | None:
 def plan_columns(plan: physical.SparkPlan) -> tuple[ResultColumn, ...]:
     """The result columns of an interactive plan."""
     sink = plan.sink
-    if not isinstance(sink, physical.WriteResults):
+    if not isinstance(sink, physical.WriteResults | physical.OptimizeEntity):
         raise InternalError("the plan has no result columns")
     return tuple(
         ResultColumn(column.name, parse_type(column.type), column.nullable) for column in sink.columns

@@ -1,4 +1,4 @@
-"""ENTITY: create, update, list, describe, drop, insert into, print."""
+"""ENTITY: create, update, optimize, list, describe, drop, insert into, print."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from headrace.connectors.base import (
     PrintStart,
     StoreDescriptor,
 )
+from headrace.connectors.table_printing import ROWS_MAX, SAMPLE_ROWS, refuse_time
 from headrace.core.errors import Span, UserError
 from headrace.core.names import EntityPath, Identifier, QualifiedName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
@@ -28,12 +29,15 @@ from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, BOOLEAN, VARCHAR
 from headrace.engine.results import ResultChannel
+from headrace.planner import plan_columns
+from headrace.planner.entities import plan_optimize, plan_print
 from headrace.sql.statements.entity import (
     CreateEntity,
     DescribeEntity,
     DropEntity,
     InsertIntoEntity,
     ListEntities,
+    OptimizeEntity,
     PrintEntity,
     UpdateEntity,
 )
@@ -43,14 +47,21 @@ _PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("me
 
 
 _OnEntities = (
-    CreateEntity | UpdateEntity | DropEntity | ListEntities | DescribeEntity | InsertIntoEntity | PrintEntity
+    CreateEntity
+    | UpdateEntity
+    | OptimizeEntity
+    | DropEntity
+    | ListEntities
+    | DescribeEntity
+    | InsertIntoEntity
+    | PrintEntity
 )
 
 
 def _store(statement: _OnEntities, run: Execution) -> tuple[Store, StoreDescriptor]:
     """The store that IN STORE names, or WITH, or the session's."""
     other = None
-    if isinstance(statement, CreateEntity | UpdateEntity | InsertIntoEntity | PrintEntity):
+    if isinstance(statement, CreateEntity | UpdateEntity | OptimizeEntity | InsertIntoEntity | PrintEntity):
         named = value_of(statement.properties.entries, dialect.STORE)
         other = Identifier(named, statement.properties.span(dialect.STORE.name)) if named else None
     return run.store(statement.store or other)
@@ -61,6 +72,16 @@ def _usage(statement: _OnEntities, run: Execution) -> list[Requirement]:
     if isinstance(statement, ListEntities) and statement.store is None and run.context.store is None:
         return []
     return [Requirement(Privilege.USAGE, _store(statement, run)[0])]
+
+
+def _usage_in_pool(statement: OptimizeEntity | PrintEntity, run: Execution) -> list[Requirement]:
+    """USAGE of the compute pool too, where it does the work."""
+    kind = _store(statement, run)[1]
+    in_pool = isinstance(statement, OptimizeEntity) or (
+        kind.printer is None and kind.table_source is not None
+    )
+    needed = [Requirement(Privilege.USAGE, run.compute_pool())] if in_pool else []
+    return [*_usage(statement, run), *needed]
 
 
 @handles(CreateEntity, requires=_usage)
@@ -102,6 +123,28 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
                 span=statement.properties.span(name) or statement.name.span,
             )
     return Outcome(_ddl(path, "UPDATE", f"in store {store.name} is as it was"))
+
+
+@handles(OptimizeEntity, requires=_usage_in_pool)
+async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
+    """Runs in the session's compute pool, to its end. What queries that are not terminated need to go on stays."""
+    store, kind = _store(statement, run)
+    optimizer = facet(kind.optimizer, kind, "OPTIMIZE ENTITY", statement.span)
+    reader = _reader(statement, Scope.OPTIMIZE, kind.properties)
+    options = optimizer.options(reader)
+    reader.finish()
+    queries = [query.id for query in run.catalog.unfinished_queries()]
+    plan = plan_optimize(store, statement.name.path, optimizer, options, queries)
+    columns = plan_columns(plan)
+    async with _about(statement.name, store, kind.entities):
+        channel = await run.services.engine.run_interactive(
+            plan, columns, compute_pool=run.compute_pool().name
+        )
+        try:
+            rows = [tuple(row) async for part in channel for row in part.cells]
+        finally:
+            await channel.close()
+    return Outcome(ResultSet(columns, tuple(rows)))
 
 
 @handles(DropEntity, requires=_usage)
@@ -213,10 +256,12 @@ def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
     return Span(start, start + 1, place.line + lines, column)
 
 
-@handles(PrintEntity, requires=_usage)
+@handles(PrintEntity, requires=_usage_in_pool)
 async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     """A live result: key, value and metadata of each record, from now on or where WITH says."""
     store, kind = _store(statement, run)
+    if kind.printer is None and kind.table_source is not None:
+        return Outcome(await _print_table(statement, store, kind, run))
     printer = facet(kind.printer, kind, "PRINT ENTITY", statement.span)
     path = statement.name.path
     reader = _reader(statement, Scope.PRINT, kind.properties)
@@ -227,6 +272,29 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     channel = ResultChannel(str(uuid.uuid4()), _PRINTED_COLUMNS, capacity)
     channel.feed(_records(channel, records))
     return Outcome(channel)
+
+
+async def _print_table(
+    statement: PrintEntity, store: Store, kind: StoreDescriptor, run: Execution
+) -> ResultChannel:
+    """By a compute pool, where the control plane has no client of the store's own."""
+    admin = facet(kind.entities, kind, "PRINT ENTITY", statement.span)
+    reader = _reader(statement, Scope.PRINT, kind.properties)
+    start = _start(reader, kind)
+    reader.finish()
+    refuse_time(start, "table")
+    async with _about(statement.name, store, admin):
+        found = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
+    if not found.columns:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{statement.name} is no table of the store {store.name}",
+            hint=f"LIST ENTITIES IN {statement.name} shows what is in it.",
+            span=statement.name.span,
+        )
+    plan = plan_print(store, found, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS)
+    engine = run.services.engine
+    return await engine.run_interactive(plan, _PRINTED_COLUMNS, compute_pool=run.compute_pool().name)
 
 
 def _start(reader: PropertyReader, kind: StoreDescriptor) -> PrintStart:
@@ -272,7 +340,9 @@ def _description(found: EntityDescription, store: str, layout: tuple[str, ...]) 
 
 
 def _reader(
-    statement: CreateEntity | UpdateEntity | InsertIntoEntity | PrintEntity, scope: Scope, own: Specs = ()
+    statement: CreateEntity | UpdateEntity | OptimizeEntity | InsertIntoEntity | PrintEntity,
+    scope: Scope,
+    own: Specs = (),
 ) -> PropertyReader:
     specs = of_scope((*dialect.DIALECT, *own), scope)
     reader = PropertyReader(statement.properties.entries, specs, what="an entity")

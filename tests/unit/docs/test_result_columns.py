@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headrace.catalog.objects import Invitation, Principal
+from headrace.connectors.iceberg.admin import OPTIMIZER
 from headrace.core.context import SessionContext
 from headrace.core.resultset import ResultSet
 from headrace.sql import parse
@@ -35,6 +36,8 @@ OTHERS_COLUMNS = {"FilteredList", "SelectStatement"}
 """What answers in the columns of what it is given."""
 INSIDE = {"CreateVirtual"}
 """What stands in a statement that answers for it."""
+WITH_A_LAKE = {"OptimizeEntity": [column.name for column in OPTIMIZER.columns]}
+"""What needs more than is here to answer."""
 STATEMENTS = [
     "USE DATABASE shop",
     "USE STORE k",
@@ -164,4 +167,6 @@ async def test_the_page_names_every_column_of_every_answer(tmp_path: Path) -> No
     assert answered["FilteredList"] == answered["ListStores"]
     for kind in answered.keys() - OTHERS_COLUMNS:
         assert set(documented(kind)) <= answered[kind], f"the page promises columns that {kind} does not have"
-    assert kinds() == {*answered, *INSIDE, *WITH_A_BROKER}
+    for kind, columns in WITH_A_LAKE.items():
+        assert_documented(kind, columns)
+    assert kinds() == {*answered, *INSIDE, *WITH_A_BROKER, *WITH_A_LAKE}

@@ -43,6 +43,7 @@ from headrace.sql.statements.entity import (
     DropEntity,
     InsertIntoEntity,
     ListEntities,
+    OptimizeEntity,
     PrintEntity,
     UpdateEntity,
 )
@@ -176,6 +177,7 @@ STATEMENTS = [
     ("DROP ENTITY rides IN STORE lake", DropEntity),
     ("DESCRIBE ENTITY rides", DescribeEntity),
     ("UPDATE ENTITY a.b IN STORE s WITH ('kafka.partitions' = 3)", UpdateEntity),
+    ("OPTIMIZE ENTITY a.b IN STORE s WITH ('iceberg.snapshot.retention.ms' = 0)", OptimizeEntity),
     ("LIST ENTITIES", ListEntities),
     ('LIST ENTITIES IN "shop"."public" IN STORE lake', ListEntities),
     ("LIST ENTITIES IN STORE lake", ListEntities),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.connectors.base import EntityDescription, RowSink, RowSource, StoreDescriptor, TableSource
+from headrace.connectors.base import (
+    EntityDescription,
+    Optimizer,
+    RowSink,
+    RowSource,
+    StoreDescriptor,
+    TableSource,
+)
 from headrace.connectors.iceberg import options
 from headrace.connectors.iceberg.glue import GlueCatalog
 from headrace.connectors.iceberg.metadata import Table, misfits, new_table, unread
@@ -12,8 +19,9 @@ from headrace.connectors.iceberg.rest import RestCatalog
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import PropertyReader, Specs
-from headrace.core.schema import Schema
+from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT
 from headrace.runtime.jars import ICEBERG
 
 _PROPERTIES = {
@@ -140,6 +148,17 @@ _STREAMS = RowSource(
     formats=("parquet",),
     changes=False,
 )
+OPTIMIZER = Optimizer(
+    columns=(
+        Column("DataFilesBefore", BIGINT, False),
+        Column("DataFilesAfter", BIGINT, False),
+        Column("DeleteFilesBefore", BIGINT, False),
+        Column("DeleteFilesAfter", BIGINT, False),
+        Column("SnapshotsRemoved", BIGINT, False),
+        Column("SnapshotsKeptForQueries", BIGINT, False),
+    ),
+    options=options.optimize_options,
+)
 ICEBERG_REST = StoreDescriptor(
     type="iceberg_rest",
     label="Iceberg REST",
@@ -151,6 +170,7 @@ ICEBERG_REST = StoreDescriptor(
     row_source=_STREAMS,
     table_source=_TABLES,
     entities=_tables,
+    optimizer=OPTIMIZER,
     jars=ICEBERG,
 )
 ICEBERG_GLUE = StoreDescriptor(
@@ -164,5 +184,6 @@ ICEBERG_GLUE = StoreDescriptor(
     row_source=_STREAMS,
     table_source=_TABLES,
     entities=_tables,
+    optimizer=OPTIMIZER,
     jars=ICEBERG,
 )

@@ -57,6 +57,13 @@ _KINDS = (
         "It is tried again by itself, from what the table is then.",
     ),
     Reaction(
+        r"GC is disabled",
+        UserError,
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "the table's property gc.enabled is false: its files may belong to other tables too, and no snapshot is removed",
+        "Leave 'iceberg.snapshot.retention.ms' out.",
+    ),
+    Reaction(
         r"Cannot process (overwrite|delete) snapshot",
         UserError,
         SqlState.FEATURE_NOT_SUPPORTED,

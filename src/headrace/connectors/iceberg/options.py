@@ -196,11 +196,18 @@ SKIP_CHANGES = PropertySpec(
     "of a stream: whether commits that change or delete rows are left out; else the query ends at one",
     default="false",
 )
+RETENTION = PropertySpec(
+    "iceberg.snapshot.retention.ms",
+    MILLISECONDS,
+    Scope.OPTIMIZE,
+    "of OPTIMIZE ENTITY: snapshots older than this are removed, with the files that no other has; 0: all but the newest",
+    default="none are removed",
+)
 _FILES: Specs = (REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3_ENDPOINT, S3_PATH_STYLE)
 _OVER: Specs = (
     *(NAMESPACE, TABLE, COMMIT_INTERVAL, PARTITION_BY, TARGET_FILE),
     *NEW_TABLE.specs,
-    *(SNAPSHOT, AS_OF, MONITOR_INTERVAL, SKIP_CHANGES),
+    *(SNAPSHOT, AS_OF, MONITOR_INTERVAL, SKIP_CHANGES, RETENTION),
 )
 REST: Specs = (
     *(URIS, TLS_DISABLED, CATALOG_ID, CLIENT_ID, CLIENT_SECRET, CLIENT_SCOPE, OAUTH_URI, TOKEN),
@@ -272,6 +279,12 @@ def table_options(reader: PropertyReader) -> dict[str, str]:
         raise reader.bad(AS_OF, f"left out where '{SNAPSHOT.name}' is given")
     given = {SNAPSHOT.name: snapshot, AS_OF.name: as_of}
     return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def optimize_options(reader: PropertyReader) -> dict[str, str]:
+    """What OPTIMIZE ENTITY does beside putting files together."""
+    retention = reader.take(RETENTION)
+    return {} if retention is None else {RETENTION.name: str(retention)}
 
 
 def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from headrace.engine.driver.progress import ProgressReader
 from headrace.engine.driver.sinks import SinkContext, send_answer, sink
 from headrace.engine.driver.stores import StoreWatch, stores_of
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
-from headrace.planner.physical import AssignWatermark, WriteResults
+from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResults
 
 logger = logging.getLogger(__name__)
 
@@ -263,7 +263,9 @@ class RunningQuery:
             records_per_batch=self._records_per_batch(),
             resources=self._sink.resources,
         )
-        if isinstance(plan.sink, WriteResults) and not work.frames[plan.sink.input].isStreaming:
+        if isinstance(plan.sink, OptimizeEntity) or (
+            isinstance(plan.sink, WriteResults) and not work.frames[plan.sink.input].isStreaming
+        ):
             self._answer(work, plan.sink)
             return
         writer = sink(work, self._sink)
@@ -286,8 +288,8 @@ class RunningQuery:
             self._query.stop()
         self._query.awaitTermination()
 
-    def _answer(self, work: Build, step: WriteResults) -> None:
-        """Runs a plan that has an end and no stream, as one job, which `stop` finds by its tag."""
+    def _answer(self, work: Build, step: WriteResults | OptimizeEntity) -> None:
+        """Runs a plan that has an end and no stream, whose jobs `stop` finds by their tag."""
         with self._lock:
             if self._sink.stopping.is_set():
                 return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -15,7 +16,7 @@ import pyarrow.compute
 from pyspark.sql import DataFrame, Row, functions
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.connectors.streaming import RowSinkRequest, SinkRequest
+from headrace.connectors.streaming import OptimizeRequest, RowSinkRequest, SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.resultset import LiveRows, encoder
 from headrace.core.types import Timestamp, parse_type
@@ -231,10 +232,16 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
     return context.batches(work.frames[step.input].selectExpr(*map(name_sql, columns)), deliver)
 
 
-def send_answer(work: Build, step: physical.WriteResults, context: SinkContext) -> None:
+def send_answer(
+    work: Build, step: physical.WriteResults | physical.OptimizeEntity, context: SinkContext
+) -> None:
     """All rows of a result that has an end, which is no stream, to its reader, who may have had enough before."""
+    rows: Iterator[Any]
     columns, read = _row_reader(step)
-    rows = work.frames[step.input].selectExpr(*map(name_sql, columns)).toLocalIterator()
+    if isinstance(step, physical.OptimizeEntity):
+        rows = iter([_optimized(work, step)])
+    else:
+        rows = work.frames[step.input].selectExpr(*map(name_sql, columns)).toLocalIterator()
     while part := list(islice(rows, ROWS_PER_MESSAGE)):
         payload = json.dumps(vars(read(part)), ensure_ascii=False, separators=(",", ":")).encode()
         ack = context.channel.ask(
@@ -247,11 +254,25 @@ def send_answer(work: Build, step: physical.WriteResults, context: SinkContext) 
         _check(ack)
 
 
-def _row_reader(step: physical.WriteResults) -> tuple[list[str], Callable[[Sequence[Row]], LiveRows]]:
+def _optimized(work: Build, step: physical.OptimizeEntity) -> Sequence[Any]:
+    request = OptimizeRequest(
+        entity=step.entity,
+        properties=work.properties(step.store),
+        queries=tuple(step.queries),
+        checkpoints=Path(work.start.checkpoint).parent,
+        options=step.options,
+    )
+    row: Sequence[Any] = connector_module(step.connector).optimize(work.session, request)
+    return row
+
+
+def _row_reader(
+    step: physical.WriteResults | physical.OptimizeEntity,
+) -> tuple[list[str], Callable[[Sequence[Row]], LiveRows]]:
     """The columns that are collected, and what makes rows of wire text of them."""
     names = [column.name for column in step.columns]
     encode = encoder([parse_type(column.type) for column in step.columns])
-    if step.changes is None:
+    if isinstance(step, physical.OptimizeEntity) or step.changes is None:
         return names, lambda rows: LiveRows([encode(row) for row in rows])
     reader = ChangeReader(names, encode, step.changes)
     return reader.columns, reader.read

@@ -1,4 +1,4 @@
-"""ENTITY: create, update, drop, describe, list, print, insert into. Grammar: dialect section 8."""
+"""ENTITY: create, update, optimize, drop, describe, list, print, insert into. Grammar: dialect section 8."""
 
 from __future__ import annotations
 
@@ -48,6 +48,23 @@ def update_entity(cursor: Cursor) -> UpdateEntity:
     if not cursor.at("WITH"):
         raise cursor.error("WITH ( 'property' = value, … )")
     return UpdateEntity(*cursor.origin, name, store, cursor.properties())
+
+
+@dataclass(frozen=True)
+class OptimizeEntity(Statement):
+    """`OPTIMIZE ENTITY path [IN STORE store] [WITH (…)]`."""
+
+    name: QualifiedName
+    store: Identifier | None
+    properties: Properties
+
+    def sql(self) -> str:
+        return f"OPTIMIZE ENTITY {self.name}{_in_store(self.store)}{self.properties.sql()}"
+
+
+@grammar("OPTIMIZE ENTITY")
+def optimize_entity(cursor: Cursor) -> OptimizeEntity:
+    return OptimizeEntity(*cursor.origin, _path(cursor), _accept_store(cursor), cursor.properties())
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ from headrace.core.names import path_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowRequest, RowSinkRequest, TableRequest
+    from headrace.connectors.streaming import OptimizeRequest, RowRequest, RowSinkRequest, TableRequest
 
 __all__ = [
     "CLASSES",
     "NOISY_LOGGERS",
     "classify",
+    "optimize",
     "poll_ms",
     "probe",
     "rows",
@@ -69,6 +70,13 @@ def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     from headrace.connectors.iceberg.spark.writing import writer
 
     return writer(request)
+
+
+def optimize(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...]:
+    """Small files and delete files are put together, and old snapshots removed; the values of `admin`'s optimizer."""
+    from headrace.connectors.iceberg.spark.maintenance import optimized
+
+    return optimized(session, request)
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
@@ -36,16 +38,19 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
 
 
 def appended(session: SparkSession, request: RowRequest) -> DataFrame:
-    """See `rows` of `connectors.streaming`: each commit's rows, from the oldest snapshot that there is or from now on."""
+    """See `rows` of `connectors.streaming`: each commit's rows, from the first commit or from now on. Raises UserError 0A000 for a table
+    whose first commits nobody can tell any more."""
+    table = table_name(session, request.properties, request.entity)
     reader = session.readStream
     if request.starting_position == "latest":
         reader = reader.option("stream-from-timestamp", str(time.time_ns() // 1_000_000))
+    elif not _goes_on(request):
+        _check_whole(session, table, request)
     if request.records_per_batch is not None:
         reader = reader.option("streaming-max-rows-per-micro-batch", str(request.records_per_batch))
     for kind in ("delete", "overwrite"):
         reader = reader.option(f"streaming-skip-{kind}-snapshots", request.options[SKIP_CHANGES.name])
-    rows = reader.table(table_name(session, request.properties, request.entity))
-    return rows.selectExpr(
+    return reader.table(table).selectExpr(
         *_columns(request.columns),
         "current_timestamp() AS __rowtime",
         "CAST(NULL AS STRING) AS __rowkey",
@@ -55,6 +60,22 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
         "_pos AS __sequence",
         f"CAST(named_struct('file', _file, 'position', _pos) AS {spark_type(METADATA)}) AS __metadata",
     )
+
+
+def _goes_on(request: RowRequest) -> bool:
+    """Whether the query has a checkpoint, which says where."""
+    return request.folder is not None and any(Path(request.folder).parents[1].glob("offsets/[0-9]*"))
+
+
+def _check_whole(session: SparkSession, table: str, request: RowRequest) -> None:
+    # Of the oldest snapshot that is left Iceberg's reader gives what it has added, which after a compaction is nothing.
+    java: Any = session.sparkContext._jvm
+    if not java.io.headrace.iceberg.StoreTables.isWhole(session._jsparkSession, table):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the first snapshots of {path_text(request.entity)} have been removed, and a stream from its beginning would miss their rows",
+            hint="Start at 'starting.position' = 'latest', and read the rows that are there as a TABLE.",
+        )
 
 
 def _columns(columns: Sequence[Column]) -> list[str]:

@@ -2,6 +2,7 @@ package io.headrace.iceberg
 
 import scala.jdk.CollectionConverters.IterableHasAsScala
 
+import org.apache.iceberg.{Snapshot, Table}
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.util.SnapshotUtil
 import org.apache.spark.sql.SparkSession
@@ -9,16 +10,28 @@ import org.apache.spark.sql.SparkSession
 /** What Spark's SQL does not say of a table. */
 object StoreTables {
 
-  /** The last epoch of a query that a table has, -1 when it has none.
-    *
-    * The summaries of its snapshots say so; the ones that the table is not made of any more, after a roll-back, do not count.
-    */
+  /** A table by its name in the session's SQL. */
+  def load(session: SparkSession, name: String): Table = {
+    // By its settings a catalog is found, here and in the threads of Iceberg's actions.
+    SparkSession.setActiveSession(session)
+    Spark3Util.loadIcebergTable(session, name)
+  }
+
+  /** The last epoch of a query that a table has, -1 when it has none. */
   def lastEpoch(session: SparkSession, table: String, queryProperty: String, epochProperty: String, query: String): Long =
-    SnapshotUtil
-      .currentAncestors(Spark3Util.loadIcebergTable(session, table))
-      .asScala
-      .iterator
-      .map(_.summary())
-      .collectFirst { case summary if query == summary.get(queryProperty) => summary.get(epochProperty).toLong }
-      .getOrElse(-1L)
+    newest(load(session, table), queryProperty, query)
+      .fold(-1L)(_.summary().get(epochProperty).toLong)
+
+  /** Whether all commits of a table are still told of: none of its oldest snapshots has been removed. */
+  def isWhole(session: SparkSession, name: String): Boolean = {
+    val table = load(session, name)
+    table.currentSnapshot() == null || SnapshotUtil.oldestAncestor(table).parentId() == null
+  }
+
+  /** The newest snapshot that a query has committed.
+    *
+    * The summaries say so; snapshots that the table is not made of any more, after a roll-back, do not count.
+    */
+  def newest(table: Table, queryProperty: String, query: String): Option[Snapshot] =
+    SnapshotUtil.currentAncestors(table).asScala.find(_.summary().get(queryProperty) == query)
 }

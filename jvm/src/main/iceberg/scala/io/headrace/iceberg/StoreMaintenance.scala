@@ -1,0 +1,60 @@
+package io.headrace.iceberg
+
+import java.util
+
+import scala.jdk.CollectionConverters.{IterableHasAsScala, ListHasAsScala}
+
+import org.apache.iceberg.{Snapshot, SnapshotSummary}
+import org.apache.iceberg.spark.actions.SparkActions
+import org.apache.spark.sql.SparkSession
+
+/** A table put in order by Iceberg's own actions, whose commits change no rows: streams pass over them. */
+object StoreMaintenance {
+
+  /** How many data files and delete files a table is made of. */
+  def files(session: SparkSession, name: String): Array[Long] = {
+    val summary = Option(StoreTables.load(session, name).currentSnapshot()).map(_.summary())
+    def total(of: String): Long = summary.flatMap(told => Option(told.get(of))).fold(0L)(_.toLong)
+    Array(total(SnapshotSummary.TOTAL_DATA_FILES_PROP), total(SnapshotSummary.TOTAL_DELETE_FILES_PROP))
+  }
+
+  /** Files below the table's target size are put together, two of a partition being enough; those of which rows are deleted are written anew
+    * without them, and delete files that then say nothing any more are dropped. One commit for each of the two.
+    */
+  def compact(session: SparkSession, name: String): Unit = {
+    val found = StoreTables.load(session, name)
+    if (found.currentSnapshot() != null) {
+      val actions = SparkActions.get(session)
+      actions.rewriteDataFiles(found).option("min-input-files", "2").option("delete-file-threshold", "1").execute()
+      if (files(session, name)(1) > 0)
+        actions.rewritePositionDeletes(StoreTables.load(session, name)).option("rewrite-all", "true").execute()
+    }
+  }
+
+  /** Removes the snapshots from before a time, in milliseconds since 1970, but from the oldest on that is needed: the newest of each of these
+    * queries, and those of these ids. Gives how many were removed, and how many were not since they are needed or come later than one.
+    */
+  def expire(
+      session: SparkSession,
+      name: String,
+      olderThan: Long,
+      queryProperty: String,
+      queries: util.List[String],
+      ids: util.List[String]
+  ): Array[Long] = {
+    val found = StoreTables.load(session, name)
+    val before = found.snapshots().asScala.toSeq
+    val written = queries.asScala.flatMap(query => StoreTables.newest(found, queryProperty, query))
+    val read = before.filter(snapshot => ids.contains(snapshot.snapshotId().toString))
+    // Those in between stay too: an ancestor is found from the newest back only, as long as none is missing.
+    val end = (written ++ read).map(_.timestampMillis()).foldLeft(olderThan)(_ min _)
+    SparkActions.get(session).expireSnapshots(found).expireOlderThan(end).retainLast(1).execute()
+    found.refresh()
+    val after = found.snapshots().asScala.toSeq
+    val kept = after.count(snapshot => isBetween(snapshot, end, olderThan) && snapshot != found.currentSnapshot())
+    Array(before.size - after.size, kept)
+  }
+
+  private def isBetween(snapshot: Snapshot, from: Long, until: Long): Boolean =
+    snapshot.timestampMillis() >= from && snapshot.timestampMillis() < until
+}

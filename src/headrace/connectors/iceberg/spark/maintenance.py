@@ -1,0 +1,68 @@
+"""Tables put in order by Iceberg's own actions: small files and delete files together, and snapshots that nobody needs removed."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from headrace.connectors.iceberg.options import RETENTION
+from headrace.connectors.iceberg.spark.catalog import table_name
+from headrace.connectors.iceberg.spark.writing import QUERY
+from headrace.connectors.streaming import OptimizeRequest
+from headrace.core.errors import ExternalError
+from headrace.core.names import path_text
+from headrace.core.sqlstate import SqlState
+
+_ATTEMPTS = 5
+_CONFLICT = re.compile(r"Cannot commit rewrite because|CommitFailedException|ValidationException")
+_SNAPSHOT = re.compile(r'"snapshot_id":(\d+)')
+_OFFSETS_NEEDED = 2
+"""A batch that is not committed begins where the one before ended."""
+
+
+def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...]:
+    """See `optimize` of `connectors.streaming`. Raises ExternalError 57015 where other writers change the table all the time."""
+    table = table_name(session, request.properties, request.entity)
+    context: Any = session.sparkContext
+    maintenance, java_session = context._jvm.io.headrace.iceberg.StoreMaintenance, session._jsparkSession
+    data_before, deletes_before = maintenance.files(java_session, table)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            maintenance.compact(java_session, table)
+            break
+        except Py4JJavaError as error:
+            if not _CONFLICT.search(str(error)):
+                raise
+            if attempt == _ATTEMPTS:
+                raise ExternalError(
+                    SqlState.REMOTE_UNAVAILABLE,
+                    f"another writer changed {path_text(request.entity)} each of {_ATTEMPTS} times that its files were put together",
+                    hint="Say it again when less is written, or give what upserts a longer 'iceberg.commit.interval.ms'.",
+                ) from None
+    removed = kept = 0
+    if RETENTION.name in request.options:
+        older_than_ms = time.time_ns() // 1_000_000 - int(request.options[RETENTION.name])
+        queries, snapshots = context._jvm.java.util.ArrayList(), context._jvm.java.util.ArrayList()
+        for query in request.queries:
+            queries.add(query)
+        for snapshot in _read(request):
+            snapshots.add(snapshot)
+        removed, kept = maintenance.expire(java_session, table, older_than_ms, QUERY, queries, snapshots)
+    data, deletes = maintenance.files(java_session, table)
+    return data_before, data, deletes_before, deletes, removed, kept
+
+
+def _read(request: OptimizeRequest) -> set[str]:
+    """The ids of the snapshots from which streams go on, of whichever table, by Spark's checkpoints."""
+    running = [request.checkpoints / query for query in request.queries]
+    return {
+        snapshot
+        for checkpoint in (*running, *request.checkpoints.glob("interactive-*"))
+        for offsets in (checkpoint / "offsets", *checkpoint.glob("parts/*/offsets"))
+        for batch in sorted(offsets.glob("[0-9]*"), key=lambda path: int(path.name))[-_OFFSETS_NEEDED:]
+        for snapshot in _SNAPSHOT.findall(batch.read_text())
+    }
