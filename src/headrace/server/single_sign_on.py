@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from fastapi import APIRouter, Request
@@ -36,7 +37,7 @@ def router(
     routes = APIRouter()
     provider, travellers = OpenIdProvider(settings), Travellers()
 
-    @routes.get(PATH)
+    @routes.get(PATH, summary="The provider of single sign-on")
     async def name() -> dict[str, str | None]:
         """What the page's button says, null without a provider."""
         return {"name": settings.oidc_name if settings.oidc_issuer else None}
@@ -44,7 +45,7 @@ def router(
     if settings.oidc_issuer is None:
         return routes
 
-    @routes.get(START_PATH)
+    @routes.get(START_PATH, **_away("Sign in with the provider"))
     async def start(request: Request) -> Response:
         scheme, authority = hosts.base(request.scope)
         state, cookie, away = travellers.send(f"{scheme}://{authority}{BACK_PATH}")
@@ -62,7 +63,7 @@ def router(
         )
         return answer
 
-    @routes.get(BACK_PATH)
+    @routes.get(BACK_PATH, **_away("Come back from the provider"))
     async def back(request: Request, code: str = "", state: str = "", error: str = "") -> Response:
         try:
             away = travellers.back(state, request.cookies.get(COOKIE, ""))
@@ -88,6 +89,17 @@ def router(
         return answer
 
     return routes
+
+
+def _away(summary: str) -> dict[str, Any]:
+    """What the API's document tells of a route that sends the browser on."""
+    answer = {"description": "To the provider, or to the page, which tells what came of it."}
+    return {
+        "summary": summary,
+        "status_code": 303,
+        "response_class": RedirectResponse,
+        "responses": {303: answer},
+    }
 
 
 def is_single_sign_on(path: str) -> bool:

@@ -27,6 +27,7 @@ class OpenIdServer(StandIn):
         super().__init__()
         self.people = dict(people)
         self.when_asked = False
+        self.redirect = REDIRECT
 
     def _command(self) -> list[str]:
         install_packages(_HERE)
@@ -38,7 +39,7 @@ class OpenIdServer(StandIn):
             "PEOPLE": json.dumps(self.people),
             "CLIENT": CLIENT,
             "SECRET": SECRET,
-            "REDIRECT": REDIRECT,
+            "REDIRECT": self.redirect,
             "CONFORM": json.dumps(self.when_asked),
         }
 

@@ -44,7 +44,9 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     folder = tmp_path_factory.mktemp("openapi")
     catalog = Catalog.open(folder)
     catalog.ensure_administrator(TOKEN)
-    given = Settings(data_dir=folder)
+    # Nobody answers there: whoever signs in with the provider is sent back to the page.
+    provider = {"oidc_issuer": "http://127.0.0.1:1", "oidc_client_id": "c", "oidc_client_secret": "s"}
+    given = Settings(data_dir=folder, **provider)
     statements = StatementService(Services(catalog, Engine(catalog, given), given))
     yield create_app(
         ServerParts(given, statements, catalog.authenticate, ended=catalog.ended, accounts=catalog)
@@ -83,6 +85,13 @@ def test_every_route_is_in_the_document_and_nothing_else(app: FastAPI) -> None:
     }
     told = {(path, method) for path, operations in document(app)["paths"].items() for method in operations}
     assert told == routes
+
+
+def test_single_sign_on_is_in_it_and_needs_no_token(app: FastAPI) -> None:
+    paths = document(app)["paths"]
+    for path in ("/v2/session/openid", "/v2/session/openid/callback"):
+        told = paths[path]["get"]
+        assert (told["security"], sorted(told["responses"])) == ([], ["303", "400", "403"])
 
 
 def test_each_answer_is_as_the_document_says(app: FastAPI, address: str) -> None:

@@ -18,10 +18,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Invitation
+from headrace.catalog.objects import ApiToken, Invitation
 from headrace.core.settings import Settings
+from headrace.engine.engine import Engine
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
+from headrace.session import StatementService
+from headrace.statements.base import Services
 from tests.harness.openid import CLIENT, ORIGIN, SECRET, OpenIdServer, sign_in_at
 from tests.unit.server.scripted import ScriptedStatements
 
@@ -56,7 +59,7 @@ def page_of(
 ) -> Callable[..., httpx.AsyncClient]:
     """A browser that shows the page of a server with some issuer, and more settings."""
 
-    def make(issuer: str, **more: Any) -> httpx.AsyncClient:
+    def make(issuer: str, service: StatementService | None = None, **more: Any) -> httpx.AsyncClient:
         settings = Settings(
             data_dir=tmp_path,
             oidc_issuer=issuer,
@@ -66,7 +69,7 @@ def page_of(
             **more,
         )
         parts = ServerParts(
-            *(settings, statements, catalog.authenticate),
+            *(settings, service or statements, catalog.authenticate),
             ended=catalog.ended,
             accounts=catalog,
             audit=catalog.audit.record,
@@ -179,6 +182,49 @@ async def test_groups_give_and_take_roles_but_not_the_last_orgadmin(
                 told(catalog)[-1][2]
                 == "single sign-on; roles given: analyst; roles left as they are: orgadmin"
             )
+
+
+async def test_who_loses_a_group_keeps_its_role_in_no_session_and_no_token(
+    page_of: Callable[..., httpx.AsyncClient], catalog: Catalog, tmp_path: Path
+) -> None:
+    given = Settings(data_dir=tmp_path)
+    service = StatementService(Services(catalog, Engine(catalog, given), given))
+    with OpenIdServer({"anna": PEOPLE["anna"]}) as provider:
+        async with page_of(provider.uri, service=service) as page:
+
+            async def as_analyst(**headers: str) -> str:
+                """The SQLSTATE, or the status of what is no statement's answer."""
+                body = {"statement": "LIST DATABASES", "role": "analyst"}
+                answer = await page.post("/v2/statements", json=body, headers={"Origin": ORIGIN, **headers})
+                return str(answer.json().get("sqlState", answer.status_code))
+
+            assert await came_back(page, await sign_in_at(await sent_away(page), "anna")) == "/#signed-in"
+            end = NOW + datetime.timedelta(days=1)
+            tokens = {
+                role: {
+                    "Authorization": "Bearer "
+                    + catalog.create_api_token(ApiToken(f"of {role}", "anna@x.org", role, NOW, NOW, end))
+                }
+                for role in ("analyst", None)
+            }
+            asking = [{}, *tokens.values()]
+            assert [await as_analyst(**headers) for headers in asking] == ["00000"] * 3
+            signed_in_by = catalog.authenticate(tokens["analyst"]["Authorization"].split()[1])
+            assert signed_in_by is not None
+            old = dict(page.cookies)
+            provider.stop()
+            provider.people["anna"] = {**PEOPLE["anna"], "groups": ["others"]}
+            provider.start()
+            page.cookies.clear()
+            # Until she signs in again nobody has asked the provider.
+            assert await as_analyst(**tokens["analyst"]) == "00000"
+            assert await came_back(page, await sign_in_at(await sent_away(page), "anna")) == "/#signed-in"
+            assert told(catalog)[-1][2] == "single sign-on; roles taken: analyst"
+            assert [await as_analyst(**headers) for headers in asking] == ["42501", "403", "42501"]
+            page.cookies.clear()
+            page.cookies.update(old)
+            assert await as_analyst() == "42501"
+            assert "roles of the user 'anna@x.org' were changed" in str(catalog.ended(signed_in_by))
 
 
 # --- one that lies
