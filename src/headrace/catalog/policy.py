@@ -103,9 +103,9 @@ class Policy:
 
     def visible(self, role: str, target: object) -> bool:
         """Whether `role` may know of an object: it has some privilege on it, or may grant on it. Roles are known to everybody."""
-        if isinstance(target, Role) or self.manages_grants(role):
+        if isinstance(target, Role) or (self._has_any(role, target) and self._enters(role, target)):
             return True
-        return self._has_any(role, target) and self._enters(role, target)
+        return self.manages_grants(role)
 
     def known(self, role: str, target: object) -> bool:
         """Whether `role` has some privilege on the object itself, whatever it may do with what the object is in."""

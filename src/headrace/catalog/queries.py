@@ -85,6 +85,13 @@ def change(storage: Storage, identifier: str, **values: Any) -> None:
         _put(storage, changed)
 
 
+def write_names(storage: Storage, query: Query) -> None:
+    """Store the names that are in a query; the state is the caller's."""
+    row = _row(query)
+    named = {name: row[name] for name in ("sink", "more_sinks", "sources", "compute_pool", "plan")}
+    storage.execute(update(tables.queries).where(tables.queries.c.id == query.id).values(named))
+
+
 def _put(storage: Storage, query: Query) -> None:
     state = storage.state
     done = query.desired_state is DesiredState.TERMINATED and query.actual_state is QueryState.TERMINATED

@@ -6,30 +6,32 @@ Ids stay, and with them what is sealed, what depends on what, and what runs.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import ColumnElement, select, update
 
 from headrace.catalog import queries, tables
-from headrace.catalog.kinds import KINDS, spec_of
+from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
+from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
-from headrace.catalog.kinds.spec import Path
+from headrace.catalog.kinds.spec import KindSpec, Path, Stored
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import Query
 from headrace.catalog.repository import existing
 from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
-from headrace.catalog.times import present
+from headrace.catalog.times import moment, present
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 
 
 def rename(storage: Storage, target: object, name: str) -> Any:
-    """The object with its new name. Raises UserError: its kind's SQLSTATE when it is gone, or when the name is taken.
-
-    The catalog is read again whole: the names of all that is in the object change with it.
-    """
+    """The object with its new name. Raises UserError: its kind's SQLSTATE when it is gone, or when the name is taken."""
     spec = spec_of(target)
     old = spec.path(target)
     new = (*old[:-1], name)
@@ -39,45 +41,103 @@ def rename(storage: Storage, target: object, name: str) -> Any:
         if state.get(spec, new) is not None:
             message = f"{spec.described(new)} already exists"
             raise UserError(spec.duplicate, message, hint="Choose another name.")
+        time = present()
         same = tables.objects.c.id == found.id
-        storage.execute(update(tables.objects).where(same).values(name=name, updated_at=present()))
-        _rename_in_objects(storage, state, spec.kind, old[-1], name)
-        for query in queries.read(storage):
-            _rename_in_query(storage, state, query, spec.kind, old, new)
-        storage.read()
+        storage.execute(update(tables.objects).where(same).values(name=name, updated_at=time))
+        following = _queries(storage, state, spec.kind, found.id, old, new)
+        storage.put(
+            replace(
+                state,
+                objects=_objects(storage, state, spec, old, new, time),
+                within=Counter(
+                    {_moved(spec, *place, old, new): count for place, count in state.within.items()}
+                ),
+                queries={**state.queries, **following},
+            )
+        )
         return storage.state.get(spec, new)
 
 
-def _rename_in_objects(storage: Storage, state: CatalogState, kind: str, old: str, new: str) -> None:
-    for spec in KINDS:
-        for value in state.all(spec):
-            changed = spec.renamed(value, kind, old, new)
-            if changed != value:
+def _moved(
+    spec: KindSpec[Any], kind: str | None, path: Path, old: Path, new: Path
+) -> tuple[str | None, Path]:
+    """The place of an object of a kind when another has a new path: it may be that, or in it."""
+    inside = kind is not None and spec in _upwards(BY_NAME[kind]) and path[: len(old)] == old
+    return kind, (*new, *path[len(new) :]) if inside else path
+
+
+def _upwards(spec: KindSpec[Any]) -> Iterator[KindSpec[Any]]:
+    yield spec
+    if spec.parent is not None:
+        yield from _upwards(BY_NAME[spec.parent])
+
+
+def _objects(
+    storage: Storage, state: CatalogState, spec: KindSpec[Any], old: Path, new: Path, time: int
+) -> dict[str, dict[Path, Any]]:
+    """All objects: those that have other names now, or know them, are as they would be read again."""
+    objects: dict[str, dict[Path, Any]] = {}
+    for kind in KINDS:
+        found = objects[kind.kind] = {}
+        for before, value in state.objects[kind.kind].items():
+            _, path = _moved(spec, kind.kind, before, old, new)
+            changed = kind.renamed(value, spec.kind, old[-1], new[-1])
+            definition = kind.definition(changed) if path != before or changed is not value else {}
+            if changed is not value and changed != value:
                 same = tables.objects.c.id == value.id
-                definition = json.dumps(spec.definition(changed))
-                storage.execute(update(tables.objects).where(same).values(definition=definition))
+                storage.execute(update(tables.objects).where(same).values(definition=json.dumps(definition)))
+            if definition:
+                updated = (
+                    moment(time)
+                    if (kind.kind, before) == (spec.kind, old)
+                    else getattr(value, "updated_at", value.created_at)
+                )
+                kept = kind.upgraded(json.loads(json.dumps(definition)))
+                found[path] = kind.read(Stored(value.id, path, value.owner, value.created_at, updated, kept))
+            else:
+                found[path] = value
+    return objects
 
 
-def _rename_in_query(
-    storage: Storage, state: CatalogState, query: Query, kind: str, old: Path, new: Path
-) -> None:
-    """The names of its relations, as far as they still are those that it was made with, of its pool, and what its plan names."""
+def _queries(
+    storage: Storage, state: CatalogState, kind: str, identifier: str, old: Path, new: Path
+) -> dict[str, Query]:
+    """The queries that are in the state and have other names in them now. Those that are done follow in the database."""
+    uses = select(tables.query_relations.c.query_id).where(tables.query_relations.c.relation_id == identifier)
+    where: dict[str, ColumnElement[bool] | None] = {
+        RELATION.kind: tables.queries.c.id.in_(uses),
+        COMPUTE_POOL.kind: tables.queries.c.compute_pool == old[-1],
+        **dict.fromkeys((DATABASE.kind, SCHEMA.kind, STORE.kind, SCHEMA_REGISTRY.kind)),
+    }
+    if kind not in where:
+        return {}
+    following = {}
+    for query in queries.read(storage, where[kind]):
+        changed = _renamed(state, query, kind, old, new)
+        if changed != query:
+            queries.write_names(storage, changed)
+    for query in state.queries.values():
+        following[query.id] = _renamed(state, query, kind, old, new)
+    return following
+
+
+def _renamed(state: CatalogState, query: Query, kind: str, old: Path, new: Path) -> Query:
+    """With the names of its relations, as far as they still are those that it was made with, of its pool, and what its plan names."""
 
     def followed(name: RelationName) -> RelationName:
         within = name.path[: len(old)] == old and query.was_made_with(state.relation(name))
         return RelationName(*new, *name.path[len(new) :]) if within else name
 
-    values: dict[str, str] = {}
     if kind in (STORE.kind, SCHEMA_REGISTRY.kind):
-        values["plan"] = _plan(query.plan, kind, old[-1], new[-1])
-    elif kind == COMPUTE_POOL.kind and query.compute_pool == old[-1]:
-        values["compute_pool"] = new[-1]
-    elif kind in ("database", "schema", "relation"):
-        values["sink"] = json.dumps(followed(query.sink).path)
-        values["more_sinks"] = json.dumps([followed(sink).path for sink in query.more_sinks])
-        values["sources"] = json.dumps([followed(source).path for source in query.sources])
-    if values:
-        storage.execute(update(tables.queries).where(tables.queries.c.id == query.id).values(values))
+        return replace(query, plan=_plan(query.plan, kind, old[-1], new[-1]))
+    if kind == COMPUTE_POOL.kind:
+        return replace(query, compute_pool=new[-1]) if query.compute_pool == old[-1] else query
+    return replace(
+        query,
+        sink=followed(query.sink),
+        more_sinks=tuple(map(followed, query.more_sinks)),
+        sources=tuple(map(followed, query.sources)),
+    )
 
 
 def _plan(text: str, kind: str, old: str, new: str) -> str:

@@ -129,7 +129,9 @@ class RelationName:
     @property
     def fqn(self) -> str:
         """Three double-quoted parts, as the system relations print it."""
-        return ".".join(quote(part) for part in self.path)
+        # Lists of ten thousand relations print it.
+        plain = f'"{self.database}"."{self.schema}"."{self.name}"'
+        return plain if plain.count('"') == 6 else ".".join(map(quote, self.path))
 
     @property
     def path(self) -> tuple[str, str, str]:

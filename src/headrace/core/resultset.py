@@ -73,11 +73,18 @@ class LiveRows:
 
 def result(columns: Sequence[tuple[str, DataType]], rows: Sequence[Sequence[object]]) -> ResultSet:
     """A result from Python values; `columns` are (name, type) pairs. See `cell` for the accepted values."""
-    kinds = [kind for _, kind in columns]
-    return ResultSet(
-        tuple(ResultColumn(name, kind) for name, kind in columns),
-        tuple(tuple(cell(value, kind) for value, kind in zip(row, kinds, strict=True)) for row in rows),
-    )
+    cells = [
+        _column(values, kind)
+        for values, (_, kind) in zip(zip(*rows, strict=True), columns, strict=bool(rows))
+    ]
+    described = tuple(ResultColumn(name, kind) for name, kind in columns)
+    return ResultSet(described, tuple(zip(*cells, strict=True)))
+
+
+def _column(values: Sequence[object], kind: DataType) -> Sequence[Cell]:
+    if kind is VARCHAR and all(value.__class__ is str or value is None for value in values):
+        return values  # type: ignore[return-value]
+    return [cell(value, kind) for value in values]
 
 
 def cell(value: object, kind: DataType) -> Cell:

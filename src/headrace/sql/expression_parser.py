@@ -375,7 +375,7 @@ class ExpressionParser(parser.Parser):
         if self._curr.token_type not in (TokenType.OVER, TokenType.FILTER):
             return call
         window = self._parse_window(call)
-        if window is not None and window.args.get("alias"):
+        if window is not None and any(found.args.get("alias") for found in (window, window.this)):
             raise self.cursor.unsupported("a named window", hint="Write OVER (PARTITION BY … ORDER BY …).")
         return window
 

@@ -463,8 +463,13 @@ def test_what_has_another_name_keeps_its_id_and_all_that_knows_it(catalog: Catal
     catalog.rename(catalog.database("d"), "D")
     catalog.rename(sealed, "kafka")
     catalog.rename(catalog.relation(RelationName("D", "public", given.name.name)), "orders")
+    catalog.rename(catalog.schema("D", "public"), "Public")
+    catalog.rename(catalog.schema("D", "Public"), "public")
+    catalog.rename(catalog.compute_pools()[0], "pool")
+    following = catalog.snapshot()
     catalog.close()
     again = place.open()
+    assert again.snapshot() == following
     found, store = again.relation(RelationName("D", "public", "orders")), again.store("kafka")
     assert found
     assert store

@@ -88,6 +88,7 @@ NOT_SUPPORTED = [
     ("INSERT INTO t ‸VALUES‸ (1)", "INSERT INTO … VALUES"),
     ("SELECT ‸a < < 2‸ FROM t", "BITWISE LEFT SHIFT"),
     ("SELECT sum(a) OVER w ‸FROM‸ t", "a named window"),
+    ("SELECT sum(a) OVER (ORDER) OVER (ORDER BY b) ‸FROM‸ t", "a named window"),
 ]
 
 
