@@ -27,6 +27,7 @@ from headrace.sql.ast import Statement
 from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
 from headrace.statements.relation_properties import entity_format
+from tests.harness.session import open_session
 
 ROOT = Path(__file__).resolve().parents[3]
 MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -165,3 +166,18 @@ def test_the_example_of_the_real_time_mode_runs_in_it(reader: Reader) -> None:
     explained = plans["Explain"]
     assert explained is not None
     assert explained.mode == "real_time"
+
+
+async def test_the_guide_to_security_runs_as_it_is_written(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as session:
+        session.catalog.ensure_administrator("token")
+        for block in _BLOCK.findall((ROOT / "docs/guides/security.md").read_text(encoding="utf-8")):
+            for statement in parse(block):
+                principal = session.catalog.authenticate("token")
+                assert principal is not None
+                session.principal = principal
+                await session.run(statement.text)
+        [(denied,)] = await session.rows(
+            "SELECT COUNT(*) FROM deltastream.sys.audit WHERE outcome = 'denied'"
+        )
+        assert denied == "0"
