@@ -22,7 +22,6 @@ NOT_SUPPORTED: dict[str, str] = {
     **{f"UPDATE {kind}": "" for kind in ("DESCRIPTOR_SOURCE", "FUNCTION_SOURCE", "FUNCTION")},
     **{f"{verb} INVITATION": "" for verb in ("ACCEPT", "REJECT")},
     **{f"{verb} SANDBOX": "" for verb in ("DESCRIBE", "START", "STOP")},
-    **{f"{verb} STREAM": "" for verb in ("START", "STOP")},
     "CREATE INDEX": "",
     "DROP INDEX": "",
     "RESUME QUERY": "",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryState
 from headrace.catalog.policy import Requirement
-from headrace.core.errors import UserError
+from headrace.core.errors import Span, UserError
+from headrace.core.names import QualifiedName, RelationName
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
@@ -16,8 +18,10 @@ from headrace.engine.drivers import usable_pool
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, RestartQuery, TerminateQuery
-from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles
+from headrace.sql.statements.relation import StartRelation, StopRelation
+from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, relation_ddl
 from headrace.statements.continuous_query import refuse_cycle_of
+from headrace.statements.relation import relation_of_kind
 
 
 def _on_query(privilege: Privilege) -> Requirements[DescribeQuery | TerminateQuery | RestartQuery]:
@@ -46,25 +50,78 @@ async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
 async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
     """Starts again from the checkpoint, also after TERMINATE; refused when a relation of the query was dropped, or its pool stopped."""
     query = await asyncio.to_thread(run.query, statement.reference)
-    await asyncio.to_thread(_restart, query, statement, run)
+    await asyncio.to_thread(_restart, query, statement.reference.span, run)
     run.services.engine.wake()
     return Outcome(ddl("query", query.id, "RESTART", f"query {query.id} is being restarted", [query.id]))
 
 
-def _restart(query: Query, statement: RestartQuery, run: Execution) -> None:
+def _writers(statement: StartRelation | StopRelation, run: Execution) -> list[Query]:
+    """The queries to start or stop. Raises UserError 3D019 where nothing writes the relation but who writes its entity."""
+    verb = "START" if isinstance(statement, StartRelation) else "STOP"
+    relation = relation_of_kind(statement.kind, statement.name, run, verb)
+    writers = run.catalog.writers(relation)
+    if not writers:
+        raise UserError(
+            SqlState.QUERY_NOT_FOUND,
+            f"no query writes {relation.name}",
+            hint="What others write into its entity goes on; there is nothing to start or stop here.",
+            span=statement.name.span,
+        )
+    if verb == "STOP":
+        return [query for query in writers if query.desired_state is not DesiredState.TERMINATED]
+    ended = [query for query in writers if query.desired_state is DesiredState.TERMINATED]
+    return [query for query in ended if not _missing(query, run)] or ended
+
+
+def _of_writers(statement: StartRelation | StopRelation, run: Execution) -> Iterator[Requirement]:
+    yield from (Requirement(Privilege.OWNERSHIP, query) for query in _writers(statement, run))
+
+
+@handles(StopRelation, requires=_of_writers)
+async def stop_relation(statement: StopRelation, run: Execution) -> Outcome:
+    """Terminates the queries that write it; what they wrote and their checkpoints stay."""
+    stopping = await asyncio.to_thread(_writers, statement, run)
+    for query in stopping:
+        await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
+    run.services.engine.wake()
+    return Outcome(_told(statement.name, run, "STOP", stopping, "terminated"))
+
+
+@handles(StartRelation, requires=_of_writers)
+async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
+    """Starts those of its queries that are terminated from their checkpoints, but for those of which another relation was dropped."""
+    starting = await asyncio.to_thread(_writers, statement, run)
+    for query in starting:
+        await asyncio.to_thread(_restart, query, statement.name.span, run)
+    run.services.engine.wake()
+    return Outcome(_told(statement.name, run, "START", starting, "restarted"))
+
+
+def _told(name: QualifiedName, run: Execution, command: str, queries: list[Query], done: str) -> ResultSet:
+    ids = ", ".join(query.id for query in queries)
+    each = f"the queries {ids} are" if len(queries) > 1 else f"the query {ids} is"
+    told = f"{each} being {done}" if queries else "nothing had to be done"
+    return relation_ddl(run.relation(name), command, f"stays: {told}")
+
+
+def _missing(query: Query, run: Execution) -> list[RelationName]:
+    used = (*query.sinks, *query.sources)
+    return [name for name in used if not query.was_made_with(run.catalog.relation(name))]
+
+
+def _restart(query: Query, span: Span | None, run: Execution) -> None:
     """In one transaction, so that no relation of the query is dropped meanwhile."""
     with run.catalog.transaction():
-        used = (*query.sinks, *query.sources)
-        missing = [name for name in used if not query.was_made_with(run.catalog.relation(name))]
+        missing = _missing(query, run)
         if missing:
             raise UserError(
                 SqlState.RELATION_NOT_FOUND,
                 f"the query {query.id} cannot be restarted: its relation {missing[0]} was dropped",
                 hint="Create a new query.",
-                span=statement.reference.span,
+                span=span,
             )
         usable_pool(run.catalog, query.compute_pool)
-        refuse_cycle_of(query, run, statement.reference.span)
+        refuse_cycle_of(query, run, span)
         run.catalog.request_restart(query.id)
 
 

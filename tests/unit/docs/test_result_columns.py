@@ -73,6 +73,8 @@ STATEMENTS = [
     "DESCRIBE QUERY STATE best",
     "RESTART QUERY best",
     "TERMINATE QUERY best",
+    "START MATERIALIZED VIEW best",
+    "STOP MATERIALIZED VIEW best",
     "EXPLAIN SELECT n FROM orders",
     "DESCRIBE SELECT n FROM orders",
     'DROP RELATION "Best"',

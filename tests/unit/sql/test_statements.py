@@ -93,6 +93,8 @@ from headrace.sql.statements.relation import (
     DescribeRelation,
     DropRelation,
     ListRelations,
+    StartRelation,
+    StopRelation,
 )
 from headrace.sql.statements.role import CreateRole, DescribeRole, DropRole, ListRoles
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas, ManageAccess
@@ -245,6 +247,8 @@ STATEMENTS = [
     ("DESCRIBE QUERY METRICS my_query", DescribeQuery),
     ("DESCRIBE QUERY state", DescribeQuery),
     (f"TERMINATE QUERY {QUERY_ID.upper()}", TerminateQuery),
+    ('START STREAM "x"', StartRelation),
+    ("stop materialized view a.b.c", StopRelation),
     ('TERMINATE QUERY "My query"', TerminateQuery),
     (f"RESTART QUERY {QUERY_ID}", RestartQuery),
     ("EXPLAIN SELECT a FROM r", Explain),

@@ -101,3 +101,29 @@ async def test_a_frozen_view_is_not_followed(session: Session, writer: Query) ->
     with pytest.raises(UserError, match="was terminated") as refusal:
         await session.run(LIVE)
     assert refusal.value.hint == f"RESTART QUERY {writer.id}; first."
+
+
+async def test_a_relation_is_stopped_and_started_by_its_queries(session: Session) -> None:
+    await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
+    (query,) = session.catalog.queries()
+    states = "SELECT intended_state FROM deltastream.sys.queries"
+    for verb, state in (("STOP", "terminated"), ("STOP", "terminated"), ("START", "running")):
+        [(kind, _, command, summary, _)] = await session.rows(f"{verb} MATERIALIZED VIEW v")
+        assert (kind, command) == ("materialized_view", verb)
+        assert await session.rows(states) == [(state,)]
+    assert query.id in (summary or "")
+    for text, error in (
+        ("STOP STREAM orders", SqlState.QUERY_NOT_FOUND),
+        ("START STREAM v", SqlState.RELATION_NOT_FOUND),
+        ("START STREAM nothing", SqlState.RELATION_NOT_FOUND),
+    ):
+        with pytest.raises(UserError) as refused:
+            await session.run(text)
+        assert refused.value.state is error
+    session.grant("public", Privilege.USAGE, "shop")
+    session.grant("public", Privilege.USAGE, "shop", "public")
+    session.grant("public", Privilege.SELECT, "shop", "public", "v")
+    await session.run("USE ROLE public")
+    with pytest.raises(UserError) as refused:
+        await session.run("STOP RELATION v")
+    assert refused.value.state is SqlState.QUERY_NOT_FOUND  # which the role may not know of

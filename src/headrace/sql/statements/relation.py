@@ -1,4 +1,4 @@
-"""STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW: define, drop, describe, list. Grammar: dialect section 9.
+"""STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW: define, drop, start, stop, describe, list. Grammar: dialect section 9.
 
 `CREATE … AS SELECT` belongs to queries, see `query`; `create_relation` hands over to it at AS.
 """
@@ -119,6 +119,40 @@ def drop_relation(cursor: Cursor) -> DropRelation:
     return DropRelation(
         *cursor.origin, kind, cursor.qualified_name("the name of the relation"), cursor.cascade()
     )
+
+
+@dataclass(frozen=True)
+class StartRelation(Statement):
+    """`START kind name`: the queries that write it; `kind` is one of `KINDS` or RELATION."""
+
+    kind: str
+    name: QualifiedName
+
+    def sql(self) -> str:
+        return f"START {self.kind} {self.name}"
+
+
+@grammar(*(f"START {kind}" for kind in (*KINDS, "RELATION")))
+def start_relation(cursor: Cursor) -> StartRelation:
+    kind = _kind_before(cursor)
+    return StartRelation(*cursor.origin, kind, cursor.qualified_name("the name of the relation"))
+
+
+@dataclass(frozen=True)
+class StopRelation(Statement):
+    """`STOP kind name`: the queries that write it; `kind` is one of `KINDS` or RELATION."""
+
+    kind: str
+    name: QualifiedName
+
+    def sql(self) -> str:
+        return f"STOP {self.kind} {self.name}"
+
+
+@grammar(*(f"STOP {kind}" for kind in (*KINDS, "RELATION")))
+def stop_relation(cursor: Cursor) -> StopRelation:
+    kind = _kind_before(cursor)
+    return StopRelation(*cursor.origin, kind, cursor.qualified_name("the name of the relation"))
 
 
 @dataclass(frozen=True)
