@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow
 import pytest
+from pyiceberg.exceptions import CommitFailedException
 
 from tests.harness.doors import RestDoor
 from tests.harness.iceberg import Lake
+from tests.harness.iceberg_front import CLIENT, SECRET, VENDED, CatalogFront
 from tests.harness.kafka import KafkaClient
+from tests.harness.kinesis import REGION
 from tests.harness.patience import until
 from tests.harness.process import HeadraceProcess
 from tests.harness.slt import StatementError
@@ -112,6 +117,103 @@ def test_what_running_queries_need_is_kept(door: RestDoor, kafka: KafkaClient, l
     until(lambda: optimize() and own.snapshot_id not in snapshots(), "the writer's snapshot to go")
     append(lake, table, 6)
     expect(1, 2, 3, 4, 5, 6)
+
+
+def test_several_may_commit_at_once(door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str) -> None:
+    table, topics = f"s{seed}.t", (f"a_{seed}", f"b_{seed}")
+    relation = f"'iceberg.namespace.name' = 's{seed}', 'iceberg.commit.interval.ms' = 0, 'delivery.guarantee' = 'exactly_once'"
+    door.execute(
+        f"CREATE STORE k{seed} WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE);"
+        f"CREATE ENTITY {table} WITH ('iceberg.columns' = 'n BIGINT');"
+    )
+    for topic in topics:
+        kafka.create(topic)
+        door.execute(
+            f"CREATE STREAM {topic} (n BIGINT) WITH ('store' = 'k{seed}', 'topic' = '{topic}', 'value.format' = 'json');"
+        )
+    door.execute(
+        f"CREATE TABLE t WITH ('store' = 'l{seed}', {relation}) AS SELECT n FROM {topics[0]} WITH ('starting.position' = 'earliest');"
+        f"INSERT INTO t SELECT n FROM {topics[1]} WITH ('starting.position' = 'earliest');"
+    )
+    written = []
+    for n in range(0, 30, 3):
+        for offset, topic in enumerate(topics):
+            kafka.produce(topic, [(None, f'{{"n": {n + offset}}}')])
+        # PyIceberg does not try again by itself.
+        with suppress(CommitFailedException):
+            append(lake, table, n + 2)
+            written.append(n + 2)
+    door.execute(f"OPTIMIZE ENTITY {table};")
+
+    def held() -> list[int]:
+        return sorted(row["n"] for row in lake.rows(table))
+
+    expected = sorted([n for n in range(30) if n % 3 < 2] + written)
+    until(lambda: len(held()) >= len(expected), lambda: f"{expected}; the table has {held()}")
+    assert held() == expected
+
+
+def test_a_catalog_may_ask_for_tokens_be_away_and_refuse(
+    door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str
+) -> None:
+    table, topic = f"s{seed}.t", f"n_{seed}"
+    kafka.create(topic)
+    vended = {"s3.access-key-id": VENDED, "s3.secret-access-key": "vended", "s3.session-token": "vended"}
+    with CatalogFront(lake.catalog, lake.aws.uri, vended) as front:
+
+        def store(secret: str) -> str:
+            quoted = secret.replace("'", "''")
+            return (
+                f"CREATE STORE o{seed} WITH ('type' = ICEBERG_REST, 'uris' = '{front.catalog}', 'tls.disabled' = TRUE, "
+                f"'iceberg.s3.endpoint' = '{front.bucket}', 'aws.region' = '{REGION}', 'iceberg.rest.client_id' = '{CLIENT}', "
+                f"'iceberg.rest.client_secret' = '{quoted}');"
+            )
+
+        def held() -> list[int]:
+            return sorted(row["n"] for row in lake.rows(table))
+
+        def produce(*numbers: int) -> None:
+            kafka.produce(topic, [(None, f'{{"n": {n}}}') for n in numbers])
+
+        def state() -> tuple[str, str]:
+            (row,) = [row for row in door.execute("LIST QUERIES;") if f"o{seed}" in str(row[5])]
+            return str(row[3]), str(row)
+
+        def told(what: str) -> None:
+            until(lambda: re.search(what, state()[1]), lambda: f"{what}; found {state()}")
+
+        with pytest.raises(
+            StatementError, match="57015: authentication: the catalog refused the credentials"
+        ):
+            door.execute(store("hunter2"))
+        door.execute(
+            f"{store(SECRET)} CREATE STORE k{seed} WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE);"
+            f"CREATE STREAM n (n BIGINT) WITH ('store' = 'k{seed}', 'topic' = '{topic}', 'value.format' = 'json');"
+            f"CREATE TABLE t WITH ('store' = 'o{seed}', 'iceberg.namespace.name' = 's{seed}', 'iceberg.commit.interval.ms' = 0, "
+            "'delivery.guarantee' = 'exactly_once') AS SELECT n FROM n WITH ('starting.position' = 'earliest');"
+        )
+        produce(1)
+        until(lambda: held() == [1], lambda: f"the first row; found {held()}, {state()}")
+        assert front.keys == {VENDED}
+        front.refused = lambda _method, _path: 503
+        produce(2)
+        told(r"restarting.*(does not answer|catalog, or S3)")
+        front.refused = lambda _method, _path: None
+        until(lambda: held() == [1, 2], lambda: f"both rows; found {held()}, {state()}")
+        front.refused = lambda method, path: 403 if method == "POST" and path.endswith("/tables/t") else None
+        produce(3)
+        told("authorization: the catalog does not allow this")
+        front.refused = lambda method, _path: 403 if method == "PUT" else None
+        told("authorization: AWS does not allow this to the store's keys")
+        front.refused = lambda _method, _path: None
+        until(lambda: held() == [1, 2, 3], lambda: f"all rows; found {held()}, {state()}")
+        assert len(front.tokens) > 1
+        assert SECRET not in door_texts(door)
+
+
+def door_texts(door: RestDoor) -> str:
+    """What users see of stores and queries."""
+    return str(door.execute("LIST STORES;")) + str(door.execute("LIST QUERIES;"))
 
 
 def test_a_batch_that_comes_again_is_left_out(
