@@ -11,6 +11,7 @@ from benchmarks.rig import Figures, Rig
 from benchmarks.scale import many_keys, replay
 from benchmarks.state import state
 from benchmarks.stores import codecs, kinesis, postgresql
+from benchmarks.tables import TABLES
 from benchmarks.throughput import THROUGHPUT
 
 MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
@@ -26,10 +27,12 @@ MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     "kinesis": kinesis,
     "postgresql": postgresql,
     "codecs": codecs,
+    **TABLES,
 }
 
 UNITS = {
     "_us_per_record": "µs",
+    "_us_per_row": "µs",
     "_ms": "ms",
     "_s": "s",
     "_percent": "%",

@@ -209,6 +209,14 @@ def batch_ends_s(checkpoint: Path) -> list[float]:
     return [path.stat().st_mtime for path in sorted(commits, key=lambda path: int(path.name))]
 
 
+def batch_seconds(checkpoint: Path) -> list[float]:
+    """From the planning of each micro-batch to its commit, in order."""
+    planned = {path.name: path.stat().st_mtime for path in (checkpoint / "offsets").iterdir()}
+    commits = [path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
+    ordered = sorted(commits, key=lambda path: int(path.name))
+    return [path.stat().st_mtime - planned[path.name] for path in ordered if path.name in planned]
+
+
 def resident_mb(pid: int) -> float:
     """Resident memory of one process."""
     return float(psutil.Process(pid).memory_info().rss) / 2**20

@@ -28,6 +28,8 @@ class Sizes:
     kinesis_records: int = 100_000
     postgresql_rows: int = 500_000
     codec_records: int = 500_000
+    table_rows: int = 1_000_000
+    upserted_rows: int = 1_000_000
 
 
 QUICK = Sizes(
@@ -46,4 +48,6 @@ QUICK = Sizes(
     kinesis_records=40_000,
     postgresql_rows=200_000,
     codec_records=200_000,
+    table_rows=300_000,
+    upserted_rows=200_000,
 )

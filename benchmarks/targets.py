@@ -61,6 +61,10 @@ TARGETS = (
     Target("postgresql", "snapshot_rows_per_s", "at_least", 80_000),
     Target("postgresql", "changes_per_s", "at_least", 30_000),
     Target("postgresql", "live_p50_ms", "at_most", 200),
+    Target("iceberg_append", "rows_per_s", "at_least", 80_000),
+    Target("iceberg_upsert", "rows_per_s", "at_least", 15_000),
+    Target("s3_parquet", "rows_per_s", "at_least", 120_000),
+    Target("clickhouse", "rows_per_s", "at_least", 100_000),
 )
 
 
