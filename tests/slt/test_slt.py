@@ -30,10 +30,12 @@ POSTGRESQL_LOOKUPS = Path(__file__).with_name("postgresql_lookups.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
 DATABRICKS = Path(__file__).with_name("databricks.slt")
 SNOWFLAKE = Path(__file__).with_name("snowflake.slt")
+EVERY_STORE = Path(__file__).with_name("every_store.slt")
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
     set(Path(__file__).parent.glob("*.slt"))
-    - {*POSTGRESQL, POSTGRESQL_TABLES, POSTGRESQL_LOOKUPS, CLICKHOUSE, DATABRICKS, SNOWFLAKE, *ICEBERG}
+    - {*POSTGRESQL, POSTGRESQL_TABLES, POSTGRESQL_LOOKUPS, CLICKHOUSE, DATABRICKS, SNOWFLAKE, EVERY_STORE}
+    - {*ICEBERG}
 )
 IN_PROCESS = [
     Path(__file__).with_name(f"{name}.slt")
@@ -193,6 +195,46 @@ def test_iceberg(path: Path, in_process: InProcessDoor, kafka: KafkaClient, lake
     )
     runner.iceberg = lake.snapshot
     runner.run(path)
+
+
+@pytest.mark.parametrize("postgresql", [18], indirect=True)
+def test_every_store_in_one_pool(
+    in_process: InProcessDoor,
+    kafka: KafkaClient,
+    postgresql: PostgresServer,
+    clickhouse: ClickHouseServer,
+    snowflake: SnowflakeServer,
+    databricks: Workspace,
+    lake: Lake,
+    seed: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    clickhouse.execute(f"CREATE DATABASE all_{seed}")
+    snowflake.execute(f"CREATE DATABASE all_{seed}", f"CREATE SCHEMA all_{seed}.s")
+    databricks.execute(f"CREATE SCHEMA {CATALOG}.all_{seed}")
+    addresses = {
+        **{"postgresql": postgresql.uri, "clickhouse": clickhouse.uri, "snowflake": snowflake.uri},
+        **{"catalog": lake.catalog, "aws": lake.aws.uri, "keys": lake.keys},
+    }
+    users = {
+        **{"postgresql_user": USER, "postgresql_password": PASSWORD},
+        **{"clickhouse_user": clickhouse_server.USER, "clickhouse_password": clickhouse_server.PASSWORD},
+        **{"snowflake_user": snowflake_server.USER, "snowflake_password": snowflake_server.PASSWORD},
+    }
+    at = {
+        **{"databricks_port": str(databricks.front.port), "databricks_token": TOKEN},
+        **{"databricks_warehouse": WAREHOUSE, "databricks_keys": databricks.keys},
+    }
+    quoted = {name: text.replace("'", "''") for name, text in users.items()}
+    servers = _servers(EVERY_STORE, request)
+    runner = Runner(in_process, kafka, seed=seed, **servers, **addresses, **quoted, **at)
+    runner.postgresql, runner.clickhouse = postgresql.execute, clickhouse.execute
+    runner.snowflake, runner.databricks, runner.iceberg = (
+        snowflake.execute,
+        databricks.execute,
+        lake.snapshot,
+    )
+    runner.run(EVERY_STORE)
 
 
 def _terminate_queries(door: RestDoor | InProcessDoor) -> None:
