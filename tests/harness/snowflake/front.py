@@ -1,7 +1,8 @@
 """fakesnow's server with accounts before it; runs in the environment of `requirements.lock`, and imports nothing of ours.
 
 The argument is a file of JSON: `user`, `password`, `token`, `role`, and `key`, the PEM text of the user's public key. Says "ready PORT".
-Mended of fakesnow: COPY into a temporary table, whose columns it looks for in the wrong place.
+Mended of fakesnow: COPY into a temporary table, whose columns it looks for in the wrong place; and a NULL where there may be none, by which
+it breaks.
 POST /abort rolls back what transactions are open, as Snowflake does in time with those of clients that are gone.
 """
 
@@ -19,7 +20,9 @@ import duckdb
 import jwt
 import uvicorn
 from fakesnow import copy_into
+from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.server import login_request, routes, sessions
+from snowflake.connector.errors import ProgrammingError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -29,6 +32,7 @@ LOGIN = "/session/v1/login-request"
 # As Snowflake numbers what it says of a login.
 WRONG_PASSWORD, WRONG_TOKEN, WRONG_KEY, WRONG_ROLE = "390100", "390303", "390144", "390189"
 _described = copy_into._describe_table  # type: ignore[attr-defined]
+_execute = FakeSnowflakeCursor._execute
 
 
 def _describe_table(table: Any, connection: Any, *where: Any) -> list[tuple[str, str]]:
@@ -37,6 +41,13 @@ def _describe_table(table: Any, connection: Any, *where: Any) -> list[tuple[str,
     )
     found: list[tuple[str, str]] = connection.execute(temporary, [table.name]).fetchall()
     return found or _described(table, connection, *where)
+
+
+def _executed(cursor: Any, *given: Any, **named: Any) -> Any:
+    try:
+        return _execute(cursor, *given, **named)
+    except duckdb.ConstraintException as error:
+        raise ProgrammingError(msg=str(error), errno=100072, sqlstate="22000") from error
 
 
 def refusal(accounts: dict[str, str], request: Request, given: dict[str, Any]) -> tuple[str, str] | None:
@@ -93,6 +104,7 @@ def main() -> None:
     """Serves until SIGTERM."""
     accounts = json.loads(Path(sys.argv[1]).read_text())
     copy_into._describe_table = _describe_table  # type: ignore[attr-defined]
+    FakeSnowflakeCursor._execute = _executed
     listener = socket.create_server(("127.0.0.1", 0))
     # uvicorn writes its access log to stdout, a pipe that nobody reads after "ready": full, it would stop the server.
     config = uvicorn.Config(application(accounts), log_level="info", access_log=False)
