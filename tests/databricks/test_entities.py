@@ -108,7 +108,7 @@ def test_a_table_that_does_not_fit_is_told(databricks: Workspace, store: dict[st
     databricks.execute(f"CREATE VIEW {CATALOG}.{schema}.v AS SELECT 1 AS id")
     own = f"s3://{databricks.bucket.bucket}/elsewhere/"
     cases = [
-        ("t", [Column("id", BIGINT)], {}, SqlState.INVALID_RELATION_DEFINITION, "id BIGINT into INTEGER"),
+        ("t", [Column("id", BIGINT)], {}, SqlState.INVALID_RELATION_DEFINITION, "id is INTEGER, which does not take BIGINT"),
         ("t", [Column("no", BIGINT)], {}, SqlState.UNDEFINED_COLUMN, "has no column no"),
         ("v", [Column("id", INTEGER)], {}, SqlState.INVALID_RELATION_DEFINITION, "it is no Delta table"),
         ("x", [Column("id", INTEGER)], {}, SqlState.ENTITY_NOT_FOUND, "no such table"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from headrace.connectors import table_fit
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.clickhouse import types
 from headrace.connectors.clickhouse.client import ClickHouse, identifier
@@ -189,24 +190,7 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
 
     Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit, and for a key that is not its own.
     """
-    missing = [column.name for column in schema.columns if column.name not in table.types]
-    if missing:
-        raise UserError(
-            SqlState.UNDEFINED_COLUMN,
-            f"the table {path_text(path)} has no column {', '.join(missing)}",
-            hint=f"It has {', '.join(table.columns)}.",
-        )
-    wrong = [
-        f"{column.name} {column.type} into {_described(table.types[column.name])}"
-        for column in schema.columns
-        if not types.fits(column.type, table.types[column.name])
-    ]
-    if wrong:
-        raise _unfit(
-            path,
-            f"columns do not fit: {', '.join(wrong)}",
-            "CAST them to what the column holds; docs/guides/clickhouse.md has the table of types.",
-        )
+    table_fit.check_written(path, schema, table.types, types.fits, _described)
     if not upsert:
         return
     check_key(table, path, schema)
@@ -239,22 +223,13 @@ def newest_version(clickhouse: ClickHouse, table: Table) -> int:
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
     """Raises UserError 42703 for columns that a table does not have, 42P16 for those that have another type."""
-    missing = [column.name for column in schema.columns if column.name not in table.readable]
-    if missing:
-        raise UserError(
-            SqlState.UNDEFINED_COLUMN,
-            f"the table {path_text(path)} has no column {', '.join(missing)}",
-            hint=f"It has {', '.join(table.columns)}.",
-        )
-    wrong = [
-        f"{column.name} is {own}, not {column.type}"
-        for column in schema.columns
-        if not types.reads(own := types.of_clickhouse(table.readable[column.name]), column.type)
-    ]
-    if wrong:
-        raise _unfit(
-            path, ", ".join(wrong), "Declare them so, or leave the columns out: they are inferred then."
-        )
+    table_fit.check_read(
+        path,
+        schema,
+        table.readable,
+        lambda kind, own: types.reads(types.of_clickhouse(own), kind),
+        _described,
+    )
 
 
 def named_sql(clickhouse: ClickHouse, path: EntityPath) -> str:

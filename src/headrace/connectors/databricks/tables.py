@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.connectors import table_fit
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.databricks import types
 from headrace.connectors.databricks.options import LOCATION
@@ -129,30 +130,12 @@ def check(table: Table, path: EntityPath, schema: Schema, location: str | None) 
             f"it lies at {lies}, not at {location}",
             f"Leave '{LOCATION.name}' out, or name another table.",
         )
-    wrong = [
-        f"{column.name} {column.type} into {table.columns[column.name]}"
-        for column in _known(table, path, schema)
-        if not types.fits(column.type, table.columns[column.name])
-    ]
-    if wrong:
-        raise _unfit(
-            path,
-            f"columns do not fit: {', '.join(wrong)}",
-            "CAST them to what the column holds; docs/guides/databricks.md has the table of types.",
-        )
+    table_fit.check_written(path, schema, table.columns, types.fits)
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
     """Raises UserError 42703 for columns that a table does not have, 42P16 for those that have another type."""
-    wrong = [
-        f"{column.name} is {table.columns[column.name]}, not {column.type}"
-        for column in _known(table, path, schema)
-        if not types.reads(table.columns[column.name], column.type)
-    ]
-    if wrong:
-        raise _unfit(
-            path, ", ".join(wrong), "Declare them so, or leave the columns out: they are inferred then."
-        )
+    table_fit.check_read(path, schema, table.columns, types.reads)
 
 
 def table_sql(path: EntityPath) -> str:
@@ -160,17 +143,6 @@ def table_sql(path: EntityPath) -> str:
     if len(path) != len(_LEVELS):
         raise _not_a("catalog.schema.table", path)
     return ".".join(map(name_sql, path))
-
-
-def _known(table: Table, path: EntityPath, schema: Schema) -> Sequence[Column]:
-    missing = [column.name for column in schema.columns if column.name not in table.columns]
-    if missing:
-        raise UserError(
-            SqlState.UNDEFINED_COLUMN,
-            f"the table {path_text(path)} has no column {', '.join(missing)}",
-            hint=f"It has {', '.join(table.columns)}.",
-        )
-    return schema.columns
 
 
 def _names(column: Column) -> list[str]:

@@ -106,7 +106,7 @@ def fits(kind: DataType, column: DataType) -> bool:
     return kind == column
 
 
-def reads(column: DataType, kind: DataType) -> bool:
+def reads(kind: DataType, column: DataType) -> bool:
     """Whether a column, which is `column` to us, can be read as a relation's: text lengths and parts of a second do not matter."""
     return fits(column, kind) and fits(kind, column)
 

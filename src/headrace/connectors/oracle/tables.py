@@ -144,7 +144,8 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
     table_fit.check_written(path, schema, there, types.fits)
     if not upsert:
         return
-    table_fit.check_key(path, schema, table.key)
+    if table.key:
+        table_fit.check_key(path, schema, table.key)
     long = [name for name in schema.primary_key if types.name_of(there[name]) in ("CLOB", "NCLOB", "BLOB")]
     if long:
         raise UserError(

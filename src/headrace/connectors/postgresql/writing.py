@@ -6,20 +6,21 @@ inserted, or updated where they are. Exactly once: the transaction holds the bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from psycopg import errors
 from psycopg.sql import SQL, Composed, Identifier
 
+from headrace.connectors import table_fit
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.postgresql import tables
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.types import fits
 from headrace.core.errors import UserError
-from headrace.core.names import EntityPath, printed
+from headrace.core.names import EntityPath, path_text
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType
@@ -53,60 +54,29 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
     """Raises UserError 42P16, 42703, 0A000 or 3D007 when a table cannot hold such rows, with the columns that do not fit."""
     with classified(store), connect(store, *path[:-2]) as connection:
         found = tables.describe(connection, path)
-    where, kind = ".".join(path), found.configs["kind"]
+    kind = found.configs["kind"]
     if kind not in _WRITABLE:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{where} is a {kind}, into which no rows can be written",
+            f"{path_text(path)} is a {kind}, into which no rows can be written",
             hint="Name a table.",
         )
-    _check_columns(where, found, schema, fits)
+    table_fit.check_written(path, schema, _types(found), fits)
     if upsert:
-        _check_key(where, found, schema)
+        table_fit.check_key(path, schema, found.key)
 
 
 def check_readable(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
     """Raises UserError 42P16, 42703 or 3D007 when a table or view cannot be read as `schema` says, with what does not fit."""
     with classified(store), connect(store, *path[:-2]) as connection:
         found = tables.describe(connection, path)
-    where = ".".join(path)
-    _check_columns(where, found, schema, lambda said, own: fits(said, own) or fits(own, said))
+    table_fit.check_read(path, schema, _types(found), lambda said, own: fits(said, own) or fits(own, said))
     if schema.primary_key:
-        _check_key(where, found, schema)
+        table_fit.check_key(path, schema, found.key)
 
 
-def _check_columns(
-    where: str, found: EntityDescription, schema: Schema, fit: Callable[[DataType, DataType], bool]
-) -> None:
-    there = {column.name: column.type for column in found.columns}
-    for column in schema.columns:
-        if column.name not in there:
-            raise UserError(
-                SqlState.UNDEFINED_COLUMN,
-                f"the table {where} exists, and has no column {printed(column.name)}",
-                hint=f"It has {', '.join(map(printed, there))}. Names fold to lower case unless they stand in double quotes.",
-            )
-    misfits = [
-        f"{printed(column.name)} is {there[column.name]}, not {column.type}"
-        for column in schema.columns
-        if not fit(column.type, there[column.name])
-    ]
-    if misfits:
-        raise UserError(
-            SqlState.INVALID_RELATION_DEFINITION,
-            f"the table {where} exists with other columns: {'; '.join(misfits)}",
-            hint="CAST the columns of the query, or name another table.",
-        )
-
-
-def _check_key(where: str, found: EntityDescription, schema: Schema) -> None:
-    if set(schema.primary_key) != set(found.key):
-        raise UserError(
-            SqlState.INVALID_RELATION_DEFINITION,
-            f"the primary key of the table {where} is ({', '.join(map(printed, found.key))}), "
-            f"and rows are to be updated by ({', '.join(map(printed, schema.primary_key))})",
-            hint="Write a query with that key, or name another table.",
-        )
+def _types(found: EntityDescription) -> dict[str, DataType]:
+    return {column.name: column.type for column in found.columns}
 
 
 def prepare(target: Target) -> None:
