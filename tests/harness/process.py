@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +18,17 @@ from tests.harness.patience import PATIENCE_S
 
 
 class HeadraceProcess:
-    """One server over `data_dir`; `start` again after `stop` or `kill` resumes there, at the same address."""
+    """One server over `data_dir`; `start` again after `stop` or `kill` resumes there, at the same address, with the same `environment`."""
 
-    def __init__(self, data_dir: Path, *, token: str = "test-administrator-token") -> None:  # noqa: S107
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        token: str = "test-administrator-token",  # noqa: S107
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.data_dir = data_dir
+        self._environment = {**(environment or {})}
         self.token = token
         self.url = ""
         self._port = 0
@@ -45,7 +53,7 @@ class HeadraceProcess:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, "HEADRACE_TOKEN": self.token, **environment},
+            env={**os.environ, "HEADRACE_TOKEN": self.token, **self._environment, **environment},
         )
         log.close()
         line = self._line()

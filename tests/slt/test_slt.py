@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -31,6 +32,7 @@ CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
 DATABRICKS = Path(__file__).with_name("databricks.slt")
 SNOWFLAKE = Path(__file__).with_name("snowflake.slt")
 EVERY_STORE = Path(__file__).with_name("every_store.slt")
+VIEWS = [Path(__file__).with_name(f"{name}.slt") for name in ("views", "view_queries")]
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
     set(Path(__file__).parent.glob("*.slt"))
@@ -50,6 +52,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess
     process = HeadraceProcess(Path(tmp_path_factory.mktemp("slt-rest"))).start()
     yield process
     process.stop()
+
+
+@pytest.fixture(scope="module")
+def with_clickhouse(
+    tmp_path_factory: pytest.TempPathFactory, clickhouse: ClickHouseServer
+) -> Iterator[HeadraceProcess]:
+    """A server whose views are in ClickHouse."""
+    clickhouse.execute("CREATE DATABASE IF NOT EXISTS views_of_slt")
+    folder = Path(tmp_path_factory.mktemp("slt-clickhouse"))
+    (folder / "password").write_text(f"{clickhouse_server.PASSWORD}\n")
+    address = f"clickhouse+http://{quote(clickhouse_server.USER)}@127.0.0.1:{clickhouse.port}/views_of_slt"
+    environment = {"HEADRACE_VIEWS": address, "HEADRACE_VIEWS_PASSWORD_FILE": str(folder / "password")}
+    process = HeadraceProcess(folder / "data", environment=environment).start()
+    yield process
+    process.stop()
+    assert not (folder / "data" / "views.duckdb").exists()
+    tables = clickhouse.execute("SELECT count() FROM system.tables WHERE database = 'views_of_slt'")
+    assert tables > [(0,)], "the views were somewhere else"
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +178,17 @@ def test_clickhouse(
     runner = Runner(in_process, kafka, seed=seed, uri=clickhouse.uri, **user)
     runner.clickhouse = clickhouse.execute
     runner.run(CLICKHOUSE)
+
+
+@pytest.mark.parametrize("path", VIEWS, ids=lambda path: path.stem)
+def test_views_in_clickhouse(
+    path: Path, with_clickhouse: HeadraceProcess, kafka: KafkaClient, seed: str
+) -> None:
+    """Over REST, since they start the server anew."""
+    door = RestDoor(with_clickhouse)
+    Runner(door, kafka, seed=seed).run(path)
+    _terminate_queries(door)
+    door.close()
 
 
 def test_databricks(

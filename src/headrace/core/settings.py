@@ -16,6 +16,8 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 EGRESS_DEFAULT = ("loopback", "private", "public")
+VIEWS_SCHEMES = ("clickhouse", "clickhouse+http")
+"""The second is without TLS."""
 _DESTINATION = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 
@@ -50,6 +52,20 @@ def _catalog_url(value: object) -> object:
     if isinstance(value, str) and value and urlsplit(value).scheme not in ("postgresql", "postgres"):
         raise ValueError("expected an address such as postgresql://user:password@host/database")
     return value or None
+
+
+def _views_url(value: object) -> object:
+    if not isinstance(value, str) or not value:
+        return None
+    parts = urlsplit(value)
+    if parts.password is not None:
+        raise ValueError(
+            "expected no password in it: give HEADRACE_VIEWS_PASSWORD, or HEADRACE_VIEWS_PASSWORD_FILE"
+        )
+    named = parts.username and parts.hostname and len(parts.path.strip("/")) > 0
+    if parts.scheme not in VIEWS_SCHEMES or not named or parts.query or parts.fragment:
+        raise ValueError("expected an address such as clickhouse://user@host:8443/database")
+    return value
 
 
 def _public_url(value: object) -> object:
@@ -106,6 +122,16 @@ class Settings(BaseSettings):
     catalog_key_command: str | None = Field(
         None,
         description="A command that prints such keys, run without a shell at the start and by ROTATE KEY.",
+    )
+    views: Annotated[str | None, BeforeValidator(_views_url)] = Field(
+        None,
+        description="A ClickHouse database of this server's own that keeps the rows of materialized views, such as "
+        "`clickhouse://headrace@ch.example.com:8443/headrace_views`, instead of a file of the data directory; `clickhouse+http://` is "
+        "without TLS.",
+    )
+    views_password: SecretStr | None = Field(None, description="The password of its user.")
+    views_password_file: Path | None = Field(
+        None, description="A file with that password, instead of the variable."
     )
     host: str = Field("127.0.0.1", description="Address to bind.")
     port: int = Field(8080, description="Port to bind; 0 takes a free one.")
@@ -217,10 +243,23 @@ class Settings(BaseSettings):
     snapshot_rows_max: int = Field(100_000, description="Rows of a query of materialized views.")
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
 
+    def password_of_views(self) -> str:
+        """From the environment, or the file; empty when neither is given."""
+        if self.views_password is not None:
+            return self.views_password.get_secret_value()
+        return self.views_password_file.read_text().rstrip("\r\n") if self.views_password_file else ""
+
 
 SECRETS = tuple(
     f"HEADRACE_{name}"
-    for name in ("TOKEN", "CATALOG_URL", "CATALOG_KEY", "SPARK_SECRET", "OIDC_CLIENT_SECRET")
+    for name in (
+        "TOKEN",
+        "CATALOG_URL",
+        "CATALOG_KEY",
+        "SPARK_SECRET",
+        "OIDC_CLIENT_SECRET",
+        "VIEWS_PASSWORD",
+    )
 )
 """The variables of the environment that no process of ours hands on."""
 

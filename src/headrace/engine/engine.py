@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import structlog
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import QueryState, RelationKind
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
 from headrace.engine.checkpoints import Checkpoints
@@ -35,6 +36,9 @@ from headrace.planner.physical import SparkPlan
 
 log = structlog.get_logger()
 
+VIEW_RETRY_S = 2.0
+"""Between two tries of a write while the store of views is away."""
+
 
 class Engine:
     """Runs the queries of one server. Used from one event loop; `views` from any thread."""
@@ -42,7 +46,7 @@ class Engine:
     def __init__(
         self, catalog: Catalog, settings: Settings, *, driver_command: Sequence[str] = DRIVER_COMMAND
     ) -> None:
-        self.views = open_views(settings)
+        self.views = open_views(settings, owner=catalog.organization().id)
         self._catalog = catalog
         self._settings = settings
         self._checkpoints = Checkpoints(settings.data_dir.resolve() / "checkpoints")
@@ -59,6 +63,7 @@ class Engine:
         self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints)
         self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
         self._purging: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -69,6 +74,7 @@ class Engine:
 
     async def stop(self) -> None:
         """End every process in order. What is wanted of each query stays in the catalog: the next start goes on."""
+        self._stopping.set()
         if self._purging is not None:
             self._purging.cancel()
             await asyncio.gather(self._purging, return_exceptions=True)
@@ -150,16 +156,38 @@ class Engine:
 
     async def _apply(self, message: ApplyView, payload: bytes, connection: Connection) -> None:
         error: str | None = None
+        applied = True
         try:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self.views.writer, self.views.apply, message, payload)
+            applied = await self._apply_when_it_is_there(message, payload, connection)
         except HeadraceError as failure:
             error = failure.text()
         except Exception as failure:
             # Unanswered, the query would wait for ever.
             log.exception("view_not_applied", query_id=message.query_id, view=message.view)
             error = f"the view could not be written: {failure}"
-        connection.send(Ack(sequence=message.sequence, error=error))
+        connection.send(Ack(sequence=message.sequence, error=error, stop=not applied))
+
+    async def _apply_when_it_is_there(
+        self, message: ApplyView, payload: bytes, connection: Connection
+    ) -> bool:
+        """A store of views that is away is asked again, while the query waits in the midst of its batch; False: it ended meanwhile."""
+        waits = False
+        while True:
+            try:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self.views.writer, self.views.apply, message, payload)
+                break
+            except ExternalError as failure:
+                log.warning("view_store_away", query_id=message.query_id, reason=failure.message)
+                if self._stopping.is_set() or connection.closed:
+                    return False
+                waits = True
+                self._supervisor.waits_for(message.query_id, failure)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), VIEW_RETRY_S)
+        if waits:
+            self._supervisor.waits_for(message.query_id, None)
+        return True
 
     async def _purge_always(self) -> None:
         while True:
@@ -186,10 +214,11 @@ class Engine:
         )
         for name in ("run", "work"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
-        self.views.retain(
-            {
-                relation.id
-                for relation in relations.values()
-                if relation.kind is RelationKind.MATERIALIZED_VIEW
-            }
-        )
+        kept = {
+            relation.id for relation in relations.values() if relation.kind is RelationKind.MATERIALIZED_VIEW
+        }
+        try:
+            self.views.retain(kept)
+        except ExternalError as error:
+            # The next start does it.
+            log.warning("view_store_away", reason=error.message)

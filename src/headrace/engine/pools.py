@@ -71,6 +71,11 @@ class Connection:
         self._writer.write(encode_frame(message, payload))
         return True
 
+    @property
+    def closed(self) -> bool:
+        """Whether that run of the driver is over."""
+        return self._writer.is_closing()
+
     def close(self) -> None:
         """End it."""
         self._writer.close()

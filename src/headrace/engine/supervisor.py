@@ -154,6 +154,16 @@ class Supervisor:
         """The query gets nowhere because of a store, or does again. It is not started anew: Spark goes on where it waits."""
         self._hear(lambda: self._waits(message))
 
+    def waits_for(self, query_id: str, error: HeadraceError | None) -> None:
+        """As `query_waits`, for what the server itself writes for the query: why it cannot; None: it does again."""
+        record = self._records.get(query_id)
+        if record is not None and record.run is not None:
+            reason, state = (error.text(), error.state.value) if error is not None else (None, None)
+            generation = record.run.generation
+            self.query_waits(
+                QueryWaits(query_id=query_id, generation=generation, reason=reason, sqlstate=state)
+            )
+
     def query_ended(self, message: QueryEnded) -> None:
         """The query is over, for one of four reasons: terminated, stopped to be started anew, bounded and done, failed."""
         if not self._stopping:

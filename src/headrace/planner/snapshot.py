@@ -34,14 +34,16 @@ from headrace.core.sqlstate import SqlState
 from headrace.planner.duckdb_sql import DUCKDB
 from headrace.planner.expression_sql import Dialect, ExpressionSql
 from headrace.planner.spark_sql import SPARK
+from headrace.planner.view_reads import ViewRead, view_reads
 
 
 @dataclass(frozen=True)
 class SnapshotQuery:
-    """What the view store runs, and the columns of the answer. Every column is cast to its declared type."""
+    """What the view store runs, the columns of the answer, and what it takes of each view. Every column is cast to its declared type."""
 
     sql: str
     columns: tuple[ResultColumn, ...]
+    reads: tuple[ViewRead, ...] = ()
 
 
 def view_table(relation: Relation) -> str:
@@ -64,7 +66,8 @@ def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] =
     columns = tuple(
         ResultColumn(column.name, column.type, column.nullable) for column in logical.schema.columns
     )
-    return SnapshotQuery(_Printer(DUCKDB, lambda scan: table(scan.relation)).query(logical.root), columns)
+    sql = _Printer(DUCKDB, lambda scan: table(scan.relation)).query(logical.root)
+    return SnapshotQuery(sql, columns, view_reads(logical.root))
 
 
 def spark_query(root: LogicalNode, table: Callable[[Scan], str]) -> str:

@@ -57,5 +57,6 @@ def _planned(logical: LogicalPlan) -> None:
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:
     query = compile_snapshot(logical)
-    _, rows = run.services.engine.views.query(query.sql, beside=rows_of(logical.relations, run))
+    beside = rows_of(logical.relations, run)
+    _, rows = run.services.engine.views.query(query.sql, reads=query.reads, beside=beside)
     return result([(column.name, column.type) for column in query.columns], rows)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
+import psutil
 
 from headrace.runtime.guard import guarded
 from tests.harness.authority import Authority
@@ -77,6 +78,13 @@ class ClickHouseServer:
         assert line[:1] == ["ready"], (line, self.log())
         self.port, self.tls_port = int(line[1]), int(line[2])
         return self
+
+    def kill(self) -> None:
+        """kill -9 of the engine, in the midst of whatever it does."""
+        assert self._process is not None
+        for child in psutil.Process(self._process.pid).children(recursive=True):
+            child.kill()
+        self.stop()
 
     def stop(self) -> None:
         """Ends it, and with it every connection."""

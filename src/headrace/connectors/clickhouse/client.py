@@ -93,6 +93,12 @@ class ClickHouse:
         ):
             answer.read()
 
+    def insert_arrow(self, target: str, stream: bytes, settings: Settings) -> None:
+        """Likewise an Arrow stream."""
+        statement = f"INSERT INTO {target} FORMAT ArrowStream"
+        with self._answer(statement, None, settings, io.BytesIO(stream)) as answer:
+            answer.read()
+
     @contextmanager
     def arrow(self, statement: str, settings: Settings) -> Iterator[io.BufferedReader]:
         """The Arrow stream of a query."""
@@ -105,11 +111,11 @@ class ClickHouse:
         statement: str,
         parameters: Parameters | None,
         settings: Settings | None = None,
-        content: io.BufferedReader | None = None,
+        content: io.BufferedIOBase | None = None,
     ) -> Iterator[httpx.Response]:
         asked: dict[str, str | int] = {"database": self.database, **(settings or {})}
         asked |= {f"param_{name}": _escaped(value) for name, value in (parameters or {}).items()}
-        body: bytes | io.BufferedReader = statement.encode() if content is None else content
+        body: bytes | io.BufferedIOBase = statement.encode() if content is None else content
         if content is not None:
             asked["query"] = statement
         self._resolve()

@@ -25,6 +25,7 @@ from headrace.engine.views.snapshots import Snapshots
 from headrace.engine.views.store import QUERY_TIMEOUT_S, ROWS_MAX
 from headrace.planner.duckdb_sql import type_name
 from headrace.planner.physical import Column
+from headrace.planner.view_reads import ViewRead
 
 _EPOCHS = "__epochs"
 _RETENTION = "__retention"
@@ -108,7 +109,12 @@ class DuckDbViews:
         return purged
 
     def query(
-        self, sql: str, timeout_s: float = QUERY_TIMEOUT_S, *, beside: Mapping[str, Any] | None = None
+        self,
+        sql: str,
+        timeout_s: float = QUERY_TIMEOUT_S,
+        *,
+        reads: Sequence[ViewRead] = (),  # noqa: ARG002 - the query reads the tables themselves
+        beside: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         return self._snapshots.query(sql, timeout_s, beside or {})
 

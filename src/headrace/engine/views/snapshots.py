@@ -22,7 +22,7 @@ _OF_DATA = (duckdb.DataError, duckdb.InvalidInputException)
 _OUT_OF_RANGE = ("out of range", " to DECIMAL(", "Timestamp(MS)")
 """In DuckDB's sentences of conversions that fail; a text that is no number does not come so far."""
 
-Prepare = Callable[[duckdb.DuckDBPyConnection, float], None]
+Prepare = Callable[[duckdb.DuckDBPyConnection, Callable[[], float]], None]
 
 
 class Snapshots:
@@ -56,7 +56,15 @@ class Snapshots:
     def query(
         self, sql: str, timeout_s: float, beside: Mapping[str, Any], prepare: Prepare | None = None
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """As `ViewStore.query`. `prepare` makes what it needs in its cursor, until that moment of the monotonic clock."""
+        """As `ViewStore.query`. `prepare` makes what it needs in its cursor, and asks now and then how many seconds are left for that."""
+        end = time.monotonic() + timeout_s
+
+        def left() -> float:
+            seconds = end - time.monotonic()
+            if self._closing or seconds <= 0:
+                raise duckdb.InterruptException("no time is left")
+            return seconds
+
         cursor = self.database.cursor()
         self._reading.add(cursor)
         timer = threading.Timer(timeout_s, cursor.interrupt)
@@ -66,7 +74,7 @@ class Snapshots:
             for name, table in beside.items():
                 cursor.register(name, table)
             if prepare is not None:
-                prepare(cursor, time.monotonic() + timeout_s)
+                prepare(cursor, left)
             cursor.execute(sql)
             names = tuple(column[0] for column in cursor.description or ())
             found = cursor.fetchmany(self._rows_max + 1)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from headrace.engine.protocol import ApplyView
 from headrace.planner.physical import Column
+from headrace.planner.view_reads import ViewRead
 
 PURGE_INTERVAL_S = 5.0
 READER_THREADS = 2
@@ -52,20 +53,27 @@ class ViewStore(Protocol):
 
         With key columns a row replaces the one of its key, or removes it where `message.deleted` is true; a key comes once in an
         epoch. With `message.sign` a row is added once more, or one that is equal to it is removed. Else rows are appended.
-        Raises InternalError for a view that does not exist or rows that do not fit it.
+        Raises InternalError for a view that does not exist or rows that do not fit it, ExternalError when the store is away: then it
+        may come again.
         """
         ...
 
     def purge(self) -> int:
-        """Delete the rows that are older than their views keep them, for ever; how many there were. Readers go on meanwhile."""
+        """Delete the rows that are older than their views keep them, for ever; how many were deleted now. Readers go on meanwhile."""
         ...
 
     def query(
-        self, sql: str, timeout_s: float = QUERY_TIMEOUT_S, *, beside: Mapping[str, Any] | None = None
+        self,
+        sql: str,
+        timeout_s: float = QUERY_TIMEOUT_S,
+        *,
+        reads: Sequence[ViewRead] = (),
+        beside: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Column names and rows of a SELECT in DuckDB's SQL, as of one moment. `beside` the views it sees these Arrow tables.
 
-        Raises UserError when its data does not allow it, 53000 for too much memory or too many rows, 57014 when it takes too long.
+        `reads` names every view in it, and says what of that view is enough. Raises ExternalError when the store is away, UserError
+        when the data does not allow it, 53000 for too much memory or too many rows, 57014 when it takes too long.
         """
         ...
 

@@ -1,0 +1,387 @@
+"""Materialized views, kept in a ClickHouse database of this server's own. See docs/adr/0040.
+
+A view is one ReplacingMergeTree, named by the view's id, where the newest row of a key counts. What tells the rows of a view without a
+key apart is made up: a digest of the row, and a number. An epoch is one INSERT of one block, and so one part of the table: it is
+there whole or not at all. One of its rows marks, under the query's id, which epoch it was.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import duckdb
+import structlog
+
+from headrace.connectors.clickhouse.client import ClickHouse, identifier, literal
+from headrace.connectors.clickhouse.options import PASSWORD, URIS, USERNAME
+from headrace.connectors.tls import TLS_DISABLED, TLS_VERIFY
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.names import quote
+from headrace.core.settings import VIEWS_SCHEMES
+from headrace.engine.protocol import ApplyView
+from headrace.engine.views.clickhouse_tables import (
+    DELETED,
+    DIGEST,
+    EPOCH,
+    QUERY,
+    ROW,
+    VERSION,
+    WRITTEN,
+    ViewTable,
+    condition_sql,
+    decoded,
+    encoded,
+    selected,
+)
+from headrace.engine.views.epochs import rows_of
+from headrace.engine.views.snapshots import Snapshots
+from headrace.engine.views.store import QUERY_TIMEOUT_S, ROWS_MAX
+from headrace.planner.duckdb_sql import text_literal, type_name
+from headrace.planner.physical import Column
+from headrace.planner.view_reads import ViewRead
+
+log = structlog.get_logger()
+
+DEAD_ROWS_MAX = 100_000
+"""After so many more rows of keys that have ended it is time to see whether they are a quarter of the table, and to take them out."""
+_DIGESTS_AT_ONCE = 5000
+_WHOLE = 1 << 40
+_ONE_PART = {
+    # An epoch is one block: no number of rows or bytes makes two of it, and it waits for no other.
+    "min_insert_block_size_rows": _WHOLE,
+    "min_insert_block_size_bytes": 0,
+    "max_insert_block_size": _WHOLE,
+    "async_insert": 0,
+}
+_READING = {"output_format_arrow_string_as_string": 1, "max_query_size": 1 << 24}
+
+
+def store_of(url: str, password: str) -> dict[str, str]:
+    """The properties, as of a ClickHouse store, of a server and its user in the form of HEADRACE_VIEWS."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return {
+        URIS.name: f"clickhouse://{place}{parts.path}",
+        USERNAME.name: unquote(parts.username or ""),
+        PASSWORD.name: password,
+        TLS_DISABLED.name: str(parts.scheme == VIEWS_SCHEMES[1]).upper(),
+        TLS_VERIFY.name: "TRUE",
+    }
+
+
+@dataclass
+class _Marks:
+    """The last epoch of each query that was applied to a view, the highest version, and how many keys have ended lately."""
+
+    epochs: dict[str, int]
+    version: int
+    dead: int
+
+
+class ClickHouseViews:
+    """As `ViewStore`. A query of several views holds up writers while it reads them, so that it sees one moment.
+
+    `owner` tells the tables of this server from those of others, and `spill` is where a query puts what has no place in memory.
+    """
+
+    def __init__(
+        self, store: Mapping[str, str], *, owner: str, spill: Path, rows_max: int = ROWS_MAX
+    ) -> None:
+        self._owner = owner
+        self._snapshots = Snapshots(":memory:", rows_max=rows_max, spill=spill)
+        self.readers = self._snapshots.readers
+        self.writer = ThreadPoolExecutor(1, thread_name_prefix="views-write")
+        self._cleaner = ThreadPoolExecutor(1, thread_name_prefix="views-clean")
+        self._clients = ExitStack()
+        self._clickhouse = self._clients.enter_context(ClickHouse(store))
+        self._reading = self._clients.enter_context(ClickHouse(store, timeout_s=QUERY_TIMEOUT_S))
+        self._writing = threading.Lock()
+        self._tables: dict[str, ViewTable] = {}
+        self._marks: dict[str, _Marks] = {}
+        self._undropped: set[str] = set()
+
+    def create(
+        self,
+        view_id: str,
+        columns: Sequence[Column],
+        key_columns: Sequence[str],
+        *,
+        retention_ms: int | None = None,
+    ) -> None:
+        types = {column.name: column.type for column in columns}
+        missing = set(key_columns) - set(types)
+        if missing:
+            raise InternalError(f"the key columns {sorted(missing)} are not columns of the view {view_id}")
+        table = ViewTable(self._owner, types, tuple(key_columns), retention_ms)
+        with self._writing, _named():
+            self._clickhouse.execute(table.creation(view_id))
+
+    def drop(self, view_id: str) -> None:
+        with self._writing:
+            self._tables.pop(view_id, None)
+            self._marks.pop(view_id, None)
+            try:
+                self._clickhouse.execute(f"DROP TABLE IF EXISTS {identifier(view_id)} SYNC")
+            except ExternalError as error:
+                # Nobody knows the view any more: its table goes with the next purge, or the next start.
+                log.warning("view_not_dropped", view=view_id, reason=error.message)
+                self._undropped.add(view_id)
+            else:
+                self._undropped.discard(view_id)
+
+    def retain(self, view_ids: Collection[str]) -> None:
+        with _named():
+            found = self._clickhouse.rows(
+                "SELECT name, comment FROM system.tables WHERE database = currentDatabase()"
+            )
+        for row in found:
+            table = ViewTable.read(row["comment"])
+            if table is not None and table.owner == self._owner and row["name"] not in view_ids:
+                self.drop(row["name"])
+
+    def apply(self, message: ApplyView, payload: bytes) -> bool:
+        with self._writing, _named():
+            try:
+                return self._applied(message, payload)
+            except (duckdb.Error, UserError) as error:
+                raise InternalError(
+                    f"epoch {message.epoch} of the view {message.view} was not applied: {error}"
+                ) from error
+
+    def purge(self) -> int:
+        """None is deleted at once: rows that are too old are shown no more, and ClickHouse deletes them when it merges."""
+        for view in self._undropped.copy():
+            self.drop(view)
+        for view, marks in self._marks.copy().items():
+            if marks.dead > DEAD_ROWS_MAX:
+                marks.dead = 0
+                self._cleaner.submit(self._take_out_dead, view)
+        return 0
+
+    def query(
+        self,
+        sql: str,
+        timeout_s: float = QUERY_TIMEOUT_S,
+        *,
+        reads: Sequence[ViewRead] = (),
+        beside: Mapping[str, Any] | None = None,
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        def fetch(cursor: duckdb.DuckDBPyConnection, left: Callable[[], float]) -> None:
+            with self._one_moment(left) if len(reads) > 1 else ExitStack(), _named():
+                for read in reads:
+                    self._fetch(cursor, read, left)
+
+        return self._snapshots.query(sql, timeout_s, beside or {}, fetch)
+
+    def close(self) -> None:
+        self._snapshots.interrupt()
+        self.writer.shutdown()
+        self._cleaner.shutdown(cancel_futures=True)
+        with self._writing:
+            self._clients.close()
+            self._snapshots.database.close()
+
+    # --- writing
+
+    def _applied(self, message: ApplyView, payload: bytes) -> bool:
+        view, table = identifier(message.view), self._table(message.view)
+        marks = self._marks_of(message.view)
+        if marks.epochs.get(message.query_id, -1) >= message.epoch:
+            return False
+        if tuple(message.key_columns) != table.key:
+            raise InternalError(f"the key of the view {message.view} is {table.key}")
+        rows = self._rows(message, table, marks.version + 1, rows_of(payload))
+        # What is known is asked again unless this ends well: a server that did not answer may have taken the rows.
+        del self._marks[message.view]
+        self._clickhouse.insert_arrow(
+            f"{view} ({', '.join(map(identifier, rows.column_names))})",
+            _stream(rows),
+            {**_ONE_PART, "insert_deduplication_token": f"{message.query_id}:{message.epoch}"},
+        )
+        marks.epochs[message.query_id] = message.epoch
+        marks.version += 1
+        marks.dead += sum(rows[DELETED].to_pylist())
+        self._marks[message.view] = marks
+        return True
+
+    def _table(self, view: str) -> ViewTable:
+        """Raises InternalError for a view whose table is not there."""
+        if view not in self._tables:
+            comments = self._clickhouse.rows(
+                "SELECT comment FROM system.tables WHERE database = currentDatabase() AND name = {name:String}",
+                {"name": view},
+            )
+            table = ViewTable.read(comments[0]["comment"]) if comments else None
+            if table is None:
+                raise InternalError(
+                    f"the rows of the view {view} are not in ClickHouse",
+                    hint="If the view was made before HEADRACE_VIEWS was set, DROP it and create it again.",
+                )
+            self._tables[view] = table
+        return self._tables[view]
+
+    def _marks_of(self, view: str) -> _Marks:
+        if view not in self._marks:
+            table = identifier(view)
+            marks = self._clickhouse.rows(
+                f"SELECT {QUERY} AS query, {EPOCH} AS epoch, {VERSION} AS version FROM {table} FINAL WHERE {QUERY} != ''"  # noqa: S608
+            )
+            self._marks[view] = _Marks(
+                {mark["query"]: int(mark["epoch"]) for mark in marks},
+                max((int(mark["version"]) for mark in marks), default=0),
+                self._size(view)[0],
+            )
+        return self._marks[view]
+
+    def _size(self, view: str) -> tuple[int, int]:
+        """How many rows of ended keys the table has, and how many rows."""
+        (size,) = self._clickhouse.rows(
+            f"SELECT countIf({DELETED} = 1) AS dead, count() AS every FROM {identifier(view)}"  # noqa: S608
+        )
+        return int(size["dead"]), int(size["every"])
+
+    def _rows(self, message: ApplyView, table: ViewTable, version: int, batch: Any) -> Any:
+        """The rows that an epoch writes, with the one that marks it: a `pyarrow.Table` of the table's columns."""
+        cursor = self._snapshots.database.cursor()
+        try:
+            cursor.register("__batch", batch)
+            if table.key:
+                deleted = f"{quote(message.deleted)} IS TRUE" if message.deleted else "FALSE"
+                rows = f"SELECT {encoded(table.types)}, CAST({deleted} AS UTINYINT) AS {DELETED} FROM __batch"  # noqa: S608
+            else:
+                rows = self._bag(cursor, message, table, version)
+            every = f"CAST({version} AS UBIGINT) AS {VERSION}, CAST({_now()} AS BIGINT) AS {WRITTEN}"
+            made_up = "" if table.key else f"'' AS {DIGEST}, CAST(0 AS UBIGINT) AS {ROW}, "
+            return cursor.sql(
+                f"SELECT *, '' AS {QUERY}, CAST(0 AS BIGINT) AS {EPOCH}, {every} FROM ({rows}) "  # noqa: S608
+                f"UNION ALL BY NAME SELECT {made_up}CAST(0 AS UTINYINT) AS {DELETED}, {text_literal(message.query_id)} AS {QUERY}, "
+                f"CAST({message.epoch} AS BIGINT) AS {EPOCH}, {every}"
+            ).to_arrow_table()
+        finally:
+            cursor.close()
+
+    def _bag(
+        self, cursor: duckdb.DuckDBPyConnection, message: ApplyView, table: ViewTable, version: int
+    ) -> str:
+        """What selects the rows that came, each with its digest and a number of its own, and those that went."""
+        values = ", ".join(map(quote, table.columns))
+        count = f"CAST(sum({quote(message.sign)}) AS BIGINT)" if message.sign else "count(*)"
+        cursor.execute(
+            f"CREATE TEMP TABLE __net AS SELECT *, left(sha256(CAST(ROW({values}) AS VARCHAR)), 32) AS {DIGEST} "  # noqa: S608
+            f"FROM (SELECT {encoded(table.types)}, {count} AS __count FROM __batch GROUP BY ALL)"
+        )
+        going = dict(cursor.execute(f"SELECT {DIGEST}, -__count FROM __net WHERE __count < 0").fetchall())  # noqa: S608
+        gone = list(self._kept(message.view, table, going))
+        cursor.execute(f"CREATE TEMP TABLE __gone ({DIGEST} VARCHAR, {ROW} UBIGINT)")
+        if gone:
+            import pyarrow
+
+            digests, numbers = zip(*gone, strict=True)
+            columns = {DIGEST: digests, ROW: pyarrow.array(numbers, pyarrow.uint64())}
+            cursor.register("__found", pyarrow.table(columns))
+            cursor.execute("INSERT INTO __gone FROM __found")
+        return (
+            f"SELECT {values}, {DIGEST}, CAST({version << 32} + row_number() OVER () AS UBIGINT) AS {ROW}, "  # noqa: S608
+            f"CAST(0 AS UTINYINT) AS {DELETED} FROM (SELECT *, unnest(range(__count)) FROM __net WHERE __count > 0) "
+            f"UNION ALL BY NAME SELECT *, CAST(1 AS UTINYINT) AS {DELETED} FROM __gone"
+        )
+
+    def _kept(self, view: str, table: ViewTable, going: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+        """Of each digest the numbers of as many rows that are there."""
+        left = Counter(going)
+        every = list(going)
+        for first in range(0, len(every), _DIGESTS_AT_ONCE):
+            digests = every[first : first + _DIGESTS_AT_ONCE]
+            most = max(going[digest] for digest in digests)
+            for row in self._clickhouse.rows(
+                f"SELECT {DIGEST} AS digest, {ROW} AS number FROM {identifier(view)} FINAL "  # noqa: S608
+                f"WHERE {table.alive(_now())} AND {DIGEST} IN ({', '.join(map(literal, digests))}) "
+                f"ORDER BY {DIGEST}, {ROW} LIMIT {most} BY {DIGEST}"
+            ):
+                if left[row["digest"]] > 0:
+                    left[row["digest"]] -= 1
+                    yield row["digest"], int(row["number"])
+
+    def _take_out_dead(self, view: str) -> None:
+        try:
+            dead, rows = self._size(view)
+            if dead > rows // 4:
+                self._clickhouse.execute(f"OPTIMIZE TABLE {identifier(view)} FINAL CLEANUP")
+        except HeadraceError as error:
+            log.warning("view_not_cleaned_up", view=view, reason=error.message)
+
+    # --- reading
+
+    @contextmanager
+    def _one_moment(self, left: Callable[[], float]) -> Iterator[None]:
+        while not self._writing.acquire(timeout=0.1):
+            left()
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    def _fetch(self, cursor: duckdb.DuckDBPyConnection, read: ViewRead, left: Callable[[], float]) -> None:
+        """Makes a table of what a view has, under its name."""
+        import pyarrow
+
+        table = self._table(read.view)
+        names = table.columns if read.columns is None else read.columns
+        types = {name: table.types[name] for name in names}
+        columns = ", ".join(f"{quote(name)} {type_name(kind)}" for name, kind in types.items())
+        cursor.execute(f"CREATE TEMP TABLE {quote(read.view)} ({columns})")
+        given = [condition_sql(each, table.types[each.column]) for each in read.conditions]
+        conditions = [table.alive(_now()), *filter(None, given)]
+        limit = f" LIMIT {read.limit}" if read.limit is not None and None not in given else ""
+        sql = f"SELECT {selected(types)} FROM {identifier(read.view)} FINAL WHERE {' AND '.join(conditions)}{limit}"  # noqa: S608
+        into = f"INSERT INTO {quote(read.view)} SELECT {decoded(types)} FROM __part"  # noqa: S608
+        try:
+            with self._reading.arrow(sql, {**_READING, "max_execution_time": math.ceil(left())}) as content:
+                for part in pyarrow.ipc.open_stream(content):
+                    left()
+                    cursor.register("__part", pyarrow.Table.from_batches([part]))
+                    cursor.execute(into)
+        except ExternalError:
+            left()
+            raise
+        except UserError as error:
+            raise InternalError(f"the views cannot answer the query: {error}") from error
+
+
+def _stream(table: Any) -> bytes:
+    """An Arrow stream of one block."""
+    import pyarrow
+
+    stream = io.BytesIO()
+    with pyarrow.ipc.new_stream(stream, table.schema) as out:
+        for batch in table.combine_chunks().to_batches():
+            out.write_batch(batch)
+    return stream.getvalue()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Errors say which ClickHouse it is: a user of views knows of none."""
+    try:
+        yield
+    except ExternalError as error:
+        raise ExternalError(
+            error.state,
+            f"the ClickHouse that keeps the materialized views: {error.message}",
+            hint="What writes views waits and goes on by itself. Who runs the server finds its address in HEADRACE_VIEWS.",
+        ) from error
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

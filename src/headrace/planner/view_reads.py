@@ -1,0 +1,179 @@
+"""What a query takes of each materialized view: for a store of views that is not where the query runs (ADR 40). Pure.
+
+The query itself stays whole. So a read may give more rows than count, never fewer, and what is not understood here is simply read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from headrace.analyzer.expressions import (
+    Call,
+    Cast,
+    ColumnReference,
+    Expression,
+    Literal,
+    conjuncts,
+    over_rows,
+)
+from headrace.analyzer.expressions import walk as parts
+from headrace.analyzer.logical import (
+    Filter,
+    JoinKind,
+    Limit,
+    LogicalNode,
+    Project,
+    Scan,
+    SnapshotJoin,
+    expressions,
+    walk,
+)
+from headrace.catalog.objects import RelationKind
+from headrace.core.types import DATE, INTEGRAL, DataType, Timestamp, Varchar
+
+_COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"))
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_LEFT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`column operator values`, where all are whole numbers, texts, or times of one kind.
+
+    The operator is one of =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL and IS NOT NULL; values are canonical texts of literals.
+    """
+
+    column: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ViewRead:
+    """Of the view with that id: these columns (None: all) of the rows that meet the conditions, and of them `limit` are enough."""
+
+    view: str
+    columns: tuple[str, ...] | None = None
+    conditions: tuple[Condition, ...] = ()
+    limit: int | None = None
+
+
+def view_reads(root: LogicalNode) -> tuple[ViewRead, ...]:
+    """One for each view that a query reads; for one that it reads more than once, what all of them need."""
+    needed = {
+        (part.source, part.column)
+        for node in walk(root)
+        for expression in expressions(node)
+        for part in parts(expression)
+        if isinstance(part, ColumnReference)
+    }
+    found: dict[str, ViewRead] = {}
+    for scan, conditions in _scans(root, ()):
+        if scan.relation.kind is not RelationKind.MATERIALIZED_VIEW:
+            continue
+        names = [column.name for column in scan.schema.columns]
+        # count(*) needs rows, if no column.
+        used = [name for name in names if (scan.alias, name) in needed] or names[:1]
+        read = ViewRead(scan.relation.id, tuple(used), tuple(_conditions(conditions, scan)))
+        found[read.view] = _both(found[read.view], read) if read.view in found else read
+    only = next(iter(found.values()), None)
+    if len(found) == 1 and only is not None and (limit := _limit(root)) is not None:
+        return (replace(only, limit=limit),)
+    return tuple(found.values())
+
+
+def _both(one: ViewRead, other: ViewRead) -> ViewRead:
+    columns = dict.fromkeys((*(one.columns or ()), *(other.columns or ())))
+    same = one.conditions if one.conditions == other.conditions else ()
+    return ViewRead(one.view, tuple(columns), same)
+
+
+def _scans(node: LogicalNode, above: Sequence[Expression]) -> Iterator[tuple[Scan, Sequence[Expression]]]:
+    """Each scan with what must be true of its rows."""
+    match node:
+        case Scan():
+            yield node, above
+        case Filter():
+            yield from _scans(node.input, [*above, *conjuncts(node.condition)])
+        case SnapshotJoin():
+            yield from _scans(node.left, above if node.kind in _LEFT else ())
+            yield from _scans(node.right, above if node.kind in _RIGHT else ())
+        case _:
+            for below in node.inputs:
+                yield from _scans(below, ())
+
+
+def _limit(root: LogicalNode) -> int | None:
+    """How many rows of its only view are enough for a query that neither sorts, nor groups, nor leaves out any by itself."""
+    if not (isinstance(root, Limit) and root.count is not None and isinstance(root.input, Project)):
+        return None
+    project = root.input
+    if project.distinct or any(over_rows(item.expression) for item in project.items):
+        return None
+    scan, asked = project.input, 0
+    while isinstance(scan, Filter):
+        asked += len(conjuncts(scan.condition))
+        scan = scan.input
+    if not isinstance(scan, Scan):
+        return None
+    ((_, conditions),) = _scans(project.input, ())
+    return root.count + (root.offset or 0) if len(list(_conditions(conditions, scan))) == asked else None
+
+
+def _conditions(expressions: Sequence[Expression], scan: Scan) -> Iterator[Condition]:
+    for expression in expressions:
+        condition = _condition(expression, scan)
+        if condition is not None:
+            yield condition
+
+
+def _condition(expression: Expression, scan: Scan) -> Condition | None:
+    if not isinstance(expression, Call):
+        return None
+    name, arguments = expression.function.name, expression.arguments
+    if name == "NOT" and isinstance(arguments[0], Call) and arguments[0].function.name == "IS NULL":
+        name, arguments = "IS NOT NULL", arguments[0].arguments
+    column, others = arguments[0], arguments[1:]
+    if len(others) == 1 and isinstance(others[0], ColumnReference):
+        column, others, name = others[0], (column,), _SWAPPED.get(name, name)
+    if not (isinstance(column, ColumnReference) and column.source == scan.alias):
+        return None
+    if name in ("IS NULL", "IS NOT NULL"):
+        return Condition(column.column, name)
+    values = [_value(other, column.type) for other in others]
+    texts = tuple(value for value in values if value is not None)
+    known = name in _COMPARISONS and len(texts) == len(values)
+    return Condition(column.column, name, texts) if known else None
+
+
+def _value(expression: Expression, kind: DataType) -> str | None:
+    """The text of a literal that every store compares with a column of `kind` alike."""
+    while isinstance(expression, Cast) and _widens(expression.operand.type, expression.type):
+        expression = expression.operand
+    if not isinstance(expression, Literal) or not _family(kind) or _family(expression.type) != _family(kind):
+        return None
+    return expression.text
+
+
+def _widens(source: DataType, target: DataType) -> bool:
+    """Whether a cast between them changes no value."""
+    if source in INTEGRAL and target in INTEGRAL:
+        return INTEGRAL.index(source) <= INTEGRAL.index(target)
+    match source, target:
+        case Varchar(), Varchar(length=None):
+            return True
+        case Timestamp(precision=one, local=here), Timestamp(precision=other, local=there):
+            return one <= other and here == there
+    return source == target
+
+
+def _family(kind: DataType) -> str:
+    if kind in INTEGRAL:
+        return "number"
+    if isinstance(kind, Varchar):
+        return "text"
+    if isinstance(kind, Timestamp):
+        return "local time" if kind.local else "time"
+    return "date" if kind == DATE else ""

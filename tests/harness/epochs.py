@@ -1,0 +1,43 @@
+"""Epochs of a view, as a driver sends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow
+
+from headrace.engine.protocol import ApplyView
+from headrace.planner.physical import Column
+
+VIEW = "v-1"
+KEYED = [Column(name="k", type="VARCHAR"), Column(name="n", type="BIGINT")]
+
+
+def batch(rows: list[dict[str, Any]], schema: Any = None) -> bytes:
+    """Rows as an Arrow stream."""
+    table = pyarrow.Table.from_pylist(rows, schema=schema)
+    buffer = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(buffer, table.schema) as out:
+        out.write_table(table)
+    return bytes(buffer.getvalue())
+
+
+def epoch(
+    number: int,
+    *,
+    keys: tuple[str, ...] = ("k",),
+    deleted: str | None = None,
+    sign: str | None = None,
+    query: str = "q",
+    view: str = VIEW,
+) -> ApplyView:
+    """What goes with them."""
+    return ApplyView(
+        sequence=1,
+        query_id=query,
+        view=view,
+        epoch=number,
+        key_columns=list(keys),
+        deleted=deleted,
+        sign=sign,
+    )
