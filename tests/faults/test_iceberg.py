@@ -37,10 +37,10 @@ def door(headrace_server: HeadraceProcess, lake: Lake, seed: str) -> Iterator[Re
     door.close()
 
 
-def append(lake: Lake, table: str, *numbers: int) -> None:
+def append(lake: Lake, table: str, *numbers: int, glue: bool = False) -> None:
     """One commit of another writer."""
     rows = pyarrow.table({"n": pyarrow.array(numbers, pyarrow.int64())})
-    lake.table(table).append(rows)
+    lake.table(table, glue=glue).append(rows)
 
 
 def test_files_are_put_together_and_snapshots_removed(door: RestDoor, lake: Lake, seed: str) -> None:
@@ -214,6 +214,24 @@ def test_a_catalog_may_ask_for_tokens_be_away_and_refuse(
 def door_texts(door: RestDoor) -> str:
     """What users see of stores and queries."""
     return str(door.execute("LIST STORES;")) + str(door.execute("LIST QUERIES;"))
+
+
+def test_a_role_may_be_assumed(door: RestDoor, lake: Lake, seed: str) -> None:
+    with CatalogFront(lake.catalog, lake.aws.uri, {}) as front:
+        door.execute(
+            f"CREATE STORE r{seed} WITH ('type' = ICEBERG_GLUE, 'uris' = '{front.bucket}', 'tls.disabled' = TRUE, {lake.keys}, "
+            f"'iceberg.warehouse.default_path' = 's3://lake/glue', 'aws.iam_role_arn' = 'arn:aws:iam::123456789012:role/writer', "
+            f"'aws.iam_external_id' = 'ours'); CREATE ENTITY s{seed} IN STORE r{seed};"
+            f"CREATE ENTITY s{seed}.t IN STORE r{seed} WITH ('iceberg.columns' = 'n BIGINT');"
+        )
+        for n in range(2):
+            append(lake, f"s{seed}.t", n, glue=True)
+        assert door.execute(f"OPTIMIZE ENTITY s{seed}.t IN STORE r{seed};") == [
+            ["2", "1", "0", "0", "0", "0"]
+        ]
+        # Those of the role, here and in the driver, and never the store's own.
+        assert front.keys
+        assert all(key.startswith("ASIA") for key in front.keys)
 
 
 def test_a_batch_that_comes_again_is_left_out(

@@ -82,9 +82,10 @@ def identity(prefix: str) -> Identity:
 
 @dataclass(frozen=True)
 class Address:
-    """Where requests go, whether that is AWS, the region that they are signed for, and the authority (PEM) to trust; None: public ones."""
+    """Where requests go (None: where AWS has the service), whether that is AWS, the region that they are signed for, and the authority
+    (PEM) to trust; None: public ones."""
 
-    endpoint: str
+    endpoint: str | None
     aws: bool
     region: str
     authority: str | None = None

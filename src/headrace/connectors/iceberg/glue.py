@@ -9,20 +9,18 @@ from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import boto3
-from botocore.config import Config
-
+from headrace.connectors.aws import Address, client, client_config
 from headrace.connectors.iceberg.failures import classified
 from headrace.connectors.iceberg.metadata import NewTable, Table, first_metadata, table_of
 from headrace.connectors.iceberg.options import (
-    ACCESS_KEY_ID,
     CATALOG_ID,
+    IDENTITY,
     REGION,
     S3_ENDPOINT,
     S3_PATH_STYLE,
-    SECRET_ACCESS_KEY,
     URIS,
     WAREHOUSE,
+    stand_in,
 )
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
@@ -131,13 +129,9 @@ class GlueCatalog:
             self._glue.delete_table(DatabaseName=database, Name=table, **self._catalog)
 
     def _client(self, service: str, endpoint: str | None, **config: Any) -> Any:
-        settings = Config(connect_timeout=5, read_timeout=30, retries={"total_max_attempts": 3}, **config)
-        session = boto3.Session(
-            self._store[ACCESS_KEY_ID.name],
-            self._store[SECRET_ACCESS_KEY.name],
-            region_name=self._store[REGION.name],
-        )
-        return session.client(service, endpoint_url=endpoint, config=settings)
+        address = Address(endpoint, aws=stand_in(self._store) is None, region=self._store[REGION.name])
+        with classified():
+            return client(service, address, self._store, IDENTITY, client_config(**config))
 
 
 def _database(namespace: tuple[str, ...]) -> str:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 from headrace.connectors import addresses
+from headrace.connectors.aws import Identity, identity, is_aws
 from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import TLS_DISABLED
 from headrace.core.errors import UserError
@@ -119,6 +122,10 @@ SECRET_ACCESS_KEY = PropertySpec(
     default="needed with an id",
     secret=True,
 )
+_ROLES = identity("aws")
+ROLE = replace(_ROLES.role, doc="a role to assume with the access key, for S3 and Glue")
+EXTERNAL_ID = replace(_ROLES.external_id, default="none")
+IDENTITY = Identity(ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID)
 S3_ENDPOINT = PropertySpec(
     "iceberg.s3.endpoint",
     URL,
@@ -203,7 +210,7 @@ RETENTION = PropertySpec(
     "of OPTIMIZE ENTITY: snapshots older than this are removed, with the files that no other has; 0: all but the newest",
     default="none are removed",
 )
-_FILES: Specs = (REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3_ENDPOINT, S3_PATH_STYLE)
+_FILES: Specs = (REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID, S3_ENDPOINT, S3_PATH_STYLE)
 _OVER: Specs = (
     *(NAMESPACE, TABLE, COMMIT_INTERVAL, PARTITION_BY, TARGET_FILE),
     *NEW_TABLE.specs,
@@ -225,7 +232,11 @@ def read_rest(reader: PropertyReader) -> dict[str, str]:
         raise reader.bad(TOKEN, f"left out where '{CLIENT_ID.name}' is given")
     if client:
         client[CLIENT_SCOPE.name] = reader.take(CLIENT_SCOPE) or "catalog"
-    return texts | client | _pair(reader, ACCESS_KEY_ID, SECRET_ACCESS_KEY) | _path_style(reader, texts)
+    keys = _pair(reader, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+    if reader.gives(ROLE):
+        for spec in (ACCESS_KEY_ID, REGION):
+            reader.require(spec)
+    return texts | client | keys | _given(reader, ROLE, EXTERNAL_ID) | _path_style(reader, texts)
 
 
 def read_glue(reader: PropertyReader) -> dict[str, str]:
@@ -238,7 +249,13 @@ def read_glue(reader: PropertyReader) -> dict[str, str]:
         spec.name: reader.require(spec) for spec in (REGION, WAREHOUSE, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
     }
     texts[WAREHOUSE.name] = texts[WAREHOUSE.name].rstrip("/")
-    return texts | _given(reader, CATALOG_ID) | _path_style(reader, texts)
+    return texts | _given(reader, CATALOG_ID, ROLE, EXTERNAL_ID) | _path_style(reader, texts)
+
+
+def stand_in(store: Mapping[str, str]) -> str | None:
+    """The address of what stands in for AWS, roles included; None: AWS itself."""
+    address = store.get(URIS.name) if WAREHOUSE.name in store else store.get(S3_ENDPOINT.name)
+    return None if address is None or is_aws(urlsplit(address).hostname or "") else address
 
 
 def path_of(reader: PropertyReader, relation: str) -> EntityPath:

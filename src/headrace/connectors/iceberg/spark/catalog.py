@@ -44,7 +44,27 @@ def catalog_settings(store: Mapping[str, str]) -> dict[str, str]:
         "s3.secret-access-key": options.SECRET_ACCESS_KEY,
         "client.region": options.REGION,
     }
-    return settings | {key: store[spec.name] for key, spec in given.items() if spec.name in store}
+    settings |= {key: store[spec.name] for key, spec in given.items() if spec.name in store}
+    if options.ROLE.name in store:
+        # Where they are given, Iceberg takes the keys themselves for S3.
+        del settings["s3.access-key-id"], settings["s3.secret-access-key"]
+    if options.ROLE.name in store or options.WAREHOUSE.name in store:
+        settings |= _keys(store)
+    return settings
+
+
+def _keys(store: Mapping[str, str]) -> dict[str, str]:
+    provider = "client.credentials-provider"
+    given = {
+        "id": store[options.ACCESS_KEY_ID.name],
+        "secret": store[options.SECRET_ACCESS_KEY.name],
+        "role": store.get(options.ROLE.name),
+        "external-id": store.get(options.EXTERNAL_ID.name),
+        "region": store[options.REGION.name],
+        "sts": options.stand_in(store),
+    }
+    told = {f"{provider}.{name}": text for name, text in given.items() if text is not None}
+    return {provider: "io.headrace.iceberg.StoreKeys", **told}
 
 
 def _rest(store: Mapping[str, str]) -> dict[str, str]:
@@ -76,9 +96,6 @@ def _glue(store: Mapping[str, str]) -> dict[str, str]:
         "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         "warehouse": store[options.WAREHOUSE.name],
-        "client.credentials-provider": "io.headrace.iceberg.StoreKeys",
-        "client.credentials-provider.id": store[options.ACCESS_KEY_ID.name],
-        "client.credentials-provider.secret": store[options.SECRET_ACCESS_KEY.name],
     }
     given = {"glue.endpoint": options.URIS, "glue.id": options.CATALOG_ID}
     return settings | {key: store[spec.name] for key, spec in given.items() if spec.name in store}

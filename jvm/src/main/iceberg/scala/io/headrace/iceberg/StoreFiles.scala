@@ -23,8 +23,9 @@ object StoreFiles {
   /** Of what the catalog told, keys are taken where the store has none, and the region likewise. */
   def apply(store: util.Map[String, String], told: util.Map[String, String]): FileIO = {
     val own = store.asScala.filter { case (name, _) => Prefixes.exists(name.startsWith) }.toMap
-    val keys = if (own.contains(Keys.head)) Map.empty[String, String] else chosen(told, Keys)
-    val nobody = if (own.contains(Keys.head) || keys.contains(Keys.head)) Map.empty[String, String] else Nobody
+    val known = own.contains(Keys.head) || own.contains(Provider)
+    val keys = if (known) Map.empty[String, String] else chosen(told, Keys)
+    val nobody = if (known || keys.contains(Keys.head)) Map.empty[String, String] else Nobody
     val files = new S3FileIO()
     files.initialize((chosen(told, Seq(Region)) ++ own ++ keys ++ nobody).asJava)
     files
