@@ -1,7 +1,8 @@
 """What the catalog costs with many relations, without a server around it: `python -m benchmarks.catalog`, with `--url` on PostgreSQL.
 
-Prints, for 10,000 relations: making one, LIST RELATIONS, a snapshot for binding, a privilege check, small DDL from 16 sessions at a
-time, opening the catalog again, and the memory of this process. Processor time stands beside the wall's, for machines that have other
+Prints, for 10,000 relations: making one, lists and SELECTs of them, checking a SELECT of 100 lines, a one-row statement at the 99th
+percentile, RENAME, a snapshot for binding, a privilege check, small DDL from 16 sessions at a time, opening the catalog again, and the
+memory of this process. Processor time stands beside the wall's, for machines that have other
 things to do.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime
+import logging
 import os
 import tempfile
 import time
@@ -18,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import structlog
 
 from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.catalog import Catalog
@@ -36,6 +39,13 @@ from headrace.statements.base import Services
 RELATIONS, SESSIONS, STATEMENTS = 10_000, 16, 3_200
 ROLES, GRANTS, CHECKS = 1_000, 100_000, 100_000
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+TEXTS = (
+    "LIST RELATIONS",
+    "LIST RELATIONS WHERE name = 'r77' OR name IN ('r78')",
+    "SELECT name, fqn FROM deltastream.sys.relations",
+    "SELECT name FROM deltastream.sys.relations WHERE name = 'r77'",
+    "DESCRIBE RELATION r77",
+)
 WHO = Principal("admin", ("sysadmin",), "sysadmin")
 
 
@@ -44,6 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", help="an empty PostgreSQL database, instead of a file")
     url = parser.parse_args().url
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with tempfile.TemporaryDirectory() as folder:
         catalog = Catalog.open(Path(folder), url)
         catalog.create_database("d", "sysadmin")
@@ -87,10 +98,28 @@ async def _statements(catalog: Catalog, settings: Settings) -> None:
             for text in (f"CREATE SCHEMA {name}", f"DROP SCHEMA {name}"):
                 await service.execute(text, principal=WHO, context=context)
 
-    for text in ("LIST RELATIONS", "LIST RELATIONS WHERE name = 'r77'", "DESCRIBE RELATION r77"):
+    for text in TEXTS:
         with measured(text, 10):
             for _ in range(10):
                 await service.execute(text, principal=WHO, context=context)
+    lines = ",\n".join(
+        f"  CASE WHEN c{number % 9} LIKE '%x' THEN id + {number} END AS a{number}" for number in range(98)
+    )
+    with measured("a SELECT of 100 lines read and bound", 10):
+        for _ in range(10):
+            await service.execute(f"EXPLAIN SELECT\n{lines}\nFROM r77", principal=WHO, context=context)
+    took = []
+    for number in range(500):
+        began = time.perf_counter()
+        await service.execute(f"DESCRIBE RELATION r{number}", principal=WHO, context=context)
+        took.append(1000 * (time.perf_counter() - began))
+    print(
+        f"DESCRIBE RELATION, of 500 the 99th percentile: {sorted(took)[494]:.3f} ms, load {os.getloadavg()[0]:.0f}"
+    )
+    with measured("RENAME of a relation", 10):
+        for turn in range(10):
+            old, new = ("r77", "x77") if turn % 2 == 0 else ("x77", "r77")
+            await service.execute(f"ALTER RELATION {old} RENAME TO {new}", principal=WHO, context=context)
     with measured(f"small DDL from {SESSIONS} sessions", STATEMENTS):
         await asyncio.gather(*(session(number) for number in range(SESSIONS)))
     await engine.stop()

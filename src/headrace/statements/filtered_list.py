@@ -18,7 +18,7 @@ from headrace.catalog.access import PUBLIC
 from headrace.catalog.objects import Relation, RelationKind, StoreFacts
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
-from headrace.core.names import RelationName
+from headrace.core.names import RelationName, quote
 from headrace.core.resultset import ResultColumn, ResultSet
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
@@ -149,16 +149,18 @@ def _bound(
 def _kept(query: LogicalPlan, found: ResultSet, run: Execution) -> ResultSet:
     """Asks DuckDB: for a thread of its readers."""
     sql = compile_snapshot(query).sql
-    _, rows = run.services.engine.views.query(sql, beside={str(_LIST): _table(found)})
+    _, rows = run.services.engine.views.query(sql, beside={str(_LIST): _table(found, sql)})
     return replace(found, rows=tuple(found.rows[number] for number in sorted(row[0] for row in rows)))
 
 
-def _table(found: ResultSet) -> pyarrow.Table:
-    """The list with its values as they are typed, and the places of its rows."""
+def _table(found: ResultSet, sql: str) -> pyarrow.Table:
+    """The columns that are in the query, with their values as they are typed, and the places of the rows."""
     import pyarrow
 
     values = {_NUMBER: pyarrow.array(range(len(found.rows)), pyarrow.int64())}
     for place, column in enumerate(found.columns):
+        if quote(column.name) not in sql:
+            continue
         texts = pyarrow.array([row[place] for row in found.rows], pyarrow.string())
         values[column.name] = texts.cast(arrow_type(column.type))
     return pyarrow.table(values)
