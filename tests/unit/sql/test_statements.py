@@ -248,6 +248,7 @@ STATEMENTS = [
     ("DESCRIBE QUERY state", DescribeQuery),
     (f"TERMINATE QUERY {QUERY_ID.upper()}", TerminateQuery),
     ('START STREAM "x"', StartRelation),
+    ('GRANT "When" ON RELATION a TO ROLE r', GrantPrivileges),
     ("stop materialized view a.b.c", StopRelation),
     ('TERMINATE QUERY "My query"', TerminateQuery),
     (f"RESTART QUERY {QUERY_ID}", RestartQuery),

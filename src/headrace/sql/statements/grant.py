@@ -319,7 +319,7 @@ def _member(role: Identifier | None, user: str | None) -> str:
 
 def _listed(privileges: tuple[Identifier, ...]) -> str:
     return (
-        ", ".join(str(name).upper() if name.name.isascii() else str(name) for name in privileges)
+        ", ".join(str(name) if str(name).startswith('"') else str(name).upper() for name in privileges)
         or "ALL PRIVILEGES"
     )
 
