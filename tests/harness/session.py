@@ -82,37 +82,44 @@ async def open_session(folder: Path) -> AsyncIterator[Session]:
     the schema registry r, where nothing listens, the descriptor source p, which is of protobuf/shop.proto, and the function source u
     with the function again(VARCHAR, BIGINT)."""
     catalog = Catalog.open(folder)
-    for store in ("k", "unused"):
-        catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
-    properties = {"uris": "http://127.0.0.1:1", "confluent.username": "u", "confluent.password": "hunter2"}
-    catalog.create_schema_registry(SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, properties))
-    catalog.create_descriptor_source(DescriptorSource("p", "sysadmin", NOW, NOW, SHOP_DESCRIPTORS))
-    source = FunctionSource("u", "sysadmin", NOW, NOW, sha256(UDFS).hexdigest(), len(UDFS), 2, "texts")
-    catalog.create_function_source(source, UDFS)
-    takes = (("text", VARCHAR), ("times", BIGINT))
-    catalog.create_function(UserFunction("again", takes, VARCHAR, "u", "com.x.Again", "sysadmin", NOW, NOW))
-    catalog.create_database("shop", "sysadmin")
-    catalog.create_database("lab", "sysadmin")
-    catalog.create_schema("lab", "tests", "sysadmin")
-    for name, kind in (
-        (RelationName("shop", "public", "orders"), RelationKind.STREAM),
-        (RelationName("shop", "public", "Best"), RelationKind.MATERIALIZED_VIEW),
-        (RelationName("lab", "tests", "orders"), RelationKind.STREAM),
-    ):
-        stored = kind is RelationKind.STREAM
-        catalog.create_relation(
-            Relation(
-                name=name,
-                kind=kind,
-                schema=Schema((Column("n", BIGINT),)),
-                owner="sysadmin",
-                created_at=NOW,
-                updated_at=NOW,
-                store="k" if stored else None,
-                entity=(f"{name.database}_{name.name}",) if stored else None,
-                id=str(uuid.uuid4()),
-            )
+    with catalog.transaction():  # one fsync for all
+        for store in ("k", "unused"):
+            catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
+        properties = {
+            "uris": "http://127.0.0.1:1",
+            "confluent.username": "u",
+            "confluent.password": "hunter2",
+        }
+        catalog.create_schema_registry(SchemaRegistry("r", "confluent", "sysadmin", NOW, NOW, properties))
+        catalog.create_descriptor_source(DescriptorSource("p", "sysadmin", NOW, NOW, SHOP_DESCRIPTORS))
+        source = FunctionSource("u", "sysadmin", NOW, NOW, sha256(UDFS).hexdigest(), len(UDFS), 2, "texts")
+        catalog.create_function_source(source, UDFS)
+        takes = (("text", VARCHAR), ("times", BIGINT))
+        catalog.create_function(
+            UserFunction("again", takes, VARCHAR, "u", "com.x.Again", "sysadmin", NOW, NOW)
         )
+        catalog.create_database("shop", "sysadmin")
+        catalog.create_database("lab", "sysadmin")
+        catalog.create_schema("lab", "tests", "sysadmin")
+        for name, kind in (
+            (RelationName("shop", "public", "orders"), RelationKind.STREAM),
+            (RelationName("shop", "public", "Best"), RelationKind.MATERIALIZED_VIEW),
+            (RelationName("lab", "tests", "orders"), RelationKind.STREAM),
+        ):
+            stored = kind is RelationKind.STREAM
+            catalog.create_relation(
+                Relation(
+                    name=name,
+                    kind=kind,
+                    schema=Schema((Column("n", BIGINT),)),
+                    owner="sysadmin",
+                    created_at=NOW,
+                    updated_at=NOW,
+                    store="k" if stored else None,
+                    entity=(f"{name.database}_{name.name}",) if stored else None,
+                    id=str(uuid.uuid4()),
+                )
+            )
     settings = Settings(data_dir=folder)
     engine = Engine(catalog, settings)
     yield Session(catalog, StatementService(Services(catalog, engine, settings)))
