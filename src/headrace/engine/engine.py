@@ -10,8 +10,8 @@ from contextlib import suppress
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import QueryState, RelationKind
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.catalog.objects import PoolIntent, QueryState, RelationKind
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
 from headrace.engine.checkpoints import Checkpoints
@@ -30,6 +30,7 @@ from headrace.engine.protocol import (
     Rows,
 )
 from headrace.engine.results import ResultChannel
+from headrace.engine.sizes import memory_mb, refuse_beyond_memory
 from headrace.engine.supervisor import QueryMetrics, Supervisor
 from headrace.engine.views import PURGE_INTERVAL_S, open_views
 from headrace.planner.physical import SparkPlan
@@ -69,8 +70,19 @@ class Engine:
     async def start(self) -> None:
         """Begin; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
         await asyncio.to_thread(self._clean_up)
+        self._warn_of_memory()
         self._supervisor.start()
         self._purging = asyncio.create_task(self._purge_always(), name="purge views")
+
+    def _warn_of_memory(self) -> None:
+        """What a pool is, is refused where it has no room; what every heap is, is a setting, and may have changed since."""
+        pools = self._catalog.compute_pools()
+        wanted = [pool for pool in pools if pool.desired_state is PoolIntent.RUNNING]
+        for pool in wanted[:1]:
+            try:
+                refuse_beyond_memory(pool, wanted, self._settings, memory_mb())
+            except UserError as error:
+                log.warning("pools_beyond_memory", reason=error.message, hint=error.hint)
 
     async def stop(self) -> None:
         """End every process in order. What is wanted of each query stays in the catalog: the next start goes on."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.catalog.objects import ComputePool, DesiredState, PoolIntent, QueryState
 from headrace.core.errors import HeadraceError, UserError
@@ -44,6 +45,18 @@ async def test_each_pool_that_is_to_run_has_a_process_of_its_size(bench: Bench) 
     assert started["pid"] == next(
         line["pid"] for line in bench.journal("ready") if line["options"]["pool"] == "reports"
     )
+
+
+async def test_a_start_with_heaps_beyond_memory_says_so(bench: Bench) -> None:
+    bench.settings = bench.settings.model_copy(update={"driver_memory_mb": memory_mb()})
+    bench.pool("reports")
+    bench.engine.views.close()
+    bench.engine = bench.new_engine()
+    with capture_logs() as told:
+        await bench.engine.start()
+    [line] = [entry for entry in told if entry["event"] == "pools_beyond_memory"]
+    assert f"default_pool {memory_mb()} MiB, reports {memory_mb()} MiB" in line["reason"]
+    assert "HEADRACE_DRIVER_MEMORY_MB" in line["hint"]
 
 
 async def test_stop_ends_the_queries_before_the_process_and_start_takes_them_on(bench: Bench) -> None:
