@@ -46,10 +46,14 @@ def sink_reader(
 def table_reader(
     given: Iterable[Entry], scope: Scope, connector: StoreDescriptor, *, relation: Relation | None = None
 ) -> PropertyReader:
-    """As `sink_reader`, of a TABLE: it has no records, of whose format and time something could be said."""
+    """As `sink_reader`, of a TABLE: it has no records, of whose format and time something could be said.
+
+    What only its declaration may say, such as the layout of its files, an INSERT INTO it follows too.
+    """
     own = of_scope(connector.properties, scope)
     specs = (*of_scope(dialect.OF_TABLES, scope), *own)
-    return PropertyReader(given, specs, what="a table", defaults=_said(relation, own))
+    declared = of_scope(connector.properties, scope | Scope.RELATION)
+    return PropertyReader(given, specs, what="a table", defaults=_said(relation, declared))
 
 
 def _said(relation: Relation | None, own: Specs) -> dict[str, str]:

@@ -17,6 +17,7 @@ from headrace.connectors.base import (
     RowSink,
     RowSource,
     StoreDescriptor,
+    TableSource,
 )
 from headrace.connectors.s3 import options, partitions, reading
 from headrace.connectors.s3.client import File, files, s3
@@ -215,6 +216,11 @@ def _missing(path: EntityPath) -> UserError:
 def _create(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
     """A table begins with its first file: asks only whether there can be one."""
     _check_layout(schema, reader.take(options.FORMAT) or "parquet", reader.take(options.PARTITIONS))
+    _reach(store, path)
+
+
+def _reach(store: Mapping[str, str], path: EntityPath) -> None:
+    """Raises UserError 3D007 where there is no such bucket."""
     bucket, prefix = options.folder_of(store, path)
     with classified(store, bucket):
         s3(store).list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
@@ -223,10 +229,16 @@ def _create(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: 
 def _check(
     store: Mapping[str, str], path: EntityPath, schema: Schema, given: Mapping[str, str], upsert: bool
 ) -> None:
-    """Whether files of these columns fit to those that are there."""
+    """Whether files of these columns fit to those that are there; a table that was declared has none yet."""
     kind = given[options.FORMAT.name]
     _check_layout(schema, kind, given.get(options.PARTITIONS.name), keyed=upsert)
-    found = S3Folders().describe_entity(store, path)
+    try:
+        found = S3Folders().describe_entity(store, path)
+    except UserError as error:
+        if error.state is not SqlState.ENTITY_NOT_FOUND:
+            raise
+        _reach(store, path)
+        return
     there = found.configs["format"]
     if there != kind:
         raise UserError(
@@ -280,6 +292,7 @@ S3 = StoreDescriptor(
         skips=True,
     ),
     row_sink=RowSink(create=_create, check=_check, options=options.sink_options, exactly_once=True),
+    table_source=TableSource(options=options.table_options),
     entities=_folders,
     printer=_folders,
 )

@@ -131,7 +131,7 @@ DISCOVERY = PropertySpec(
 FORMAT = PropertySpec(
     "value.format",
     choice("json", "csv", "parquet"),
-    Scope.ENTITY | Scope.RELATION | Scope.SOURCE | Scope.SINK,
+    Scope.ENTITY | Scope.RELATION | Scope.SOURCE | Scope.SINK | Scope.TABLE,
     "of the files: `PARQUET`; `JSON`, an object on each line; `CSV`, a row on each line",
     default="needed to read; PARQUET for a table",
 )
@@ -233,6 +233,20 @@ def sink_options(reader: PropertyReader) -> dict[str, str]:
     found[FORMAT.name] = reader.take(FORMAT) or "parquet"
     found[COMMIT_INTERVAL.name] = str(10_000 if interval is None else interval)
     return found if partitions is None else found | {PARTITIONS.name: partitions}
+
+
+def table_options(reader: PropertyReader) -> dict[str, str]:
+    """How a table is read as it is now; raises UserError 0A000 for CSV."""
+    kind = reader.take(FORMAT) or "parquet"
+    if kind == "csv":
+        # Its columns are known by their places, and a query reads those alone that it needs.
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a TABLE of CSV files is written, and not read",
+            hint="Read the folder as a STREAM, or write PARQUET or JSON.",
+            span=reader.span(FORMAT),
+        )
+    return {FORMAT.name: kind}
 
 
 def _format_options(reader: PropertyReader) -> dict[str, str]:

@@ -17,9 +17,19 @@ from headrace.core.names import path_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.connectors.streaming import RowRequest, RowSinkRequest
+    from headrace.connectors.streaming import RowRequest, RowSinkRequest, TableRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "rows", "secrets", "splits", "write_rows"]
+__all__ = [
+    "CLASSES",
+    "NOISY_LOGGERS",
+    "classify",
+    "probe",
+    "rows",
+    "secrets",
+    "splits",
+    "table",
+    "write_rows",
+]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
@@ -51,6 +61,13 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
     )
     folder = Folder.of(store, bucket, path_text(request.entity), request.columns, request.options)
     return rows_of(found, folder, on_error=request.on_error)
+
+
+def table(session: SparkSession, request: TableRequest) -> DataFrame:
+    """The rows of the files that the folder has now. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
+    from headrace.connectors.s3.spark.reading import frame
+
+    return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:

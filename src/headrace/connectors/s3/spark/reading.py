@@ -9,17 +9,17 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connectors.carried_errors import carrying_errors
 from headrace.connectors.s3 import reading
-from headrace.connectors.s3.client import File, s3
+from headrace.connectors.s3.client import File, files, s3
 from headrace.connectors.s3.failures import classified
-from headrace.connectors.s3.options import DELIMITER, FORMAT, HEADER
+from headrace.connectors.s3.options import DELIMITER, FORMAT, HEADER, folder_of
 from headrace.connectors.s3.reading import METADATA, Part
-from headrace.connectors.streaming import tasks
+from headrace.connectors.streaming import TableRequest, tasks
 from headrace.core.errors import UserError
-from headrace.core.names import printed
+from headrace.core.names import path_text, printed
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.formats.base import HIDDEN_COLUMNS, DecodeSpec
@@ -89,6 +89,19 @@ def found_parts(found: Sequence[tuple[int, File]]) -> pa.RecordBatch:
             "start": pa.array(starts, pa.int64()),
             "end": pa.array(ends, pa.int64()),
         }
+    )
+
+
+def frame(session: SparkSession, request: TableRequest) -> DataFrame:
+    """See `table` of `connectors.streaming`. A file that is written over or deleted before it is read ends the query."""
+    store = dict(request.properties)
+    bucket, prefix = folder_of(store, request.entity)
+    with classified(store, bucket):
+        present = list(files(s3(store), bucket, prefix))
+    found = session.createDataFrame(pa.Table.from_batches([found_parts(list(enumerate(present)))]))
+    folder = Folder.of(store, bucket, path_text(request.entity), request.columns, request.options)
+    return rows_of(found, folder, on_error="terminate").select(
+        *(name_sql(column.name) for column in request.columns)
     )
 
 
