@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ResultSet } from "../api/statements";
-import { readEntities, readQueries, readRelations, readStores } from "./listing";
+import { isStopping, readEntities, readPools, readQueries, readRelations, readStores } from "./listing";
 
 const answer = (names: readonly string[], ...rows: readonly (string | null)[][]): ResultSet => ({
   kind: "result",
@@ -19,6 +19,20 @@ describe("listings", () => {
     expect(readQueries(answer(["id", "actual_state"], ["q1", "Running"]))).toMatchObject([
       { id: "q1", name: "q1", state: "running" },
     ]);
+  });
+
+  it("tell a pool that was stopped from one that has nothing to do", () => {
+    const pools = readPools(
+      answer(
+        ["Name", "Size", "IntendedState", "ActualState", "ErrorMessages", "Timeout"],
+        ["busy", "LARGE", "running", "running", null, "0"],
+        ["idle", "small", "running", "stopped", null, "5"],
+        ["off", "medium", "stopped", "stopped", "it was killed", "0"],
+      ),
+    );
+    expect(pools.map(isStopping)).toEqual([false, false, true]);
+    expect(pools[0]).toMatchObject({ name: "busy", size: "large", state: "running", message: "" });
+    expect(pools[2]?.message).toBe("it was killed");
   });
 
   it("know a query without a name by the relation that it writes", () => {

@@ -41,6 +41,15 @@ export interface QueryItem {
   readonly message: string;
 }
 
+export interface PoolItem {
+  readonly name: string;
+  readonly size: string;
+  readonly state: string;
+  readonly intendedState: string;
+  /** What went wrong with its process. */
+  readonly message: string;
+}
+
 type Reader = (name: string) => string;
 
 /** Column names are compared without case, blanks and underscores; the first column stands in for a missing name. */
@@ -62,6 +71,21 @@ export function readStores(result: ResultSet): readonly StoreItem[] {
     type: read("type"),
     state: stateOf(read("state")),
   }));
+}
+
+export function readPools(result: ResultSet): readonly PoolItem[] {
+  return readers(result).map((read) => ({
+    name: read("name"),
+    size: read("size").toLowerCase(),
+    state: stateOf(read("actualstate")),
+    intendedState: stateOf(read("intendedstate")),
+    message: read("errormessages"),
+  }));
+}
+
+/** Whether somebody has stopped it: one without anything to do has no process either. */
+export function isStopping(pool: PoolItem): boolean {
+  return pool.intendedState === "stopped";
 }
 
 export function readNames(result: ResultSet): readonly string[] {

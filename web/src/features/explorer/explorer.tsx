@@ -2,6 +2,7 @@ import type { StatementClient } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
 import { Icon } from "../../ui/icons";
 import { Splitter } from "../../ui/splitter";
+import { ComputePools } from "./compute-pools";
 import { Databases } from "./databases";
 import { Queries } from "./queries";
 import { Stores } from "./stores";
@@ -43,6 +44,7 @@ export function Explorer({ width, onWidth, ...props }: ResizableProps) {
         <Stores {...props} />
         <Databases {...props} />
         <Queries {...props} />
+        <ComputePools {...props} />
       </div>
       <Splitter
         label="Width of the explorer"
