@@ -32,20 +32,20 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed_inside_a_batch(
     kafka.produce(topic, [(None, json.dumps({"v": n})) for n in range(ROWS)])
     with Warehouse(store) as warehouse:
         tables.create(warehouse, path, [Column("v", BIGINT)], (), f"s3://{databricks.bucket.bucket}/{schema}")
-    sink = WriteRows(
-        id="sink",
-        input="a",
-        store="dbx",
-        connector="databricks",
-        entity=path,
-        columns=columns("v BIGINT"),
-        guarantee="exactly_once",
-        options={"databricks.commit.interval.ms": "0"},
-    )
-    steps = plan(*read(topic, "v BIGINT"), sink)
     stores = {STORE: {"uris": kafka.bootstrap, "tls.disabled": "TRUE"}, "dbx": store}
 
-    def run(name: str, environment: dict[str, str]) -> DriverControl:
+    def run(name: str, environment: dict[str, str], *, interval_ms: int) -> DriverControl:
+        sink = WriteRows(
+            id="sink",
+            input="a",
+            store="dbx",
+            connector="databricks",
+            entity=path,
+            columns=columns("v BIGINT"),
+            guarantee="exactly_once",
+            options={"databricks.commit.interval.ms": str(interval_ms)},
+        )
+        steps = plan(*read(topic, "v BIGINT"), sink)
         driver = DriverControl(tmp_path / name, environment=environment, records_per_batch=PER_BATCH)
         driver.start(steps, checkpoint=tmp_path / "checkpoint", stores=stores, query_id=f"eo-{seed}")
         return driver
@@ -56,14 +56,15 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed_inside_a_batch(
         assert {one["appId"] for one in found} <= {f"headrace-eo-{seed}"}
         return [int(one["version"]) for one in found]
 
-    killed = run("killed", {"HEADRACE_FAIL_POINT": "inside_transaction:2"})
+    # A query with more to read than a batch can take does not wait for the interval.
+    killed = run("killed", {"HEADRACE_FAIL_POINT": "inside_transaction:2"}, interval_ms=3_600_000)
     assert killed.process.wait(PATIENCE_S) == -signal.SIGKILL
     killed.close()
     # The second was committed by the warehouse: it is what comes again.
     before = commits()
     assert len(before) == 2
 
-    survivor = run("survivor", {})
+    survivor = run("survivor", {}, interval_ms=0)
     try:
         until(lambda: len(commits()) >= 3, lambda: f"a third commit, found {commits()}")
         survivor.stop(f"eo-{seed}")

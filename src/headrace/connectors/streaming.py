@@ -41,7 +41,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,7 +134,7 @@ class RowSinkRequest:
 
     The same epoch of a query may come again after a crash, with the same rows: with the guarantee `exactly_once` it has no effect then.
     `checkpoint` and `resources` are as of `SinkRequest`. `stopping` is set when the query is to stop: who waits in a batch waits for it,
-    and then raises something.
+    and then raises something. `is_behind` tells whether more rows wait than the batch before could take.
     """
 
     query_id: str
@@ -148,6 +148,7 @@ class RowSinkRequest:
     checkpoint: str = ""
     resources: ExitStack = field(default_factory=ExitStack)
     stopping: threading.Event = field(default_factory=threading.Event)
+    is_behind: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True)

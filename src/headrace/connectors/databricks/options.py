@@ -147,7 +147,7 @@ COMMIT_INTERVAL = PropertySpec(
     "databricks.commit.interval.ms",
     MILLISECONDS,
     _OVER | Scope.INSERT,
-    "the least time between two commits of a query. Each is a statement of the warehouse, and makes files",
+    "the least time between two commits of a query that keeps up. Each is a statement of the warehouse, and makes files",
     default="30000",
 )
 NEW_TABLE = new_table("databricks", needed="needed for a table")

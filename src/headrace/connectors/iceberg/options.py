@@ -154,7 +154,7 @@ COMMIT_INTERVAL = PropertySpec(
     "iceberg.commit.interval.ms",
     MILLISECONDS,
     Scope.RELATION | Scope.SINK | Scope.INSERT,
-    "the least time between two commits of a query. Each makes a snapshot and some files",
+    "the least time between two commits of a query that keeps up. Each makes a snapshot and some files",
     default="10000",
 )
 _MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK

@@ -160,7 +160,7 @@ COMMIT_INTERVAL = PropertySpec(
     "s3.commit.interval.millis",
     number(0, 3_600_000, "milliseconds, 0 to 3600000"),
     Scope.RELATION | Scope.SINK,
-    "of a table: new files come no more often than this; longer makes fewer and larger ones",
+    "of a table: new files of a query that keeps up come no more often than this; longer makes fewer and larger ones",
     default="10000",
 )
 STORE: Specs = (URIS, TLS_DISABLED, TLS_CA, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID, REGION)

@@ -84,7 +84,9 @@ class RunningQuery:
         self._reported = False
         self._progress: ProgressReader | None = None
         checkpoint = start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
-        self._sink = SinkContext(channel, start.query_id, checkpoint, finish=self._finish)
+        self._sink = SinkContext(
+            channel, start.query_id, checkpoint, finish=self._finish, is_behind=self._is_behind
+        )
         self._thread = threading.Thread(target=self._run, name=f"query-{start.query_id}", daemon=True)
 
     @property
@@ -304,6 +306,13 @@ class RunningQuery:
         if self._start.plan.sink.step == "write_results":
             return self._options.interactive_records_per_batch
         return self._options.records_per_batch
+
+    def _is_behind(self) -> bool:
+        most, last = self._records_per_batch(), self._query.lastProgress if self._query is not None else None
+        if most is None or last is None:
+            return False
+        # Half, since Kafka counts offsets of records, and some of these are none: marks of transactions, compacted ones.
+        return any(source.numInputRows > most // 2 for source in last.sources)
 
     def _triggered(self, writer: DataStreamWriter, session: SparkSession, poll_ms: int) -> DataStreamWriter:
         plan = self._start.plan

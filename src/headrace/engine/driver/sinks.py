@@ -40,8 +40,9 @@ class QueryStoppedError(Exception):
 class SinkContext:
     """What a sink needs of its query: the way to the server, and the events of its end.
 
-    `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows. `resources` are
-    closed when the query has ended. `error` is the one that `batches` raised.
+    `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows. `is_behind` tells
+    whether more rows wait than the batch before could take. `resources` are closed when the query has ended. `error` is the one that
+    `batches` raised.
     """
 
     channel: Outgoing
@@ -49,6 +50,7 @@ class SinkContext:
     checkpoint: str
     stopping: threading.Event = field(default_factory=threading.Event)
     finish: Callable[[], None] = lambda: None
+    is_behind: Callable[[], bool] = lambda: False
     resources: ExitStack = field(default_factory=ExitStack)
     error: HeadraceError | None = None
 
@@ -146,6 +148,7 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
         checkpoint=context.checkpoint,
         resources=context.resources,
         stopping=context.stopping,
+        is_behind=context.is_behind,
     )
     write: Batch = connector_module(step.connector).write_rows(request)
     selected = [name_sql(column.name) for column in step.columns]

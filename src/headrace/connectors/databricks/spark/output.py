@@ -6,12 +6,12 @@ same one. ADR 32 says why nothing of it is in the table twice.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 
+from headrace.connectors.commit_interval import CommitInterval
 from headrace.connectors.databricks import tables
 from headrace.connectors.databricks.options import COMMIT_INTERVAL, LOCATION, staging_folder
 from headrace.connectors.databricks.staging import Staging
@@ -35,7 +35,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     with Warehouse(store) as warehouse:
         table = tables.find(warehouse, request.entity)
     tables.check(table, request.entity, schema, request.options.get(LOCATION.name))
-    interval_s = int(request.options[COMMIT_INTERVAL.name]) / 1000
+    interval = CommitInterval(request, int(request.options[COMMIT_INTERVAL.name]))
     staging, journal = Staging(store), Journal(Path(request.checkpoint, _FOLDER))
     # Names of ours: those of the columns may be none for Parquet.
     written = [
@@ -44,13 +44,9 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     ]
     if request.upsert:
         written.append(_GONE)
-    due = 0.0
 
     def write(batch: DataFrame, epoch: int) -> None:
-        nonlocal due
-        # Before the commit, so that the rows which come meanwhile are in one batch, the next.
-        if request.stopping.wait(max(0.0, due - time.monotonic())):
-            raise InterruptedError("the query is to stop")
+        interval.wait()
         if not journal.has(epoch):
             batch.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
             rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
@@ -68,7 +64,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         for file in files:
             file.unlink()
         staging.delete((file.name for file in files), folder)
-        due = time.monotonic() + interval_s
+        interval.committed()
 
     return write
 

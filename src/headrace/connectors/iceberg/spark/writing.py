@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
 
+from headrace.connectors.commit_interval import CommitInterval
 from headrace.connectors.iceberg.options import COMMIT_INTERVAL
 from headrace.connectors.iceberg.spark.catalog import stored_type, table_name
 from headrace.connectors.streaming import RowSinkRequest
@@ -22,18 +22,14 @@ _COMMIT_INTERVAL_MS = 10_000
 
 def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     """See `write_rows` of `connectors.streaming`."""
-    interval_s = int(request.options.get(COMMIT_INTERVAL.name, _COMMIT_INTERVAL_MS)) / 1000
+    interval = CommitInterval(request, int(request.options.get(COMMIT_INTERVAL.name, _COMMIT_INTERVAL_MS)))
     columns = [
         f"CAST({name_sql(column.name)} AS {stored_type(column.type)}) AS {name_sql(column.name)}"
         for column in request.columns
     ]
-    due = 0.0
 
     def write(batch: DataFrame, epoch: int) -> None:
-        nonlocal due
-        # Before the commit, so that the rows which come meanwhile are in one batch, the next.
-        if request.stopping.wait(max(0.0, due - time.monotonic())):
-            raise InterruptedError("the query is to stop")
+        interval.wait()
         session = batch.sparkSession
         table = table_name(session, request.properties, request.entity)
         if request.guarantee == "exactly_once" and epoch <= _last_epoch(batch, table, request.query_id):
@@ -50,7 +46,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
                 rows.unpersist()
         else:
             batch.selectExpr(*columns).writeTo(table).option("fanout-enabled", "true").append()
-        due = time.monotonic() + interval_s
+        interval.committed()
 
     return write
 

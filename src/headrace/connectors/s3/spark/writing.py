@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from headrace.connectors.carried_errors import carrying_errors
+from headrace.connectors.commit_interval import CommitInterval
 from headrace.connectors.s3 import commits
 from headrace.connectors.s3.client import s3
 from headrace.connectors.s3.commits import Commits, Upload
@@ -59,27 +59,23 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     in_folders = {part.column for part in parts if part.unit is None}
     columns = tuple(column for column in request.columns if column.name not in in_folders)
     mark = f"-{request.query_id}-"
-    interval_s = int(options[COMMIT_INTERVAL.name]) / 1000
+    interval = CommitInterval(request, int(options[COMMIT_INTERVAL.name]))
     written = [f"{folder_sql(parts)} AS {_FOLDER}", *_written(request.columns, columns, kind, options)]
     header = _header(request.columns, options) if kind == "csv" and options[HEADER.name] == "TRUE" else b""
     with classified(store, bucket):
         kept = Commits(s3(store), bucket, Path(request.checkpoint, "files"))
         kept.recover(prefix, mark)
-    due = 0.0
 
     def write(batch: DataFrame, epoch: int) -> None:
-        nonlocal due
         if kept.has(epoch):
             return
-        # Before the commit, so that the rows which come meanwhile are in one batch, the next.
-        if request.stopping.wait(max(0.0, due - time.monotonic())):
-            raise RuntimeError("the query is to stop")
+        interval.wait()
         target = Target(store, bucket, prefix, f"part{mark}{epoch:08d}", kind, columns, header)
         rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
         found = rows.mapInArrow(_task(target), "upload STRING").collect()
         with classified(store, bucket):
             kept.commit(epoch, (Upload(**json.loads(row["upload"])) for row in found))
-        due = time.monotonic() + interval_s
+        interval.committed()
 
     return write
 
