@@ -24,7 +24,7 @@ from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import Array, DataType, Decimal, Map, Timestamp, Varchar, parse_type
 from headrace.engine.protocol import ApplyView
-from headrace.engine.views import ViewStore
+from headrace.engine.views.duckdb import DuckDbViews
 from headrace.planner import physical, plan_query
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
@@ -72,7 +72,7 @@ class Engines:
         self._spark.createDataFrame(table).coalesce(1).selectExpr("*", *HIDDEN).createOrReplaceTempView(
             "rows_v"
         )
-        self.views = ViewStore(folder / "views.duckdb")
+        self.views = DuckDbViews(folder / "views.duckdb")
         described = [physical.Column(name=name, type=kind) for name, kind in kinds.items()]
         self.views.create("id_of_v", described, [])
         buffer = pyarrow.BufferOutputStream()

@@ -1,8 +1,8 @@
 """fakesnow's server with accounts before it; runs in the environment of `requirements.lock`, and imports nothing of ours.
 
 The argument is a file of JSON: `user`, `password`, `token`, `role`, and `key`, the PEM text of the user's public key. Says "ready PORT".
-Mended of fakesnow: COPY into a temporary table, whose columns it looks for in the wrong place; and a NULL where there may be none, by which
-it breaks.
+Mended of fakesnow: COPY into a temporary table, whose columns it looks for in the wrong place; a NULL where there may be none, by which
+it breaks; and two transactions that change one row, at which it answers 500, so that the client tries again for five minutes.
 POST /abort rolls back what transactions are open, as Snowflake does in time with those of clients that are gone.
 """
 
@@ -46,7 +46,11 @@ def _describe_table(table: Any, connection: Any, *where: Any) -> list[tuple[str,
 def _executed(cursor: Any, *given: Any, **named: Any) -> Any:
     try:
         return _execute(cursor, *given, **named)
-    except duckdb.ConstraintException as error:
+    except (duckdb.ConstraintException, duckdb.TransactionException) as error:
+        # Of two that change a row DuckDB ends the later one, or lets it break a key: Snowflake heeds none, and fakesnow's own
+        # tables have some. Snowflake lets it wait for the other's lock, and in the end gives up.
+        if isinstance(error, duckdb.TransactionException) or "Duplicate key" in str(error):
+            raise ProgrammingError(msg=str(error), errno=625, sqlstate="57014") from error
         raise ProgrammingError(msg=str(error), errno=100072, sqlstate="22000") from error
 
 
