@@ -1,7 +1,8 @@
-"""One journey through the web page, in a real Chromium against a real server and a real broker.
+"""Two journeys through the web page, in a real Chromium against a real server: with a real broker, and with a real OpenID provider.
 
 Sign in, create a stream, watch rows arrive while they are produced, stop, read an error at its place, run from the explorer,
-reload, lose the database, sign out. Screenshots of each step are left in pytest's temporary folder.
+reload, lose the database, sign out; sign in at the provider, stop and start a compute pool. Screenshots of each step are left in
+pytest's temporary folder.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_play
 
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
+from tests.harness.openid import CLIENT, SECRET, OpenIdServer
 from tests.harness.process import HeadraceProcess
 from tests.harness.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LAUNCH_FLAGS = [
@@ -72,6 +74,9 @@ def snap(page: Page, tmp_path: Path) -> Callable[[str], None]:
     return save
 
 
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
     page: Page,
     snap: Callable[[str], None],
@@ -142,6 +147,63 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
     expect(page.get_by_label("API token")).to_be_visible()
     assert page.evaluate("sessionStorage.length") == 0, "signing out must leave nothing behind"
     sign_in_with_a_password(page, headrace_server)
+
+
+def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], None], tmp_path: Path) -> None:
+    """The provider is another site than the page: what cookies do then only a browser tells."""
+    person = {"email": "anna@x.org", "email_verified": True, "groups": ["data"]}
+    server = HeadraceProcess(tmp_path / "server")
+    with OpenIdServer({"anna": person}) as provider:
+        try:
+            server.start(
+                HEADRACE_OIDC_ISSUER=provider.uri,
+                HEADRACE_OIDC_CLIENT_ID=CLIENT,
+                HEADRACE_OIDC_CLIENT_SECRET=SECRET,
+                HEADRACE_OIDC_NAME="Example",
+                HEADRACE_OIDC_ROLES="data=sysadmin",
+                HEADRACE_OIDC_CREATE_USERS="true",
+            )
+            home = f"http://localhost:{server.url.rsplit(':', 1)[1]}"
+            # Server and provider name each other, and only a server that runs has a port.
+            provider.stop()
+            provider.redirect = f"{home}/v2/session/openid/callback"
+            provider.start()
+            # The provider's page has a font of somewhere else, and shows nothing before it has that.
+            page.route(re.compile("^https://"), lambda route: route.abort())
+            page.goto(f"{home}/")
+            button = page.get_by_role("button", name="Sign in with Example")
+            expect(button).to_be_visible()
+            snap("8-provider")
+            button.click()
+            page.locator("input[name=login]").fill("anna")
+            page.locator("input[name=password]").fill("any")
+            page.locator("button[type=submit]").click()
+            page.get_by_role("button", name="Continue").click()
+            expect(page.get_by_label("SQL editor")).to_be_visible()
+            expect(page.get_by_test_id("context-role")).to_contain_text("sysadmin")
+            snap("9-signed-in-with-the-provider")
+            stop_and_start_a_pool(page, snap)
+            page.reload()
+            run(page, "LIST STORES;")
+            expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
+            assert page.evaluate("document.cookie") == ""
+            page.get_by_role("button", name="Sign out").click()
+            expect(button).to_be_visible()
+        finally:
+            server.stop()
+
+
+def stop_and_start_a_pool(page: Page, snap: Callable[[str], None]) -> None:
+    """The default pool, as the role that owns it; without a query it has no process, and is ready."""
+    pools = page.get_by_role("region", name="Compute pools")
+    expect(pools).to_contain_text("small")
+    pools.get_by_role("button", name="Stop compute pool default_pool").click()
+    snap("10-stop-a-pool")
+    pools.get_by_role("button", name="Stop", exact=True).click()
+    expect(pools).to_contain_text("stopped")
+    snap("11-stopped-pool")
+    pools.get_by_role("button", name="Start compute pool default_pool").click()
+    expect(pools.get_by_role("button", name="Stop compute pool default_pool")).to_be_visible()
 
 
 def read_an_error_at_its_place(page: Page, stream: str) -> None:
