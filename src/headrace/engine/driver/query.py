@@ -311,7 +311,7 @@ class RunningQuery:
         most, last = self._records_per_batch(), self._query.lastProgress if self._query is not None else None
         if most is None or last is None:
             return False
-        # Half, since Kafka counts offsets of records, and some of these are none: marks of transactions, compacted ones.
+        # Half, since what counts offsets counts some that are no records: marks of transactions, compacted ones.
         return any(source.numInputRows > most // 2 for source in last.sources)
 
     def _triggered(self, writer: DataStreamWriter, session: SparkSession, poll_ms: int) -> DataStreamWriter:
