@@ -379,6 +379,11 @@ class ExpressionParser(parser.Parser):
             raise self.cursor.unsupported("a named window", hint="Write OVER (PARTITION BY … ORDER BY …).")
         return window
 
+    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+        if isinstance(this, exp.Window):  # sqlglot goes on, for Oracle's KEEP (…) OVER (…)
+            self._fail("one OVER for each call", hint="Write a call for each window.")
+        return super()._parse_window(this, alias)
+
     def parse_arguments(self) -> list[exp.Expr]:
         """Arguments up to the closing parenthesis: `*`, `DISTINCT a, b`, or expressions."""
         token = self._curr

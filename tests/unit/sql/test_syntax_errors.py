@@ -74,6 +74,10 @@ SYNTAX = [
         "expected a name in the database virtual, found a.b",
     ),
     (
+        "SELECT rank() OVER (ORDER BY a) ‸OVER‸ (ORDER BY b) FROM t",
+        "expected one OVER for each call, found 'OVER'",
+    ),
+    (
         "CREATE VIRTUAL STREAM virtual.public.b ‸WITH‸ ('a' = 1) AS SELECT 1",
         "expected AS and a query, found 'WITH'",
     ),
@@ -88,7 +92,7 @@ NOT_SUPPORTED = [
     ("INSERT INTO t ‸VALUES‸ (1)", "INSERT INTO … VALUES"),
     ("SELECT ‸a < < 2‸ FROM t", "BITWISE LEFT SHIFT"),
     ("SELECT sum(a) OVER w ‸FROM‸ t", "a named window"),
-    ("SELECT sum(a) OVER (ORDER) OVER (ORDER BY b) ‸FROM‸ t", "a named window"),
+    ("SELECT sum(a) OVER (ORDER) ‸FROM‸ t", "a named window"),
 ]
 
 
