@@ -111,7 +111,7 @@ def test_a_second_server_over_the_same_data_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in second.stderr
 
 
-def test_a_port_that_is_taken_and_a_wrong_setting_are_said_plainly(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_and_wrong_settings_are_said_plainly(tmp_path: Path) -> None:
     with server(tmp_path / "one") as (_, url):
         command = [*UP, str(tmp_path / "two"), "--port", url.rsplit(":", 1)[1]]
         taken = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -128,3 +128,10 @@ def test_a_port_that_is_taken_and_a_wrong_setting_are_said_plainly(tmp_path: Pat
     assert wrong.returncode == 2
     assert "HEADRACE_DRIVER_MEMORY_MB" in wrong.stderr
     assert "Traceback" not in taken.stderr + wrong.stderr
+    (tmp_path / "file").touch()
+    no_folder = subprocess.run(
+        [*UP, str(tmp_path / "file")], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert no_folder.returncode == 1
+    assert f"cannot use the data directory {tmp_path / 'file'}: File exists" in no_folder.stderr
+    assert "Traceback" not in no_folder.stderr

@@ -33,7 +33,13 @@ class FileKeys:
         """The keys; raises InternalError for a file that is none."""
         if not self._path.exists():
             self._write([AESGCM.generate_key(bit_length=256)])
-        text = self._path.read_bytes()
+        try:
+            text = self._path.read_bytes()
+        except OSError as error:
+            raise InternalError(
+                f"cannot read {self._path}: {error.strerror}",
+                hint="The server's user must be able to read it: it is the key of all that is secret in the catalog.",
+            ) from None
         if not text or len(text) % KEY_BYTES:
             raise InternalError(
                 f"expected a key of {KEY_BYTES} bytes in {KEY_FILE}, found {len(text)}",

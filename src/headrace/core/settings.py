@@ -15,6 +15,9 @@ from platformdirs import user_data_path
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
 EGRESS_DEFAULT = ("loopback", "private", "public")
 VIEWS_SCHEMES = ("clickhouse", "clickhouse+http")
 """The second is without TLS."""
@@ -244,10 +247,20 @@ class Settings(BaseSettings):
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
 
     def password_of_views(self) -> str:
-        """From the environment, or the file; empty when neither is given."""
+        """From the environment, or the file; empty when neither is given. Raises UserError 3D008 for a file that cannot be read."""
         if self.views_password is not None:
             return self.views_password.get_secret_value()
-        return self.views_password_file.read_text().rstrip("\r\n") if self.views_password_file else ""
+        if self.views_password_file is None:
+            return ""
+        try:
+            return self.views_password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"cannot read the password of views in {self.views_password_file}: {why}",
+                hint="HEADRACE_VIEWS_PASSWORD_FILE names a text file that the server's user may read.",
+            ) from None
 
 
 SECRETS = tuple(

@@ -50,7 +50,6 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     # Everything below the data directory is for this user alone.
     os.umask(0o077)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
     _check_certificate(settings)
     with _exclusive(settings.data_dir), _listening(settings) as listener:
         async with AsyncExitStack() as life:
@@ -141,8 +140,17 @@ class _StopSignals:
 
 @contextmanager
 def _exclusive(folder: Path) -> Iterator[None]:
-    """Hold the data directory: two servers over one catalog would run every query twice."""
-    with (folder / "lock").open("a+b") as lock:
+    """Hold the data directory, made if need be: two servers over one catalog would run every query twice."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = (folder / "lock").open("a+b")
+    except OSError as error:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"cannot use the data directory {folder}: {error.strerror}",
+            hint="Choose a folder that the server's user may write to with --data-dir.",
+        ) from None
+    with held as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -205,10 +205,15 @@ def test_another_key_opens_nothing(catalog: Catalog, place: Place) -> None:
     again.close()
 
 
-def test_a_cut_off_key_is_said_so(catalog: Catalog, place: Place) -> None:
+def test_a_key_that_is_cut_off_or_cannot_be_read_is_said_so(catalog: Catalog, place: Place) -> None:
     catalog.close()
-    (place.folder / "catalog.key").write_bytes(b"")
+    key = place.folder / "catalog.key"
+    key.write_bytes(b"")
     with pytest.raises(InternalError, match="32 bytes"):
+        place.open()
+    key.unlink()
+    key.mkdir()
+    with pytest.raises(InternalError, match=r"cannot read .*catalog\.key: Is a directory"):
         place.open()
 
 

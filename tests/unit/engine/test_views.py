@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import HeadraceError, UserError
+from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.views import open_views
 from headrace.engine.views.duckdb import DuckDbViews
 from headrace.engine.views.store import READER_THREADS, ViewStore
 from headrace.planner.physical import Column
@@ -30,6 +32,22 @@ def views(tmp_path: Path) -> ViewStore:
 
 def rows(views: ViewStore) -> list[tuple[Any, ...]]:
     return views.query('SELECT * FROM "v-1" ORDER BY k NULLS FIRST')[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file or directory"), (b"pass\xff", "it is no UTF-8")]
+)
+def test_a_password_s_file_that_cannot_be_read_is_named(
+    tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    settings = Settings(data_dir=tmp_path, views="clickhouse://h@localhost/v", views_password_file=file)
+    with pytest.raises(UserError) as refused:
+        open_views(settings, owner="o")
+    assert refused.value.state is SqlState.INVALID_PARAMETER
+    assert refused.value.message == f"cannot read the password of views in {file}: {why}"
 
 
 @pytest.mark.parametrize(
