@@ -12,7 +12,7 @@ NICE   := nice -n 5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup environment jars extension archive web web-check check lint types unit test prove fuzz demo bench differential debezium flink browser jvm-test lock clean
+.PHONY: help setup environment jars extension archive web web-check check lint types unit test prove faults fuzz demo bench differential debezium flink browser jvm-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,14 +70,17 @@ types: environment
 	$(BIN)/lint-imports
 
 unit: environment
-	$(NICE) $(BIN)/pytest -q tests/unit tests/test_tidy.py
+	$(NICE) $(BIN)/pytest -q -n 2 tests/unit tests/test_tidy.py
 
 test: setup archive browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
 	@if test -d jvm/src/test/scala; then $(MAKE) --no-print-directory jvm-test; fi
-	$(BIN)/pytest tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=20
+	$(BIN)/pytest -n 2 --dist loadfile tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=40
 
 prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): hours
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q tests/properties || exit 1; done
+
+faults: setup ## Every fault, where make test has some of them (RUNS=5: as often, each time at other moments): ten minutes a run
+	@for run in $$(seq $(or $(RUNS),1)); do HEADRACE_FAULTS=1 $(BIN)/pytest -q tests/faults tests/driver/test_exactly_once.py || exit 1; done
 
 fuzz: environment ## Texts that nobody would write, for the parser (TEXTS=1000000), and requests for the API (REQUESTS=500 for each operation): an hour
 	$(NICE) $(RUN) -m tests.fuzz $(or $(TEXTS),1000000)

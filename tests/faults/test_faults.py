@@ -165,7 +165,11 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+SOME = ("JVM killed", "both killed", "broker lost")
+"""What `make test` has of them; the others are nearest to one of these, or to what kills a driver inside a batch."""
+
+
+@pytest.mark.parametrize("fault", FAULTS if os.environ.get("HEADRACE_FAULTS") else SOME)
 def test_nothing_is_lost_or_doubled(fault: str, scene: Scene) -> None:
     scene.until_running()
     before = scene.workload.written()
