@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from headrace.connectors.databricks import admin, options
+from headrace.connectors.databricks import admin
 from headrace.connectors.databricks.failures import of_status
-from headrace.connectors.databricks.spark import probe
+from headrace.connectors.databricks.spark import probe, secrets
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 from tests.databricks.conftest import store_of
@@ -23,7 +23,7 @@ def refused(store: dict[str, str]) -> HeadraceError:
     with pytest.raises(HeadraceError) as caught:
         admin.test(store)
     assert caught.value.hint
-    for secret in (TOKEN, SECRET, SECRET_KEY, *options.secret_values(store)):
+    for secret in (TOKEN, SECRET, SECRET_KEY, *secrets(store)):
         assert secret not in caught.value.text()
     return caught.value
 

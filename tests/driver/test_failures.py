@@ -12,11 +12,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.core.errors import InternalError
+from headrace.core.errors import InternalError, UserError
+from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.failures import classify
 from headrace.engine.protocol import QueryEnded, StartQuery
 from headrace.formats.primitive import Primitive
-from headrace.planner.physical import ReadEntity, SparkPlan
+from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
 from tests.harness.kafka import KafkaClient, Pair
@@ -192,6 +193,19 @@ def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
     # DuckDB's, which comes back from the server.
     view = InternalError('IO Error: Could not write file "/d/views.duckdb.wal": No space left on device')
     assert "views.duckdb" in classify(view, start).message
+
+
+def test_a_store_and_a_registry_without_a_password_leave_the_error_as_it_is() -> None:
+    read_rows = ReadRows(id="t", store=STORE, connector="clickhouse", entity=("t",), columns=[])
+    start = StartQuery(
+        query_id="q",
+        generation=1,
+        plan=plan(read_rows, results("t", "v BIGINT")),
+        checkpoint="",
+        stores={STORE: {"clickhouse.password": ""}},
+        registries={"r": {"password": ""}},
+    )
+    assert classify(UserError(SqlState.DATA_EXCEPTION, "no value"), start).message == "no value"
 
 
 def test_records_that_expired_before_they_were_read_end_the_query(

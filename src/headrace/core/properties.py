@@ -320,6 +320,11 @@ def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:
     return PropertyReader(entries, (spec,), what="a statement").take(spec)
 
 
+def secret_values(properties: Mapping[str, str], specs: Specs) -> tuple[str, ...]:
+    """The values of kept properties that may be shown to nobody."""
+    return tuple(text for spec in specs if spec.secret and (text := properties.get(spec.name)))
+
+
 def masked(properties: Mapping[str, str], specs: Specs, secrets: Mapping[str, str]) -> dict[str, str]:
     """Kept properties as they may be shown: of those that name one of `secrets`, its name."""
     hidden = {spec.name: MASKED for spec in specs if spec.secret}

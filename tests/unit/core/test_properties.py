@@ -16,6 +16,7 @@ from headrace.core.properties import (
     Stored,
     choice,
     masked,
+    secret_values,
     stored,
 )
 
@@ -90,3 +91,8 @@ def test_what_nobody_reads_is_an_error_of_ours_unless_it_is_left_to_others() -> 
         found.finish()
     found.leave(Scope.ENTITY)
     found.finish()
+
+
+def test_secrets_are_the_values_of_secret_properties_without_the_empty_text() -> None:
+    assert secret_values({"size": "3", "word": "s3cret"}, SPECS) == ("s3cret",)
+    assert secret_values({"word": ""}, SPECS) == ()

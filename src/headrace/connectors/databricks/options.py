@@ -204,11 +204,6 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     return texts
 
 
-def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of a store's properties that are to be shown to nobody."""
-    return tuple(store[spec.name] for spec in STORE if spec.secret and spec.name in store)
-
-
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
     """The table that a relation is over: its catalog, schema and name; raises UserError 3D021."""
     return reader.require(CATALOG), reader.require(SCHEMA), reader.take(TABLE) or relation

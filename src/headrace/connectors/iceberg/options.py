@@ -304,12 +304,6 @@ def optimize_options(reader: PropertyReader) -> dict[str, str]:
     return {} if retention is None else {RETENTION.name: str(retention)}
 
 
-def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of a store's properties that are to be shown to nobody."""
-    secret = {spec.name for spec in (*REST, *GLUE) if spec.secret}
-    return tuple(text for name, text in store.items() if name in secret)
-
-
 def _addresses(reader: PropertyReader, found: dict[str, str], *others: PropertySpec[str]) -> dict[str, str]:
     plain = reader.take(TLS_DISABLED) is True
     found = {**found, **_given(reader, *others)}

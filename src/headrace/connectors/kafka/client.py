@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.connectors.kafka.options import TOKEN_MECHANISMS, secret_values
+from headrace.connectors.kafka.options import PROPERTIES, TOKEN_MECHANISMS
 from headrace.connectors.kafka.tokens import extensions, token
+from headrace.core.properties import secret_values
 
 _LOGIN_MODULES = {
     "PLAIN": ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule"),
@@ -88,7 +89,9 @@ def _token_of(properties: Mapping[str, str]) -> tuple[str, float, str, dict[str,
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Values to mask in logs and errors, in every form in which a client could print them."""
-    return tuple(form for value in secret_values(properties) for form in (value, _quoted(value)[1:-1]))
+    return tuple(
+        form for value in secret_values(properties, PROPERTIES) for form in (value, _quoted(value)[1:-1])
+    )
 
 
 def _mechanism(properties: Mapping[str, str]) -> str:

@@ -329,11 +329,6 @@ def topic_name(entity: str) -> str:
     return entity
 
 
-def secret_values(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of a store's properties that are to be shown to nobody."""
-    return tuple(properties[spec.name] for spec in STORE if spec.secret and spec.name in properties)
-
-
 def _options(reader: PropertyReader, specs: Iterable[PropertySpec[str]], prefix: str) -> dict[str, str]:
     given = {spec.name.removeprefix(prefix): reader.take(spec) for spec in specs}
     return {name: value for name, value in given.items() if value is not None}

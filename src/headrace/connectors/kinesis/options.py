@@ -108,11 +108,6 @@ def region(store: Mapping[str, str]) -> str:
     return named[1] if named else store.get(REGION.name, OWN_REGION)
 
 
-def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of a store's properties that are to be shown to nobody."""
-    return tuple(store[spec.name] for spec in STORE if spec.secret and spec.name in store)
-
-
 def stream_of(path: EntityPath) -> str:
     """The stream that a path names; raises UserError 42601, 3D008."""
     if len(path) != 1:

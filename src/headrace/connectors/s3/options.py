@@ -200,11 +200,6 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     return texts
 
 
-def secret_values(store: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of a store's properties that are to be shown to nobody."""
-    return tuple(store[spec.name] for spec in STORE if spec.secret and spec.name in store)
-
-
 def bucket_of(store: Mapping[str, str]) -> str | None:
     """The one bucket of a store, if it is a store of one."""
     return place(store[URIS.name]).bucket

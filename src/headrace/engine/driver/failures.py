@@ -209,10 +209,10 @@ def _registry_away(facts: str) -> ExternalError:
 
 def _secrets(start: StartQuery) -> list[str]:
     found = {
-        properties[name]
+        text
         for properties in start.registries.values()
         for name in ("password", "token")
-        if name in properties
+        if (text := properties.get(name))
     }
     for step in start.plan.steps:
         if isinstance(step, physical.StoreStep) and step.store in start.stores:

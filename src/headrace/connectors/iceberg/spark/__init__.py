@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
 from headrace.core.names import path_text
+from headrace.core.properties import secret_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,6 +101,6 @@ def classify(text: str) -> HeadraceError | None:
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Values to mask in logs and errors."""
-    from headrace.connectors.iceberg.options import secret_values
+    from headrace.connectors.iceberg.options import GLUE, REST
 
-    return secret_values(properties)
+    return secret_values(properties, (*REST, *(spec for spec in GLUE if spec not in REST)))

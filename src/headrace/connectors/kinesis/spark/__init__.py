@@ -15,9 +15,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.carried_errors import carried
 from headrace.connectors.kinesis.failures import classified
-from headrace.connectors.kinesis.options import secret_values as secrets
+from headrace.connectors.kinesis.options import PROPERTIES
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 from headrace.core.errors import HeadraceError
+from headrace.core.properties import secret_values
 
 __all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "sink", "source", "splits"]
 
@@ -94,6 +95,11 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 def classify(text: str) -> HeadraceError | None:
     """Our own errors come through Spark as texts; boto3's are never left as they are."""
     return carried(text)
+
+
+def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Values to mask in logs and errors."""
+    return secret_values(properties, PROPERTIES)
 
 
 def _data_source(session: SparkSession, request: Mapping[str, object]) -> tuple[str, dict[str, str]]:

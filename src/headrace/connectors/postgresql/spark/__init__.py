@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
 from headrace.core.names import path_text
+from headrace.core.properties import secret_values
 from headrace.formats.types import name_sql, spark_type
 
 if TYPE_CHECKING:
@@ -100,7 +101,6 @@ def classify(text: str) -> HeadraceError | None:
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Values to mask in logs and errors."""
-    from headrace.connectors.postgresql.options import PASSWORD
-    from headrace.connectors.tls import TLS_CLIENT_KEY
+    from headrace.connectors.postgresql.options import PROPERTIES
 
-    return tuple(properties[spec.name] for spec in (PASSWORD, TLS_CLIENT_KEY) if properties.get(spec.name))
+    return secret_values(properties, PROPERTIES)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
 from headrace.core.names import path_text
+from headrace.core.properties import secret_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,6 +97,6 @@ def classify(text: str) -> HeadraceError | None:
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Values to mask in logs and errors."""
-    from headrace.connectors.s3.options import secret_values
+    from headrace.connectors.s3.options import PROPERTIES
 
-    return secret_values(properties)
+    return secret_values(properties, PROPERTIES)

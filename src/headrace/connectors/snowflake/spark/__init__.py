@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
+from headrace.core.properties import secret_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,4 +53,4 @@ def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Values to mask in logs and errors."""
     from headrace.connectors.snowflake.options import PROPERTIES
 
-    return tuple(properties[spec.name] for spec in PROPERTIES if spec.secret and properties.get(spec.name))
+    return secret_values(properties, PROPERTIES)
