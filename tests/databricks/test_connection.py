@@ -75,8 +75,10 @@ def test_what_asks_all_the_time_does_not_wake_the_warehouse(
 
 
 def test_the_client_may_be_missing(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "databricks", None)
-    with pytest.raises(UserError, match="databricks-sql-connector, which is not installed") as caught:
+    monkeypatch.setitem(sys.modules, "databricks.sql", None)
+    with pytest.raises(
+        UserError, match="no client for Databricks: the Python package databricks is missing"
+    ) as caught:
         admin.test(store)
     assert caught.value.state == SqlState.FEATURE_NOT_SUPPORTED
     assert "pip install 'headrace[databricks]'" in str(caught.value.hint)

@@ -74,7 +74,7 @@ CatalogObject = (
 
 @dataclass(frozen=True)
 class Services:
-    """The parts of the server that handlers use; wired once, in `server.app`."""
+    """The parts of the server that handlers use; wired once, in `server.wiring`."""
 
     catalog: Catalog
     engine: Engine

@@ -57,10 +57,6 @@ def _alike(kinds: Sequence[DataType]) -> Sequence[DataType]:
     return kinds if kind is None else [kind] * len(kinds)
 
 
-def _text_like(kinds: Sequence[DataType]) -> DataType:
-    return VARCHAR if isinstance(kinds[0], Varchar) else kinds[0]
-
-
 def _whole(kinds: Sequence[DataType]) -> DataType:
     kind = kinds[0]
     if isinstance(kind, Decimal):

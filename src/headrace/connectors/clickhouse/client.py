@@ -62,7 +62,7 @@ class ClickHouse:
         self._http.close()
 
     def ping(self) -> None:
-        """That something answers there as ClickHouse does; nobody is asked who he is."""
+        """That something answers there as ClickHouse does. Its /ping looks at no user and no password."""
         self._resolve()
         try:
             answer = self._http.get(f"{self._url}/ping")

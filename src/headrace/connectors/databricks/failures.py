@@ -155,12 +155,3 @@ def of_network(error: OSError, server: str) -> ExternalError:
         f"TLS: there is no safe connection to {server}: {reason}",
         hint="Check host and port, and 'tls.ca_cert_file', which says whose certificates to trust.",
     )
-
-
-def missing_client() -> UserError:
-    """0A000 where the extra was not installed."""
-    return UserError(
-        SqlState.FEATURE_NOT_SUPPORTED,
-        "stores of type Databricks need the package databricks-sql-connector, which is not installed",
-        hint="Who runs the server installs it: pip install 'headrace[databricks]'.",
-    )

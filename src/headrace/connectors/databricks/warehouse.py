@@ -20,13 +20,13 @@ import urllib3
 
 from headrace.connectors.databricks import options
 from headrace.connectors.databricks.failures import (
-    missing_client,
     no_warehouse,
     of_network,
     of_statement,
     of_status,
     unknown_host,
 )
+from headrace.connectors.extras import client_module
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED, authority_file
 
 CONNECT_TIMEOUT_S = 15.0
@@ -100,10 +100,7 @@ class Warehouse:
             yield cursor
 
     def _open(self) -> Any:
-        try:
-            from databricks import sql
-        except ImportError:
-            raise missing_client() from None
+        sql = client_module("databricks.sql", extra="databricks", label="Databricks")
         path = f"/sql/1.0/warehouses/{self._store[options.WAREHOUSE.name]}"
         authority = self._store.get(TLS_CA.name)
         with self._classified():

@@ -95,7 +95,7 @@ def check_table(
     store: Mapping[str, str],
     path: EntityPath,
     schema: Schema,
-    options_: Mapping[str, str],  # noqa: ARG001 - how often is committed
+    _options: Mapping[str, str],
     upsert: bool,
 ) -> None:
     """Raises UserError 42P16 with the columns of a table that rows of this schema do not fit."""

@@ -17,8 +17,6 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 
 _AWAY = SqlState.REMOTE_UNAVAILABLE
-
-
 _KINDS = (
     Reaction(
         r"NoSuchNamespaceException|Namespace does not exist|EntityNotFoundException.*Database",

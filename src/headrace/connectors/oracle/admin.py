@@ -139,5 +139,5 @@ ORACLE = StoreDescriptor(
     row_sink=RowSink(create=_create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,
-    no_streams="changes of Oracle's tables are not read: what LogMiner says of them could be tried against no server",
+    no_streams="changes of Oracle's tables are not read: reading LogMiner could not be tested against a server",
 )

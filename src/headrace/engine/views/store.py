@@ -20,7 +20,7 @@ QUERY_TIMEOUT_S = 15.0
 class ViewStore(Protocol):
     """The views of one server. Safe to use from any thread: writes are one at a time, reads see whole epochs.
 
-    Call `query` in one of `readers` and `apply` in `writer`: both may take long, and threads that others wait for are none of theirs.
+    Call `query` in one of `readers` and `apply` in `writer`: both may take long, and other threads are waited for.
     """
 
     readers: ThreadPoolExecutor

@@ -38,8 +38,10 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
 
 
 def appended(session: SparkSession, request: RowRequest) -> DataFrame:
-    """See `rows` of `connectors.streaming`: each commit's rows, from the first commit or from now on. Raises UserError 0A000 for a table
-    whose first commits nobody can tell any more."""
+    """See `rows` of `connectors.streaming`: each commit's rows, from the first commit or from now on.
+
+    Raises UserError 0A000 for a table whose first commits nobody can tell any more.
+    """
     table = table_name(session, request.properties, request.entity)
     reader = session.readStream
     if request.starting_position == "latest":
