@@ -209,6 +209,8 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.sql.catalogImplementation": "in-memory",
+        # Else `${env:NAME}` in a user's text or name is a variable of this process, and what it holds is in the rows.
+        "spark.sql.variable.substitute": "false",
         "spark.redaction.regex": _REDACTED,
         "spark.scheduler.mode": "FAIR",
         "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
