@@ -6,8 +6,9 @@ import ipaddress
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
+_BLANK = re.compile(r"[\x00-\x20\x7f]")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9])?\Z")
 WEB = ("https", "http")
 
@@ -47,7 +48,7 @@ def read(text: str, form: str, *, schemes: Collection[str] = WEB, instead_of_use
 
     `form` says what is expected, `instead_of_user` where a user is named. Raises ValueError, with nothing of a user's name or password.
     """
-    parts = urlsplit(text.strip())
+    parts = split(text.strip(), form)
     if "@" in parts.netloc:
         raise ValueError("expected no user in it" + (f": use {instead_of_user}" if instead_of_user else ""))
     try:
@@ -60,6 +61,16 @@ def read(text: str, form: str, *, schemes: Collection[str] = WEB, instead_of_use
     if parts.scheme not in schemes or parts.query or parts.fragment or not is_host(host):
         raise ValueError(f"expected {form}, found {text!r}")
     return Url(parts.scheme, host, port, parts.path.strip("/"))
+
+
+def split(text: str, form: str) -> SplitResult:
+    """The parts of a URL; raises ValueError for what is none, and for one with blanks, of which `urlsplit` leaves some out."""
+    try:
+        if not _BLANK.search(text):
+            return urlsplit(text)
+    except ValueError:  # an IPv6 address without an end
+        pass
+    raise ValueError(f"expected {form}, found {text.rpartition('@')[2]!r}")
 
 
 def read_database(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from headrace.core.errors import UserError
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.properties import LINE, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 from headrace.core.schema import Column
 from headrace.core.types import Struct, parse_type
 
@@ -55,7 +55,7 @@ def new_table(prefix: str, *, needed: str = "needed", keyed: str = "") -> NewTab
         ),
         PropertySpec(
             f"{prefix}.primary.key",
-            TEXT,
+            LINE,
             Scope.ENTITY,
             "of a table that CREATE ENTITY makes: columns of its primary key, separated by commas"
             + (f"; {keyed}" if keyed else ""),

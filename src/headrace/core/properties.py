@@ -95,10 +95,10 @@ def choice(*words: str, fold: Callable[[str], str] = str.lower) -> PropertyType[
 
 
 def matching(pattern: str, expected: str) -> PropertyType[str]:
-    """A text that is a pattern as a whole, but for blanks around it."""
+    """A text that is a pattern, of ASCII's letters and digits, as a whole, but for blanks around it."""
 
     def read(text: str) -> str:
-        if not re.fullmatch(pattern, text.strip()):
+        if not re.fullmatch(pattern, text.strip(), re.ASCII):
             raise ValueError(text)
         return text.strip()
 
@@ -116,7 +116,27 @@ def number(least: int, most: int, expected: str) -> PropertyType[int]:
     return PropertyType(expected, read)
 
 
+def _is_line(text: str) -> bool:
+    return not any(ord(character) < 0x20 or ord(character) == 0x7F for character in text)
+
+
+def _line(text: str) -> str:
+    if not _is_line(text):
+        raise ValueError(text)
+    return text
+
+
+def _login(text: str) -> str:
+    if ":" in text:
+        raise ValueError(text)
+    return _line(text)
+
+
 TEXT = PropertyType("a text", str)
+LINE = PropertyType("a text without control characters", _line)
+"""What reaches a client's library: one written in C ends a text at its first NUL."""
+LOGIN = PropertyType("a name without ':' and control characters", _login)
+"""Who asks over HTTP, where a colon ends the name and begins the password."""
 BOOLEAN = PropertyType("true or false", lambda text: choice("true", "false").read(text) == "true")
 FLAG = PropertyType("true or false", BOOLEAN.read, alone="true")
 MILLISECONDS = number(0, MILLISECONDS_MAX, f"milliseconds, 0 to {MILLISECONDS_MAX}")
@@ -145,7 +165,9 @@ class PropertySpec(Generic[T]):
 
     def is_called(self, name: str) -> bool:
         """Whether a property of that name is this one, or one of these."""
-        return name.startswith(self.name) if self.open else name in (self.name, *self.synonyms)
+        if self.open:
+            return name.startswith(self.name) and _is_line(name)
+        return name in (self.name, *self.synonyms)
 
 
 Specs = tuple[PropertySpec[Any], ...]

@@ -12,7 +12,7 @@ from headrace.connectors.addresses import WEB, Database, read_database
 from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import TLS, TLS_CA, TLS_DISABLED, TLS_VERIFY, tls_properties
 from headrace.core.names import EntityPath
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.properties import LINE, LOGIN, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 
 _FORM = "jdbc:clickhouse://host:8443/database"
 _PORTS = {True: 8443, False: 8123}
@@ -52,13 +52,13 @@ URIS = PropertySpec(
     f"`{DEFAULT_DATABASE}`",
     default="needed",
 )
-USERNAME = PropertySpec("clickhouse.username", TEXT, Scope.STORE, "the user", default="needed")
+USERNAME = PropertySpec("clickhouse.username", LOGIN, Scope.STORE, "the user", default="needed")
 PASSWORD = PropertySpec(
-    "clickhouse.password", TEXT, Scope.STORE, "the user's password", default="needed", secret=True
+    "clickhouse.password", LINE, Scope.STORE, "the user's password", default="needed", secret=True
 )
 _OVER = Scope.RELATION | Scope.SINK
-DATABASE = PropertySpec("clickhouse.db.name", TEXT, _OVER, "the table's database", default="that of `uris`")
-TABLE = PropertySpec("clickhouse.table.name", TEXT, _OVER, "the table", default="the relation's name")
+DATABASE = PropertySpec("clickhouse.db.name", LINE, _OVER, "the table's database", default="that of `uris`")
+TABLE = PropertySpec("clickhouse.table.name", LINE, _OVER, "the table", default="the relation's name")
 NEW_TABLE = new_table("clickhouse", keyed="the table then keeps the newest row of each key")
 PROPERTIES: Specs = (*(URIS, USERNAME, PASSWORD, *TLS), *(DATABASE, TABLE, *NEW_TABLE.specs))
 

@@ -16,8 +16,8 @@ from headrace.connectors.tls import TLS_CA, TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import (
+    LINE,
     MILLISECONDS,
-    TEXT,
     PropertyReader,
     PropertySpec,
     PropertyType,
@@ -133,9 +133,9 @@ S3_ENDPOINT = PropertySpec(
 )
 _OVER = Scope.RELATION | Scope.SINK
 _MADE = Scope.ENTITY | _OVER
-CATALOG = PropertySpec("databricks.catalog.name", TEXT, _OVER, "the table's catalog", default="needed")
-SCHEMA = PropertySpec("databricks.schema.name", TEXT, _OVER, "its schema", default="needed")
-TABLE = PropertySpec("databricks.table.name", TEXT, _OVER, "the table", default="the relation's name")
+CATALOG = PropertySpec("databricks.catalog.name", LINE, _OVER, "the table's catalog", default="needed")
+SCHEMA = PropertySpec("databricks.schema.name", LINE, _OVER, "its schema", default="needed")
+TABLE = PropertySpec("databricks.table.name", LINE, _OVER, "the table", default="the relation's name")
 LOCATION = PropertySpec(
     "table.data.file.location",
     PropertyType("", _location),

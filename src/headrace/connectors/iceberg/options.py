@@ -19,8 +19,9 @@ from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import (
     BOOLEAN,
+    LINE,
+    LOGIN,
     MILLISECONDS,
-    TEXT,
     PropertyReader,
     PropertySpec,
     PropertyType,
@@ -65,18 +66,18 @@ CATALOG_ID = PropertySpec(
     default="the server's only one; the key's account",
 )
 CLIENT_ID = PropertySpec(
-    "iceberg.rest.client_id", TEXT, Scope.STORE, "OAuth: the client's id", default="none"
+    "iceberg.rest.client_id", LOGIN, Scope.STORE, "OAuth: the client's id", default="none"
 )
 CLIENT_SECRET = PropertySpec(
     "iceberg.rest.client_secret",
-    TEXT,
+    LINE,
     Scope.STORE,
     "its secret",
     default="needed with an id",
     secret=True,
 )
 CLIENT_SCOPE = PropertySpec(
-    "iceberg.rest.client_scope", TEXT, Scope.STORE, "what is asked for with them", default="catalog"
+    "iceberg.rest.client_scope", LINE, Scope.STORE, "what is asked for with them", default="catalog"
 )
 OAUTH_URI = PropertySpec(
     "iceberg.rest.oauth2_server_uri",
@@ -148,7 +149,7 @@ NAMESPACE = PropertySpec(
     default="default",
 )
 TABLE = PropertySpec(
-    "iceberg.table.name", TEXT, Scope.RELATION | Scope.SINK, "the table", default="the relation's name"
+    "iceberg.table.name", LINE, Scope.RELATION | Scope.SINK, "the table", default="the relation's name"
 )
 COMMIT_INTERVAL = PropertySpec(
     "iceberg.commit.interval.ms",
@@ -160,7 +161,7 @@ COMMIT_INTERVAL = PropertySpec(
 _MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK
 PARTITION_BY = PropertySpec(
     "iceberg.partition.by",
-    TEXT,
+    LINE,
     _MADE,
     "of a table that is made: columns, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`, `truncate(4, name)`, with "
     "commas between them",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit
 
+from headrace.connectors import addresses
 from headrace.connectors.kafka.patterns import pattern
 from headrace.connectors.tls import (
     CLIENT_TLS,
@@ -22,7 +22,7 @@ from headrace.connectors.tls import (
 from headrace.core.errors import UserError
 from headrace.core.properties import (
     COUNT,
-    TEXT,
+    LINE,
     PropertyReader,
     PropertySpec,
     PropertyType,
@@ -51,20 +51,26 @@ def _addresses(text: str) -> str:
     for address in addresses:
         match = _ADDRESS.match(address)
         if not match or not 0 < int(match.group(3)) < 65536:
-            raise ValueError(f"expected host:port, found {address!r}")
+            # Nothing of a user's name or password is repeated.
+            raise ValueError(f"expected host:port, found {address.rpartition('@')[2]!r}")
     return ",".join(addresses)
 
 
 def _https(text: str) -> str:
-    parts = urlsplit(text)
+    form = "an https URL"
+    parts = addresses.split(text, form)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
     if (
         parts.scheme != "https"
         or not parts.hostname
-        or parts.port == 0
+        or port == 0
         or parts.username is not None
         or parts.fragment
     ):
-        raise ValueError(text)
+        raise ValueError(f"expected {form}, found {text.rpartition('@')[2]!r}")
     return text
 
 
@@ -115,32 +121,32 @@ HASH_FUNCTION = PropertySpec(
 )
 USERNAME = PropertySpec(
     "kafka.sasl.username",
-    TEXT,
+    LINE,
     Scope.STORE,
     "needed with PLAIN, SHA256 and SHA512, refused without",
     synonyms=("sasl.username",),
 )
 PASSWORD = PropertySpec(
-    "kafka.sasl.password", TEXT, Scope.STORE, "likewise", secret=True, synonyms=("sasl.password",)
+    "kafka.sasl.password", LINE, Scope.STORE, "likewise", secret=True, synonyms=("sasl.password",)
 )
 _ISSUER = "kafka.sasl.oauthbearer."
 TOKEN_ENDPOINT = PropertySpec(
     f"{_ISSUER}token.endpoint.url",
-    PropertyType("an https URL", _https),
+    PropertyType("", _https),
     Scope.STORE,
     "OAUTHBEARER: where tokens are had by client credentials; an `https` URL, since a secret goes there",
     synonyms=("sasl.oauthbearer.token.endpoint.url",),
 )
 CLIENT_ID = PropertySpec(
     f"{_ISSUER}client.id",
-    TEXT,
+    LINE,
     Scope.STORE,
     "OAUTHBEARER: the client",
     synonyms=("sasl.oauthbearer.client.id",),
 )
 CLIENT_SECRET = PropertySpec(
     f"{_ISSUER}client.secret",
-    TEXT,
+    LINE,
     Scope.STORE,
     "OAUTHBEARER: its secret",
     secret=True,
@@ -148,7 +154,7 @@ CLIENT_SECRET = PropertySpec(
 )
 TOKEN_SCOPE = PropertySpec(
     f"{_ISSUER}scope",
-    TEXT,
+    LINE,
     Scope.STORE,
     "OAUTHBEARER: the scope to ask for",
     default="none",
@@ -186,7 +192,7 @@ SECURITY_PROTOCOL = PropertySpec(
 _MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK
 TOPIC = PropertySpec(
     "topic",
-    TEXT,
+    LINE,
     Scope.RELATION | Scope.SINK,
     "the topic; of a stream also [several](queries.md#several-topics): `'orders_eu; orders_us'`, `'orders_*'`",
     default="the relation's name",
@@ -210,7 +216,7 @@ REPLICAS = PropertySpec(
 LAYOUT = {"partitions": PARTITIONS, "replicas": REPLICAS}
 TOPIC_CONFIGS = PropertySpec(
     "kafka.topic.",
-    TEXT,
+    LINE,
     _MADE,
     "of a topic that is made: any topic setting, such as `kafka.topic.cleanup.policy`; the broker checks it",
     default="the broker's",
@@ -230,7 +236,7 @@ STARTING_OFFSETS = PropertySpec(
 
 
 def _passed_on(prefix: str, names: Iterable[str], scope: Scope) -> tuple[PropertySpec[str], ...]:
-    return tuple(PropertySpec(prefix + name, TEXT, scope, "passed on to Kafka's client") for name in names)
+    return tuple(PropertySpec(prefix + name, LINE, scope, "passed on to Kafka's client") for name in names)
 
 
 CONSUMER = _passed_on(

@@ -17,7 +17,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import (
     COUNT,
-    TEXT,
+    LINE,
     PropertyReader,
     PropertySpec,
     PropertyType,
@@ -58,7 +58,7 @@ ACCOUNT = PropertySpec(
     "the AWS account that the streams are in, where it is another than the key's",
     default="the key's",
 )
-STREAM = PropertySpec("topic", TEXT, Scope.RELATION | Scope.SINK, "the stream", default="the relation's name")
+STREAM = PropertySpec("topic", LINE, Scope.RELATION | Scope.SINK, "the stream", default="the relation's name")
 SHARDS = PropertySpec(
     "kinesis.shards",
     COUNT,

@@ -15,7 +15,7 @@ from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_DISABLED, client_tls_properties, tls_properties
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.properties import LINE, PropertyReader, PropertySpec, PropertyType, Scope, Specs, matching
 from headrace.core.sqlstate import SqlState
 
 _FORM = "oracle://host:1521/service"
@@ -63,9 +63,16 @@ URIS = PropertySpec(
     f"the database's listener and service, as `{_FORM}`; the port is 1521, with TLS 2484, where it is left out",
     default="needed",
 )
-USERNAME = PropertySpec("oracle.username", TEXT, Scope.STORE, "the user", default="needed")
+USERNAME = PropertySpec(
+    "oracle.username",
+    # The driver takes what stands in brackets for the user to be in this one's place.
+    matching(r'[^\[\]"\x00-\x1f\x7f]{1,128}', "a user's name, without brackets and double quotes"),
+    Scope.STORE,
+    "the user",
+    default="needed",
+)
 PASSWORD = PropertySpec(
-    "oracle.password", TEXT, Scope.STORE, "the user's password", default="needed", secret=True
+    "oracle.password", LINE, Scope.STORE, "the user's password", default="needed", secret=True
 )
 _OVER = Scope.RELATION | Scope.SINK
 DATABASE = PropertySpec(
@@ -75,8 +82,8 @@ DATABASE = PropertySpec(
     "the service of the table's database, of the same listener",
     default="that of `uris`",
 )
-SCHEMA = PropertySpec("oracle.schema.name", TEXT, _OVER, "the table's schema", default="needed")
-TABLE = PropertySpec("oracle.table.name", TEXT, _OVER, "the table", default="the relation's name")
+SCHEMA = PropertySpec("oracle.schema.name", LINE, _OVER, "the table's schema", default="needed")
+TABLE = PropertySpec("oracle.table.name", LINE, _OVER, "the table", default="the relation's name")
 NEW_TABLE = new_table("oracle")
 PROPERTIES: Specs = (
     *(URIS, USERNAME, PASSWORD, *TLS, *CLIENT_TLS),

@@ -12,7 +12,7 @@ from headrace.connectors.addresses import Database, read_database
 from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_CA, TLS_VERIFY, client_tls_properties, tls_properties
 from headrace.core.names import EntityPath
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.properties import LINE, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 
 _FORM = "postgresql://host:5432/database"
 DEFAULT_PORT = 5432
@@ -55,14 +55,14 @@ URIS = PropertySpec(
     f"the database, as `{_FORM}`; nothing else is taken",
     default="needed",
 )
-USERNAME = PropertySpec("postgres.username", TEXT, Scope.STORE, "the user", default="needed")
+USERNAME = PropertySpec("postgres.username", LINE, Scope.STORE, "the user", default="needed")
 PASSWORD = PropertySpec(
-    "postgres.password", TEXT, Scope.STORE, "the user's password", default="needed", secret=True
+    "postgres.password", LINE, Scope.STORE, "the user's password", default="needed", secret=True
 )
 _OVER = Scope.RELATION | Scope.SINK
-DATABASE = PropertySpec("postgresql.db.name", TEXT, _OVER, "the table's database", default="that of `uris`")
-SCHEMA = PropertySpec("postgresql.schema.name", TEXT, _OVER, "the table's schema", default="public")
-TABLE = PropertySpec("postgresql.table.name", TEXT, _OVER, "the table", default="the relation's name")
+DATABASE = PropertySpec("postgresql.db.name", LINE, _OVER, "the table's database", default="that of `uris`")
+SCHEMA = PropertySpec("postgresql.schema.name", LINE, _OVER, "the table's schema", default="public")
+TABLE = PropertySpec("postgresql.table.name", LINE, _OVER, "the table", default="the relation's name")
 TABLE_LIST = PropertySpec(
     "postgresql.cdc.table.list",
     PropertyType("", _table_list),

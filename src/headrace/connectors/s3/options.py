@@ -79,7 +79,7 @@ def _location(text: str) -> EntityPath:
     parts = tuple(part for part in folder.split("/") if part)
     whole = folder.rstrip("/") == "/".join(parts)
     if scheme not in ("s3", "s3a") or not whole or not is_path((bucket, *parts)):
-        raise ValueError(f"expected s3://bucket/folder/, found {text!r}")
+        raise ValueError(f"expected s3://bucket/folder/, found {text.rpartition('@')[2]!r}")
     return (bucket, *parts)
 
 

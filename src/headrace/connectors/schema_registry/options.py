@@ -8,7 +8,16 @@ from urllib.parse import urlsplit
 
 from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_DISABLED, client_tls_properties, tls_properties
 from headrace.core.errors import Span, UserError
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs
+from headrace.core.properties import (
+    LINE,
+    LOGIN,
+    TEXT,
+    PropertyReader,
+    PropertySpec,
+    PropertyType,
+    Scope,
+    Specs,
+)
 from headrace.core.sqlstate import SqlState
 
 
@@ -44,13 +53,13 @@ URIS = PropertySpec(
 )
 _BASIC = (
     PropertySpec(
-        "confluent.username", TEXT, Scope.REGISTRY, "CONFLUENT: basic authentication", default="none"
+        "confluent.username", LOGIN, Scope.REGISTRY, "CONFLUENT: basic authentication", default="none"
     ),
-    PropertySpec("confluent.password", TEXT, Scope.REGISTRY, "likewise", secret=True),
+    PropertySpec("confluent.password", LINE, Scope.REGISTRY, "likewise", secret=True),
 )
 _TOKEN = PropertySpec(
     "confluent.token",
-    TEXT,
+    LINE,
     Scope.REGISTRY,
     "CONFLUENT: a bearer token, instead of a user",
     default="none",
@@ -58,9 +67,9 @@ _TOKEN = PropertySpec(
 )
 _KEY = (
     PropertySpec(
-        "confluent_cloud.key", TEXT, Scope.REGISTRY, "CONFLUENT_CLOUD: the API key", default="needed"
+        "confluent_cloud.key", LOGIN, Scope.REGISTRY, "CONFLUENT_CLOUD: the API key", default="needed"
     ),
-    PropertySpec("confluent_cloud.secret", TEXT, Scope.REGISTRY, "likewise", default="needed", secret=True),
+    PropertySpec("confluent_cloud.secret", LINE, Scope.REGISTRY, "likewise", default="needed", secret=True),
 )
 COMMON: Specs = (TYPE, URIS, REGION, DESCRIPTION)
 PROPERTIES: Specs = (TYPE, URIS, *_BASIC, _TOKEN, *_KEY, *TLS, *CLIENT_TLS, REGION, DESCRIPTION)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -20,11 +19,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from headrace.connectors import addresses
 from headrace.connectors.table_columns import new_table
 from headrace.connectors.tls import TLS_DISABLED
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope, Specs, choice
+from headrace.core.properties import LINE, PropertyReader, PropertySpec, PropertyType, Scope, Specs, choice
 from headrace.core.sqlstate import SqlState
 
 DOMAINS = (".snowflakecomputing.com", ".snowflakecomputing.cn")
@@ -49,7 +49,7 @@ class Address:
 def address(uris: str) -> Address:
     """What a store's 'uris' say; raises ValueError for anything but the address of an account."""
     text = uris.strip()
-    parts = urlsplit(text if "://" in text else f"https://{text}")
+    parts = addresses.split(text if "://" in text else f"https://{text}", _FORM)
     try:
         port = parts.port
     except ValueError:
@@ -106,17 +106,17 @@ ACCOUNT = PropertySpec(
     default="that of `uris`",
 )
 REGION = PropertySpec(
-    "snowflake.cloud.region", TEXT, Scope.STORE, "taken, and not needed: the account's address says it"
+    "snowflake.cloud.region", LINE, Scope.STORE, "taken, and not needed: the account's address says it"
 )
-ROLE = PropertySpec("snowflake.role_name", TEXT, Scope.STORE, "the role", default="the user's own")
+ROLE = PropertySpec("snowflake.role_name", LINE, Scope.STORE, "the role", default="the user's own")
 WAREHOUSE = PropertySpec(
     "snowflake.warehouse_name",
-    TEXT,
+    LINE,
     Scope.STORE,
     "the warehouse that does the work",
     default="the user's own",
 )
-USERNAME = PropertySpec("snowflake.username", TEXT, Scope.STORE, "the user", default="needed")
+USERNAME = PropertySpec("snowflake.username", LINE, Scope.STORE, "the user", default="needed")
 KEY = PropertySpec(
     "snowflake.client.key_file",
     PropertyType("the PEM text of a private RSA key", _pem),
@@ -127,16 +127,16 @@ KEY = PropertySpec(
 )
 PASSPHRASE = PropertySpec(
     "snowflake.client.key_passphrase",
-    TEXT,
+    LINE,
     Scope.STORE,
     "what the key is encrypted with",
     default="none",
     secret=True,
 )
 PASSWORD = PropertySpec(
-    "snowflake.password", TEXT, Scope.STORE, "in place of a key: the user's password", secret=True
+    "snowflake.password", LINE, Scope.STORE, "in place of a key: the user's password", secret=True
 )
-TOKEN = PropertySpec("snowflake.token", TEXT, Scope.STORE, "in place of a key: a token", secret=True)
+TOKEN = PropertySpec("snowflake.token", LINE, Scope.STORE, "in place of a key: a token", secret=True)
 TOKEN_TYPE = PropertySpec(
     "snowflake.token.type",
     choice("programmatic", "oauth"),
@@ -145,9 +145,9 @@ TOKEN_TYPE = PropertySpec(
     default="programmatic",
 )
 _OVER = Scope.RELATION | Scope.SINK
-DATABASE = PropertySpec("snowflake.db.name", TEXT, _OVER, "the table's database", default="needed")
-SCHEMA = PropertySpec("snowflake.schema.name", TEXT, _OVER, "the table's schema", default="needed")
-TABLE = PropertySpec("snowflake.table.name", TEXT, _OVER, "the table", default="the relation's name")
+DATABASE = PropertySpec("snowflake.db.name", LINE, _OVER, "the table's database", default="needed")
+SCHEMA = PropertySpec("snowflake.schema.name", LINE, _OVER, "the table's schema", default="needed")
+TABLE = PropertySpec("snowflake.table.name", LINE, _OVER, "the table", default="the relation's name")
 NEW_TABLE = new_table("snowflake")
 _TEXTS = (ACCOUNT, REGION, ROLE, WAREHOUSE, USERNAME)
 PROPERTIES: Specs = (
