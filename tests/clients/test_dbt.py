@@ -61,17 +61,50 @@ class Dbt:
 
 
 @contextmanager
-def dbt(project: Path, **settings: str) -> Iterator[Dbt]:
-    """dbt in a copy of our project; what it has to say of a failure is part of the test's output."""
+def dbt(
+    project: Path, server: HeadraceProcess, kafka: KafkaClient, seed: str, registry: str = ""
+) -> Iterator[Dbt]:
+    """dbt in a copy of our project, whose objects are named after the seed, and their database is made; what dbt has to say of a
+    failure is part of the test's output."""
     environment = VirtualEnvironment("dbt", HERE / "requirements.lock")
     environment.make()
     shutil.copytree(HERE / "project", project)
+    rows(server, f"CREATE DATABASE d_{seed}")
+    [[organization, *_]] = rows(server, "LIST ORGANIZATIONS")
+    variables = {
+        **os.environ,
+        "DBT_PROJECT_DIR": str(project),
+        "DBT_PROFILES_DIR": str(project),
+        "DBT_ENV_SECRET_TOKEN": server.token,
+        "HEADRACE_TEST_URL": f"{server.url}/v2",
+        "HEADRACE_TEST_ORGANIZATION": str(organization),
+        "HEADRACE_TEST_DATABASE": f"d_{seed}",
+        "HEADRACE_TEST_KAFKA": kafka.bootstrap,
+        "HEADRACE_TEST_STORE": f"broker_{seed}",
+        "HEADRACE_TEST_REGISTRY": registry,
+        "HEADRACE_TEST_REGISTRY_NAME": f"schemas_{seed}",
+        "HEADRACE_TEST_MESSAGES": f"messages_{seed}",
+        "HEADRACE_TEST_UDFS": f"udfs_{seed}",
+        "HEADRACE_TEST_TOPIC": f"orders_{seed}",
+    }
     command = [str(environment.python), str(HERE / "commands.py")]
-    variables = {**os.environ, "DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project), **settings}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables, cwd=project
     ) as process:
         yield Dbt(process)
+
+
+@pytest.mark.usefixtures("trusted")
+def test_what_a_model_needs_is_built_over_https(
+    https_server: HeadraceProcess, kafka: KafkaClient, seed: str, tmp_path: Path
+) -> None:
+    with dbt(tmp_path / "project", https_server, kafka, seed) as run:
+        run("debug")
+        assert run("run", "--select", "+orders") == dict.fromkeys(
+            ("broker", "order_topic", "orders"), "success"
+        )
+    [[kind]] = rows(https_server, "SELECT type FROM deltastream.sys.relations WHERE name = 'orders'")
+    assert kind == "stream"
 
 
 def test_a_project_is_built_tested_documented_and_built_again(
@@ -79,32 +112,17 @@ def test_a_project_is_built_tested_documented_and_built_again(
 ) -> None:
     project, database = tmp_path / "project", f"d_{seed}"
 
-    def rows(text: str) -> list[list[str | None]]:
-        return asyncio.run(_rows(headrace_server, text))
-
     def sold() -> list[list[str | None]]:
-        return rows(f"SELECT item, orders FROM {database}.analytics.best_sellers ORDER BY item")
+        return rows(
+            headrace_server, f"SELECT item, orders FROM {database}.analytics.best_sellers ORDER BY item"
+        )
 
     def terminate() -> None:
-        for [query] in rows(f"SELECT id FROM deltastream.sys.queries WHERE sink_fqn LIKE '\"{database}\"%'"):
+        mine = f"SELECT id FROM deltastream.sys.queries WHERE sink_fqn LIKE '\"{database}\"%'"
+        for [query] in rows(headrace_server, mine):
             run("run-operation", "terminate_query", "--args", json.dumps({"query_id": query}))
 
-    rows(f"CREATE DATABASE {database}")
-    [[organization, *_]] = rows("LIST ORGANIZATIONS")
-    with dbt(
-        project,
-        DBT_ENV_SECRET_TOKEN=headrace_server.token,
-        HEADRACE_TEST_URL=f"{headrace_server.url}/v2",
-        HEADRACE_TEST_ORGANIZATION=str(organization),
-        HEADRACE_TEST_DATABASE=database,
-        HEADRACE_TEST_KAFKA=kafka.bootstrap,
-        HEADRACE_TEST_STORE=f"broker_{seed}",
-        HEADRACE_TEST_REGISTRY=registry.url,
-        HEADRACE_TEST_REGISTRY_NAME=f"schemas_{seed}",
-        HEADRACE_TEST_MESSAGES=f"messages_{seed}",
-        HEADRACE_TEST_UDFS=f"udfs_{seed}",
-        HEADRACE_TEST_TOPIC=f"orders_{seed}",
-    ) as run:
+    with dbt(project, headrace_server, kafka, seed, registry.url) as run:
         (project / "orders.desc").write_bytes(_descriptors())
         (project / "udfs.jar").write_bytes(jar_of("com/x/Again.class"))
         run("debug")
@@ -115,7 +133,7 @@ def test_a_project_is_built_tested_documented_and_built_again(
         run("docs", "generate")
         terminate()
         assert run("run") == dict.fromkeys(MODELS, "success")
-        assert rows("LIST FUNCTIONS WHERE name LIKE 'udfs_%_again'")
+        assert rows(headrace_server, "LIST FUNCTIONS WHERE name LIKE 'udfs_%_again'")
         # The topic of big_orders has its rows twice now.
         until(lambda: sold() == [["chair", "2"], ["it's a lamp", "2"]], sold)
         terminate()
@@ -141,6 +159,11 @@ def _descriptors() -> bytes:
     return FileDescriptorSet(file=[file]).SerializeToString()
 
 
-async def _rows(server: HeadraceProcess, text: str) -> list[list[str | None]]:
-    async with Client(server.url, server.token, context=SessionContext("")) as client:
-        return [list(row) for row in (await client.execute(text)).rows]
+def rows(server: HeadraceProcess, text: str) -> list[list[str | None]]:
+    """What a statement answers."""
+
+    async def ask() -> list[list[str | None]]:
+        async with Client(server.url, server.token, context=SessionContext("")) as client:
+            return [list(row) for row in (await client.execute(text)).rows]
+
+    return asyncio.run(ask())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from deltastream.api.conn import APIConnection
 from deltastream_sdk import DeltaStreamClient
 
 from headrace.client import Client, ServerUnreachableError
-from tests.harness.authority import Authority
 from tests.harness.kafka import KafkaClient
 from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
@@ -24,43 +22,20 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 TABLES = "SELECT name FROM deltastream.sys.\"databases\" WHERE name = 'd'"
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
-@pytest.fixture(scope="module")
-def server(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
-    folder = tmp_path_factory.mktemp("https")
-    (folder / "server.pem").write_bytes(authority.key_and_certificate("localhost"))
-    process = HeadraceProcess(folder / "data")
-    process.start(HEADRACE_TLS_CERT=str(folder / "server.pem"))
-    assert process.url.startswith("https://127.0.0.1:")
-    process.url = process.url.replace("127.0.0.1", "localhost")
-    yield process
-    process.stop()
-
-
-@pytest.fixture
-def trusted(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "authority.pem").write_text(authority.pem)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-
-
-async def test_nobody_speaks_to_a_server_that_no_one_vouches_for(server: HeadraceProcess) -> None:
-    async with Client(server.url, server.token) as client:
+async def test_nobody_speaks_to_a_server_that_no_one_vouches_for(https_server: HeadraceProcess) -> None:
+    async with Client(https_server.url, https_server.token) as client:
         with pytest.raises(ServerUnreachableError):
             await client.version()
 
 
 @pytest.mark.usefixtures("trusted")
-async def test_the_connector_runs_statements(server: HeadraceProcess) -> None:
+async def test_the_connector_runs_statements(https_server: HeadraceProcess) -> None:
     async def provide() -> str:
-        return server.token
+        return https_server.token
 
     names = ("session_id", "organization_id", "role_name", "database_name", "schema_name", "store_name")
     connection = APIConnection(
-        server_url=f"{server.url}/v2", token_provider=provide, timezone="UTC", **dict.fromkeys(names)
+        server_url=f"{https_server.url}/v2", token_provider=provide, timezone="UTC", **dict.fromkeys(names)
     )
     await connection.exec("CREATE DATABASE d;")
     assert [row async for row in await connection.query(TABLES)] == [["d"]]
@@ -68,23 +43,25 @@ async def test_the_connector_runs_statements(server: HeadraceProcess) -> None:
 
 
 @pytest.mark.usefixtures("trusted")
-async def test_the_sdk_makes_and_lists(server: HeadraceProcess) -> None:
+async def test_the_sdk_makes_and_lists(https_server: HeadraceProcess) -> None:
     async def provide() -> str:
-        return server.token
+        return https_server.token
 
-    async with DeltaStreamClient(server_url=f"{server.url}/v2", token_provider=provide) as client:
+    async with DeltaStreamClient(server_url=f"{https_server.url}/v2", token_provider=provide) as client:
         await client.databases.create(name="d")
         assert [item.name for item in await client.databases.list()] == ["d"]
         await client.databases.delete("d")
 
 
 @pytest.mark.usefixtures("trusted")
-async def test_a_live_result_comes_over_wss(server: HeadraceProcess, kafka: KafkaClient, seed: str) -> None:
+async def test_a_live_result_comes_over_wss(
+    https_server: HeadraceProcess, kafka: KafkaClient, seed: str
+) -> None:
     topic = f"https-{seed}"
     kafka.create(topic)
     kafka.produce(topic, [(None, "{}")])
     properties = f"'type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE"
-    async with Client(server.url, server.token) as client:
+    async with Client(https_server.url, https_server.token) as client:
         await client.execute(f"CREATE STORE k WITH ({properties}, 'kafka.sasl.hash_function' = NONE)")
         answer = await client.execute(f"PRINT ENTITY \"{topic}\" WITH ('from_beginning')")
         async with asyncio.timeout(PATIENCE_S), aclosing(answer.stream()) as rows:
