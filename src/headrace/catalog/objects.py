@@ -40,9 +40,10 @@ class RelationKind(Enum):
 
 
 class DesiredState(Enum):
-    """What the user wants of a query."""
+    """What the user wants of a query. One that was stopped with what it writes is started with that; else it is as terminated."""
 
     RUNNING = "running"
+    STOPPED = "stopped"
     TERMINATED = "terminated"
 
 
@@ -324,6 +325,11 @@ class Query:
     uses: frozenset[str] = frozenset()
     needs: tuple[tuple[str, str], ...] = ()
     more_sinks: tuple[RelationName, ...] = ()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is to run."""
+        return self.desired_state is DesiredState.RUNNING
 
     @property
     def sinks(self) -> tuple[RelationName, ...]:

@@ -157,7 +157,7 @@ queries = Table(
 )
 
 # Without parameters: only then does a database see that its partial index answers the query.
-UNFINISHED = text("NOT (desired_state = 'terminated' AND actual_state = 'terminated')")
+UNFINISHED = text("NOT (desired_state IN ('stopped', 'terminated') AND actual_state = 'terminated')")
 Index("queries_unfinished", queries.c.created_at, sqlite_where=UNFINISHED, postgresql_where=UNFINISHED)
 
 query_relations = Table(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import ComputePool, DesiredState, PoolIntent
+from headrace.catalog.objects import ComputePool, PoolIntent
 from headrace.core.errors import UserError
 from headrace.core.names import printed
 from headrace.core.settings import Settings
@@ -153,6 +153,5 @@ class Drivers:
 
     def _has_queries(self, pool: str) -> bool:
         return any(
-            query.compute_pool == pool and query.desired_state is DesiredState.RUNNING
-            for query in self._catalog.unfinished_queries()
+            query.compute_pool == pool and query.is_wanted for query in self._catalog.unfinished_queries()
         )

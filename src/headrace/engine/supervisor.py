@@ -220,7 +220,7 @@ class Supervisor:
         if record is None or query is None or record.run is None or not _is_end_of(message, record.run):
             return
         stopping, record.run = record.run.stopping, None
-        if query.desired_state is DesiredState.TERMINATED:
+        if not query.is_wanted:
             await self._becomes(query, QueryState.TERMINATED)
         elif stopping:
             await self._becomes(query, *self._waiting(query))
@@ -248,7 +248,7 @@ class Supervisor:
             query = self._unfinished(query_id)
             if query is None:
                 continue
-            if query.desired_state is DesiredState.TERMINATED:
+            if not query.is_wanted:
                 await self._becomes(query, QueryState.TERMINATED, reason)
             else:
                 await self._becomes(query, QueryState.RESTARTING, reason, restarts=query.restarts + 1)
@@ -297,7 +297,7 @@ class Supervisor:
         return pools | {query.compute_pool for query in unfinished if query.actual_state not in idle}
 
     async def _reconcile(self, query: Query) -> None:
-        if query.desired_state is DesiredState.TERMINATED:
+        if not query.is_wanted:
             await self._terminate(query)
             return
         record = self._records.setdefault(query.id, _Record())

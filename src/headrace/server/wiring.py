@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.keys import CommandKeys, GivenKeys, KeySource
-from headrace.catalog.objects import DesiredState, Principal
+from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -79,7 +79,7 @@ def _keys(settings: Settings) -> KeySource | None:
 
 def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
     for query in catalog.unfinished_queries():
-        if query.desired_state is DesiredState.TERMINATED:
+        if not query.is_wanted:
             continue
         name, state = query.name or "", query.actual_state.value
         progress = engine.progress(query.id)

@@ -16,7 +16,6 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.functions import UnknownFunctionError
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import (
-    DesiredState,
     Query,
     QueryKind,
     QueryState,
@@ -210,7 +209,7 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
     if ("", view.name.path) in run.coming:
         return
     writers = run.catalog.writers(view)
-    if all(query.desired_state is DesiredState.TERMINATED for query in writers):
+    if not any(query.is_wanted for query in writers):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"the query of the materialized view {view.name} was terminated: no changes of it can be followed",
@@ -483,12 +482,7 @@ def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
 def _running(run: Execution, but: str = "") -> list[Flow]:
     """The queries that are not terminated."""
     queries = (query for query in run.catalog.unfinished_queries() if query.id != but)
-    return [
-        flow
-        for query in queries
-        if query.desired_state is not DesiredState.TERMINATED
-        for flow in _flows(query, run)
-    ]
+    return [flow for query in queries if query.is_wanted for flow in _flows(query, run)]
 
 
 def _flows(query: Query, run: Execution) -> list[Flow]:

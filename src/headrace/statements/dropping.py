@@ -56,7 +56,7 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
             for query in going.queries:
                 await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
             run.services.engine.wake()
-        if cascade or all(query.desired_state is DesiredState.TERMINATED for query in going.queries):
+        if cascade or not any(query.is_wanted for query in going.queries):
             await _ended(going.queries, run)
         went, writers = await asyncio.to_thread(_dropped, target, run, cascade=cascade)
     except UserError as error:

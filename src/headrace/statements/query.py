@@ -56,7 +56,8 @@ async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
 
 
 def _writers(statement: StartRelation | StopRelation, run: Execution) -> list[Query]:
-    """The queries to start or stop. Raises UserError 3D019 where nothing writes the relation but who writes its entity."""
+    """The queries that write the relation, but for those that were terminated on their own, unless there are no others. Raises UserError
+    3D019 where nothing writes it but who writes its entity."""
     verb = "START" if isinstance(statement, StartRelation) else "STOP"
     relation = relation_of_kind(statement.kind, statement.name, run, verb)
     writers = run.catalog.writers(relation)
@@ -67,10 +68,7 @@ def _writers(statement: StartRelation | StopRelation, run: Execution) -> list[Qu
             hint="What others write into its entity goes on; there is nothing to start or stop here.",
             span=statement.name.span,
         )
-    if verb == "STOP":
-        return [query for query in writers if query.desired_state is not DesiredState.TERMINATED]
-    ended = [query for query in writers if query.desired_state is DesiredState.TERMINATED]
-    return [query for query in ended if not _missing(query, run)] or ended
+    return [query for query in writers if query.desired_state is not DesiredState.TERMINATED] or writers
 
 
 def _of_writers(statement: StartRelation | StopRelation, run: Execution) -> Iterator[Requirement]:
@@ -79,18 +77,29 @@ def _of_writers(statement: StartRelation | StopRelation, run: Execution) -> Iter
 
 @handles(StopRelation, requires=_of_writers)
 async def stop_relation(statement: StopRelation, run: Execution) -> Outcome:
-    """Terminates the queries that write it; what they wrote and their checkpoints stay."""
-    stopping = await asyncio.to_thread(_writers, statement, run)
+    """Ends the queries that write it until START; what they wrote and their checkpoints stay."""
+    writers = await asyncio.to_thread(_writers, statement, run)
+    stopping = [query for query in writers if query.is_wanted]
     for query in stopping:
-        await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
+        await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.STOPPED)
     run.services.engine.wake()
-    return Outcome(_told(statement.name, run, "STOP", stopping, "terminated"))
+    return Outcome(_told(statement.name, run, "STOP", stopping, "stopped"))
 
 
 @handles(StartRelation, requires=_of_writers)
 async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
-    """Starts those of its queries that are terminated from their checkpoints, but for those of which another relation was dropped."""
-    starting = await asyncio.to_thread(_writers, statement, run)
+    """Starts the queries that STOP ended from their checkpoints, but for those of which another relation was dropped, unless there are no
+    others. Raises UserError 3D019 when all that wrote it were terminated on their own."""
+    writers = await asyncio.to_thread(_writers, statement, run)
+    if all(query.desired_state is DesiredState.TERMINATED for query in writers):
+        raise UserError(
+            SqlState.QUERY_NOT_FOUND,
+            f"no query that writes {run.relation(statement.name).name} was stopped: those that did have been terminated",
+            hint=f"RESTART QUERY {writers[-1].id}; starts the last of them from its checkpoint.",
+            span=statement.name.span,
+        )
+    stopped = [query for query in writers if query.desired_state is DesiredState.STOPPED]
+    starting = [query for query in stopped if not _missing(query, run)] or stopped
     for query in starting:
         await asyncio.to_thread(_restart, query, statement.name.span, run)
     run.services.engine.wake()

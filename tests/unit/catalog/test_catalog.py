@@ -366,7 +366,7 @@ def test_a_failed_transaction_leaves_nothing(catalog: Catalog) -> None:
     assert catalog.relations() == []
 
 
-def test_queries_that_are_terminated_as_wanted_are_not_read_again(catalog: Catalog, place: Place) -> None:
+def test_queries_that_have_ended_as_wanted_are_not_read_again(catalog: Catalog, place: Place) -> None:
     def made(desired: DesiredState, actual: QueryState) -> str:
         created = dataclasses.replace(query(), id=str(uuid.uuid4()))
         catalog.create_query(created)
@@ -375,6 +375,7 @@ def test_queries_that_are_terminated_as_wanted_are_not_read_again(catalog: Catal
         return created.id
 
     made(DesiredState.TERMINATED, QueryState.TERMINATED)
+    made(DesiredState.STOPPED, QueryState.TERMINATED)
     unfinished = {
         made(DesiredState.TERMINATED, QueryState.TERMINATE_REQUESTED),
         made(DesiredState.RUNNING, QueryState.TERMINATED),
@@ -384,7 +385,7 @@ def test_queries_that_are_terminated_as_wanted_are_not_read_again(catalog: Catal
     catalog.close()
     again = place.open()
     assert {found.id for found in again.unfinished_queries()} == unfinished
-    assert len(again.queries()) == 4
+    assert len(again.queries()) == 5
     again.close()
 
 

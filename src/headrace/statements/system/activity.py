@@ -26,9 +26,9 @@ _SUMS = (
     *(always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
     *(always("kind"), always("query"), always("sink_fqn"), always("compute_pool_name")),
     *(Column("message", VARCHAR), Column("sqlstate", VARCHAR), always("restarts", INTEGER)),
-    doc="The continuous queries, those that are terminated too. `intended_state` is `running` or `terminated`; `current_state` is "
-    "`starting`, `running`, `restarting`, `stopped` (with its compute pool), `errored`, `terminate_requested` or `terminated`, and "
-    "`message` says why.",
+    doc="The continuous queries, those that are terminated too. `intended_state` is `running`, `stopped` (with what it writes, "
+    "until START of that) or `terminated`; `current_state` is `starting`, `running`, `restarting`, `stopped` (with its compute pool), "
+    "`errored`, `terminate_requested` or `terminated`, and `message` says why.",
 )
 def queries(run: Execution) -> Rows:
     return [
