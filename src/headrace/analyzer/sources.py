@@ -215,6 +215,7 @@ def _check_readable(relation: Relation, connector: StoreDescriptor, span: Span |
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"stores of type {connector.label} are read as streams, not as a changelog",
+            hint="CREATE STREAM over the entity, and read that.",
             span=span,
         )
 

@@ -171,7 +171,7 @@ class Store(StoreFacts):
 
 @dataclass(frozen=True)
 class RegistryFacts:
-    """What anybody may know of a schema registry; `type` is one of `connectors.schema_registry.TYPES`, `secrets` are as a store's."""
+    """What anybody may know of a schema registry; `type` is one of `schema_registry.options.TYPES`, `secrets` are as a store's."""
 
     name: str
     type: str

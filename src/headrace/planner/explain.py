@@ -263,15 +263,10 @@ def _line(node: LogicalNode) -> str:
         case Materialize():
             return "Materialize"
         case TemporalJoin():
-            alias = printed(node.right.alias)
-            pairs = zip(node.left_keys, node.right_keys, strict=True)
-            on = " and ".join(f"{SHOWN.bare(left)} = {alias}.{printed(right)}" for left, right in pairs)
-            return f"TemporalJoin {node.kind.value} on {on}"
+            return f"TemporalJoin {node.kind.value} on {_looked_up(node)}"
         case LookupJoin():
-            alias = printed(node.right.alias)
-            pairs = zip(node.left_keys, node.right_keys, strict=True)
-            on = " and ".join(f"{SHOWN.bare(left)} = {alias}.{printed(right)}" for left, right in pairs)
-            return f"LookupJoin {node.kind.value} of {node.right.relation.name} on {on}{_residual(node)}"
+            of = node.right.relation.name
+            return f"LookupJoin {node.kind.value} of {of} on {_looked_up(node)}{_residual(node)}"
         case SnapshotJoin():
             on = f" on {SHOWN.bare(node.condition)}" if node.condition is not None else ""
             return f"Join {node.kind.value}{on}"
@@ -322,6 +317,12 @@ def _residual(node: IntervalJoin | LookupJoin | RegularJoin) -> str:
 def _pairs(node: IntervalJoin | RegularJoin) -> str:
     pairs = zip(node.left_keys, node.right_keys, strict=True)
     return " and ".join(f"{SHOWN.bare(left)} = {SHOWN.bare(right)}" for left, right in pairs)
+
+
+def _looked_up(node: TemporalJoin | LookupJoin) -> str:
+    alias = printed(node.right.alias)
+    pairs = zip(node.left_keys, node.right_keys, strict=True)
+    return " and ".join(f"{SHOWN.bare(left)} = {alias}.{printed(right)}" for left, right in pairs)
 
 
 # --- the steps

@@ -54,6 +54,7 @@ def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "a query of materialized views or tables is answered at once; it cannot run continuously",
+            hint="SELECT it, or read a stream or a changelog.",
             span=logical.span,
         )
     if logical.partition_by and not isinstance(sink, EntitySink):

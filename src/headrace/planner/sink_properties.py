@@ -383,6 +383,7 @@ def guarantee(
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"stores of type {connector.label} cannot be written exactly once",
+            hint=f"Leave '{dialect.GUARANTEE.name}' out, or set it to at_least_once.",
             span=reader.span(dialect.GUARANTEE),
         )
     return "exactly_once"

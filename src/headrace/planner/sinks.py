@@ -139,11 +139,7 @@ def physical_columns(schema: Schema) -> list[physical.Column]:
 def leftmost(logical: LogicalPlan) -> Relation:
     """The leftmost source in FROM, whose layout and formats are a sink's defaults."""
     if not logical.scans:
-        raise UserError(
-            SqlState.INVALID_RELATION_DEFINITION,
-            "a continuous query needs a source in FROM",
-            span=logical.span,
-        )
+        raise _no_source(logical)
     return logical.scans[0].relation
 
 
@@ -460,17 +456,23 @@ def _keyed(schema: Schema, key: tuple[str, ...]) -> Schema:
 
 def _check_continuous(logical: LogicalPlan) -> None:
     if logical.snapshot:
-        raise UserError(
-            SqlState.INVALID_RELATION_DEFINITION,
-            "a continuous query needs a source in FROM",
-            span=logical.span,
-        )
+        raise _no_source(logical)
     if isinstance(logical.root, Limit):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "LIMIT is for interactive SELECT and for materialized views; a continuous query has no end",
+            hint="Leave LIMIT out, or put it into the SELECT that reads the result.",
             span=logical.span,
         )
+
+
+def _no_source(logical: LogicalPlan) -> UserError:
+    return UserError(
+        SqlState.INVALID_RELATION_DEFINITION,
+        "a continuous query needs a source in FROM",
+        hint="Name a stream, a changelog or a materialized view. Single rows are written by INSERT INTO … VALUES.",
+        span=logical.span,
+    )
 
 
 def _check_key(logical: LogicalPlan, statement: str) -> None:

@@ -344,11 +344,15 @@ class Execution:
             )
         return store, connector(store.type)
 
-    def connection(self, relation: str) -> tuple[Store, StoreDescriptor]:
-        """The store that a relation is over, which nobody needs a privilege on who has one on the relation; raises 3D006."""
-        store = self.catalog.store(relation)
+    def connection(self, store_name: str) -> tuple[Store, StoreDescriptor]:
+        """The store that a relation is over. Whoever may use the relation needs no privilege on its store. Raises 3D006."""
+        store = self.catalog.store(store_name)
         if store is None:
-            raise UserError(SqlState.STORE_NOT_FOUND, f"the store {relation!r} does not exist")
+            raise UserError(
+                SqlState.STORE_NOT_FOUND,
+                f"the store {store_name!r} does not exist",
+                hint="LIST STORES shows those that do.",
+            )
         return store, connector(store.type)
 
     def schema_registry(self, name: Identifier) -> SchemaRegistry:
