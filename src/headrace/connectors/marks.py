@@ -6,13 +6,13 @@ from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
 MARKS = "HEADRACE_EPOCHS"
-"""The table of marks, in the schema of the table that is written, where names are in upper case."""
+"""The table of marks, in the schema of the table that is written, in stores where names are in upper case."""
 BEFORE_ANY = -1
 """The mark of a query that has written nothing."""
 
 
-def is_written(mark: int | None, epoch: int) -> bool:
-    """Whether a query's mark says that it has written an epoch. Raises UserError 22000 when nothing can be said.
+def is_written(mark: int | None, epoch: int, table: str = MARKS) -> bool:
+    """Whether a query's mark in a table says that it has written an epoch. Raises UserError 22000 when nothing can be said.
 
     That is so without a mark, and when it says a later epoch: the checkpoint is older than the table.
     """
@@ -20,7 +20,7 @@ def is_written(mark: int | None, epoch: int) -> bool:
         told = "it is gone" if mark is None else f"it says {mark}: the checkpoint is older than the table"
         raise UserError(
             SqlState.DATA_EXCEPTION,
-            f"cannot tell whether batch {epoch} was written: of the query's mark in {MARKS}, {told}",
+            f"cannot tell whether batch {epoch} was written: of the query's mark in {table}, {told}",
             hint="RESTART does not help. Create the query again, from the position where its output ends.",
         )
     return mark == epoch

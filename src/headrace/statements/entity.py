@@ -158,7 +158,7 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,
                 f"the entity {path_text(path)!r} is referenced by the relation {relation.name}, which a running query uses",
-                hint="TERMINATE QUERY that query first.",
+                hint="LIST QUERIES shows which query it is; TERMINATE QUERY ends it.",
                 span=statement.name.span,
             )
     async with _about(statement.name, store, admin):

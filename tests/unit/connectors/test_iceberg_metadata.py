@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import pytest
 
+from headrace.connectors.iceberg.glue import read_metadata
 from headrace.connectors.iceberg.metadata import first_metadata, misfits, new_table, our_type, table_of
 from headrace.core.errors import UserError
 from headrace.core.schema import Column, Schema
@@ -110,3 +112,15 @@ def test_columns_that_fit_and_those_that_do_not() -> None:
         "id must have a value there, and is not given",
         "its key is (id), not (v)",
     ]
+
+
+def test_a_file_of_metadata_may_be_compressed() -> None:
+    assert read_metadata(b'{"location": "s3://b/t"}') == {"location": "s3://b/t"}
+    assert read_metadata(gzip.compress(b'{"location": "s3://b/t"}')) == {"location": "s3://b/t"}
+
+
+@pytest.mark.parametrize("body", [b"", b"\x1f\x8b", b"Obj\x01", b"\xff\xfe", gzip.compress(b"{")[:-9]])
+def test_what_is_no_metadata_is_refused(body: bytes) -> None:
+    with pytest.raises(UserError, match="metadata cannot be read") as caught:
+        read_metadata(body)
+    assert (caught.value.state, bool(caught.value.hint)) == (SqlState.FEATURE_NOT_SUPPORTED, True)

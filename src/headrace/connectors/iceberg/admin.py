@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headrace.connectors.base import (
     EntityDescription,
@@ -136,18 +137,6 @@ def _described(path: EntityPath, table: Table) -> EntityDescription:
     )
 
 
-_tables = IcebergTables()
-_SINK = RowSink(
-    create=create_table, check=check_table, options=options.sink_options, upserts=True, exactly_once=True
-)
-_TABLES = TableSource(options=options.table_options, check=check_read)
-_STREAMS = RowSource(
-    metadata=options.METADATA,
-    options=options.source_options,
-    check=lambda store, path, schema, _options, _upsert: check_read(store, path, schema),
-    formats=("parquet",),
-    changes=False,
-)
 OPTIMIZER = Optimizer(
     columns=(
         Column("DataFilesBefore", BIGINT, False),
@@ -166,24 +155,29 @@ ICEBERG_REST = StoreDescriptor(
     read=options.read_rest,
     test=test,
     path=options.path_of,
-    row_sink=_SINK,
-    row_source=_STREAMS,
-    table_source=_TABLES,
-    entities=_tables,
+    row_sink=RowSink(
+        create=create_table,
+        check=check_table,
+        options=options.sink_options,
+        upserts=True,
+        exactly_once=True,
+    ),
+    row_source=RowSource(
+        metadata=options.METADATA,
+        options=options.source_options,
+        check=lambda store, path, schema, _options, _upsert: check_read(store, path, schema),
+        formats=("parquet",),
+        changes=False,
+    ),
+    table_source=TableSource(options=options.table_options, check=check_read),
+    entities=IcebergTables(),
     optimizer=OPTIMIZER,
     jars=ICEBERG,
 )
-ICEBERG_GLUE = StoreDescriptor(
+ICEBERG_GLUE = replace(
+    ICEBERG_REST,
     type="iceberg_glue",
     label="Iceberg Glue",
     properties=options.GLUE,
     read=options.read_glue,
-    test=test,
-    path=options.path_of,
-    row_sink=_SINK,
-    row_source=_STREAMS,
-    table_source=_TABLES,
-    entities=_tables,
-    optimizer=OPTIMIZER,
-    jars=ICEBERG,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+import zlib
 from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ from headrace.core.sqlstate import SqlState
 _KIND = "table_type"
 _METADATA = "metadata_location"
 _METADATA_BYTES_MAX = 64 * 1024 * 1024
+_GZIP = b"\x1f\x8b"
 
 
 class GlueCatalog:
@@ -80,8 +82,8 @@ class GlueCatalog:
                     hint="LIST ENTITIES IN database shows those that are.",
                 )
             bucket, key = _place(found["Parameters"][_METADATA])
-            body = self._s3.get_object(Bucket=bucket, Key=key)["Body"]
-            return table_of(json.loads(body.read(_METADATA_BYTES_MAX)))
+            body = self._s3.get_object(Bucket=bucket, Key=key)["Body"].read(_METADATA_BYTES_MAX)
+            return table_of(read_metadata(body))
 
     def create_namespace(self, namespace: tuple[str, ...]) -> None:
         """Makes a database."""
@@ -142,6 +144,20 @@ def _database(namespace: tuple[str, ...]) -> str:
             hint="Glue's databases have no levels below them.",
         )
     return namespace[0]
+
+
+def read_metadata(body: bytes) -> Any:
+    """A file of metadata as JSON: with the table's `write.metadata.compression-codec` it is gzip's. Raises UserError 0A000 for others."""
+    try:
+        if body.startswith(_GZIP):
+            body = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(body, _METADATA_BYTES_MAX)
+        return json.loads(body)
+    except (ValueError, zlib.error):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the table's metadata cannot be read: it is no JSON, or larger than 64 MiB",
+            hint="Fewer snapshots make it smaller: expire old ones with OPTIMIZE ENTITY.",
+        ) from None
 
 
 def _is_iceberg(table: Mapping[str, Any]) -> bool:

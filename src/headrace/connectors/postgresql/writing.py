@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from headrace.connectors import table_fit
 from headrace.connectors.base import EntityDescription
+from headrace.connectors.marks import BEFORE_ANY, is_written
 from headrace.connectors.postgresql import tables
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
@@ -93,7 +94,8 @@ def prepare(target: Target) -> None:
                     SQL("CREATE TABLE {} (query_id text PRIMARY KEY, epoch bigint NOT NULL)").format(marks)
                 )
         connection.execute(
-            SQL("INSERT INTO {} VALUES (%s, -1) ON CONFLICT DO NOTHING").format(marks), (target.query,)
+            SQL("INSERT INTO {} VALUES (%s, %s) ON CONFLICT DO NOTHING").format(marks),
+            (target.query, BEFORE_ANY),
         )
 
 
@@ -108,7 +110,7 @@ def write(target: Target, epoch: int, rows: Iterable[bytes]) -> None:
         connect(target.store, *target.path[:-2]) as connection,
         connection.transaction(),
     ):
-        if target.query is not None and not _is_next(connection, target, epoch):
+        if target.query is not None and is_written(_held_mark(connection, target), epoch, MARKS):
             return
         if target.key:
             _upsert(connection, target, rows)
@@ -120,20 +122,11 @@ def write(target: Target, epoch: int, rows: Iterable[bytes]) -> None:
         fail_point("inside_transaction")
 
 
-def _is_next(connection: Connection, target: Target, epoch: int) -> bool:
-    """Holds the query's mark until the transaction ends: an earlier run of the query, if one still writes, is waited for."""
+def _held_mark(connection: Connection, target: Target) -> int | None:
+    """The query's mark, held until the transaction ends: an earlier run of the query, if one still writes, is waited for."""
     query = SQL("SELECT epoch FROM {} WHERE query_id = %s FOR UPDATE").format(_marks(target))
     found = connection.execute(query, (target.query,)).fetchone()
-    if found is None or found[0] > epoch:
-        told = (
-            "it is gone" if found is None else f"it says {found[0]}: the checkpoint is older than the table"
-        )
-        raise UserError(
-            SqlState.DATA_EXCEPTION,
-            f"cannot tell whether batch {epoch} was written: of the query's mark in {MARKS}, {told}",
-            hint="RESTART does not help. Create the query again, from the position where its output ends.",
-        )
-    return bool(found[0] < epoch)
+    return None if found is None else int(found[0])
 
 
 def _upsert(connection: Connection, target: Target, rows: Iterable[bytes]) -> None:
