@@ -88,8 +88,8 @@ def prepare(target: Target) -> None:
     with classified(target.store), connect(target.store, *target.path[:-2]) as connection:
         found = connection.execute("SELECT to_regclass(%s)", (marks.as_string(connection),)).fetchone()
         if found == (None,):
-            # Another query may make it at the same time.
-            with suppress(errors.DuplicateTable, errors.UniqueViolation):
+            # Another query may make it at the same time, and be ahead with the table, its type or a row of the system's catalogs.
+            with suppress(errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
                 connection.execute(
                     SQL("CREATE TABLE {} (query_id text PRIMARY KEY, epoch bigint NOT NULL)").format(marks)
                 )
