@@ -94,11 +94,26 @@ def _of_store_type(statement: GenerateTemplate, scope: Scope) -> Specs:
 
 
 def _filled(begin: str, specs: Specs, *, store: Identifier | None = None) -> str:
-    given = [spec for spec in specs if spec.default.startswith("needed")]
+    given = _needed(specs)
     others = [spec for spec in specs if spec not in given and "ignored" not in spec.doc and spec.name]
     lines = [f"  {_entry(spec, store)}{',' if spec is not given[-1] else ''}" for spec in given]
     lines += [f"  -- {',' if given else ''} {_entry(spec, store)}: {_said(spec)}" for spec in others]
     return f"{begin} WITH (\n" + "\n".join(lines) + "\n);"
+
+
+def _needed(specs: Specs) -> list[PropertySpec[typing.Any]]:
+    """What must be given. What is needed with another property, which stands before it, is so where that is."""
+    found: list[PropertySpec[typing.Any]] = []
+    before = None
+    for spec in specs:
+        if spec.default.startswith("needed") and (not _is_needed_with(spec) or before in found):
+            found.append(spec)
+        before = spec
+    return found
+
+
+def _is_needed_with(spec: PropertySpec[typing.Any]) -> bool:
+    return spec.default.startswith("needed with ")
 
 
 def _entry(spec: PropertySpec[typing.Any], store: Identifier | None) -> str:
@@ -108,6 +123,8 @@ def _entry(spec: PropertySpec[typing.Any], store: Identifier | None) -> str:
 
 def _said(spec: PropertySpec[typing.Any]) -> str:
     said = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", spec.doc).replace("`", "").replace("\n", " ")
+    if _is_needed_with(spec):
+        return f"{said} ({spec.default})"
     return f"{said} (without it: {spec.default.replace('`', '')})" if spec.default else said
 
 

@@ -11,6 +11,7 @@ from headrace.core.errors import UserError
 from headrace.core.properties import Scope, of_scope
 from headrace.core.sqlstate import SqlState
 from headrace.sql import parse
+from headrace.sql.ast import Properties
 from headrace.sql.grammar import GRAMMAR
 from headrace.statements.template import _OF_OTHERS, _OF_STORES
 from tests.harness.session import Session
@@ -37,6 +38,13 @@ async def test_what_may_be_given_can_be_given_by_taking_its_comment_away(session
     assert given != text
     (made,) = parse(given)
     assert "kafka.sasl.username" in made.properties  # type: ignore[attr-defined]
+
+
+async def test_what_is_needed_with_another_property_stands_where_that_does(session: Session) -> None:
+    (made,) = parse(await template(session, "CREATE STORE DATABRICKS"))
+    given: Properties = made.properties  # type: ignore[attr-defined]
+    assert {"databricks.app_token", "aws.access_key_id", "aws.secret_access_key"} <= set(given)
+    assert not {"databricks.oauth.client_secret", "aws.iam_external_id"} & set(given)
 
 
 async def test_every_template_with_properties_that_are_needed_is_a_statement(session: Session) -> None:
