@@ -19,6 +19,7 @@ from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
 from headrace.statements.base import CatalogObject, Execution, Outcome, ddl, handles, now, relation_ddl
+from headrace.statements.continuous_query import refuse_taken_name
 from headrace.statements.dropping import ownership
 from headrace.statements.function import refuse_built_in
 from headrace.statements.relation import relation_of_kind
@@ -40,6 +41,8 @@ async def rename(statement: Rename, run: Execution) -> Outcome:
         )
         raise UserError(spec_of(found).duplicate, message, hint="Choose another name.", span=name.span)
     if isinstance(found, Query):
+        if name.name != found.name:
+            refuse_taken_name(name.name, name.span, run)
         await asyncio.to_thread(run.catalog.change_query, found.id, name=name.name)
         return Outcome(_answer(replace(found, name=name.name), f"is named {name}"))
     try:

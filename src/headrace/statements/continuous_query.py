@@ -549,14 +549,9 @@ def new_query(
     moment = now()
     if name:
         Identifier(name, span)
+    if name:
+        refuse_taken_name(name, span, run)
     namesake = run.catalog.query_by_name(name) if name else None
-    if namesake is not None and namesake.actual_state is not QueryState.TERMINATED:
-        raise UserError(
-            SqlState.INVALID_PARAMETER,
-            f"the query {namesake.id} is named {name!r} already",
-            hint=f"Choose another 'query.name', or TERMINATE QUERY {namesake.id}; first.",
-            span=span,
-        )
     sink, *more = (part.sink_name for part in parts)
     sources = dict.fromkeys(relation.name for part in parts for relation in part.logical.relations)
     return Query(
@@ -575,6 +570,19 @@ def new_query(
         updated_at=moment,
         needs=needs,
     )
+
+
+def refuse_taken_name(name: str, span: Span | None, run: Execution) -> None:
+    """Raises UserError 3D008 for the name of a query that has not ended."""
+    unfinished = (query for query in run.catalog.unfinished_queries() if query.name == name)
+    taken = next((query for query in unfinished if query.actual_state is not QueryState.TERMINATED), None)
+    if taken is not None:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the query {taken.id} is named {name!r} already",
+            hint=f"Choose another name, or TERMINATE QUERY {taken.id}; first.",
+            span=span,
+        )
 
 
 def create_entity(

@@ -100,6 +100,23 @@ async def test_a_store_keeps_its_secrets_and_its_relations(session: Session) -> 
     assert refused.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
 
 
+async def test_a_query_takes_no_name_of_another_that_runs(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    for name in ("one", "two"):
+        await session.run(
+            f"CREATE MATERIALIZED VIEW {name} AS SELECT n FROM orders QUERY WITH ('query.name' = '{name}')"
+        )
+    with pytest.raises(UserError) as refused:
+        await session.run("ALTER QUERY two RENAME TO one")
+    assert refused.value.state is SqlState.INVALID_PARAMETER
+    assert (refused.value.span, bool(refused.value.hint)) != (None, False)
+    await session.run(
+        "ALTER QUERY two RENAME TO two; ALTER QUERY one RENAME TO three; ALTER QUERY two RENAME TO one"
+    )
+    names = await session.rows("SELECT name FROM deltastream.sys.queries ORDER BY name")
+    assert names == [("one",), ("three",)]
+
+
 async def test_every_object_has_an_owner_to_change(session: Session) -> None:
     for what in (
         "STORE unused",
