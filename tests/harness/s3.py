@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import json, parquet
 
+from tests.harness import avro_files
 from tests.harness.kinesis import ACCESS_KEY, SECRET_KEY, MotoServer
 
 
@@ -37,10 +38,12 @@ class S3Client:
         self.boto.put_object(Bucket=self.bucket, Key=key, Body=data)
 
     def put_lines(self, key: str, lines: list[str]) -> None:
-        """One file of lines; of a name that ends in .parquet, one of the rows that they are as JSON."""
+        """One file of lines; of a name that ends in .parquet or .avro, one of the rows that they are as JSON."""
         text = "".join(f"{line}\n" for line in lines).encode()
         if key.endswith(".parquet"):
             self.put_parquet(key, json.read_json(io.BytesIO(text)))
+        elif key.endswith(".avro"):
+            self.put(key, avro_files.written(json.read_json(io.BytesIO(text))))
         else:
             self.put(key, text)
 

@@ -24,8 +24,8 @@ without its path.
     $ jar NAME ENTRY…                   a function source of a JAR with these classes
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
-    $ file KEY                          put a file of the lines that follow into the bucket of the S3 stand-in; of a name in .parquet
-                                        one of the rows that they are as JSON
+    $ file KEY                          put a file of the lines that follow into the bucket of the S3 stand-in; of a name in .parquet or
+                                        .avro one of the rows that they are as JSON
     $ wait NAME STATE                   the query that writes the relation NAME, or the application NAME, is in that state
     $ message NAME /regex/              and its message matches
     $ postgresql | $ clickhouse | $ databricks | $ snowflake [rowsort]

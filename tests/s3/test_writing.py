@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connectors.s3.client import files
@@ -14,8 +18,10 @@ from headrace.connectors.s3.spark.reading import Folder, found_parts, rows_of
 from headrace.connectors.s3.spark.writing import writer
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.core.schema import Column
-from headrace.core.types import parse_type
+from headrace.core.types import Struct, parse_type
+from headrace.formats.avro import Avro, generated_schema
 from headrace.formats.types import name_sql, spark_type
+from tests.harness.avro_files import framed, record_schema
 from tests.harness.s3 import S3Client
 from tests.harness.spark import spark_session
 from tests.s3.conftest import Store
@@ -89,6 +95,44 @@ def test_rows_and_back(
     folder = Folder.of(store, s3.bucket, f"{s3.bucket}.{seed}", columns, options)
     read = rows_of(parts, folder, on_error="terminate").select(*(name_sql(column.name) for column in columns))
     assert rows(read) == rows(batch)
+
+
+@pytest.mark.parametrize("codec", ["snappy", "deflate"])
+def test_avro_of_others(spark: SparkSession, s3: S3Client, store: Store, seed: str, codec: str) -> None:
+    """Every type; a record that is another, and what is left of a block that ends too soon, are bad records."""
+    schema = generated_schema(Struct(tuple((column.name, column.type) for column in COLUMNS)), "row")
+    value = Avro(registry="r", schema_text=schema, schema_id=1)
+    fields = [(column.name, name_sql(column.name), column.type) for column in COLUMNS]
+    batch = typed(spark.sql(ROWS), COLUMNS)
+    encoded = batch.orderBy("id").selectExpr(f"{value.written(fields)} AS value").collect()
+    one, two, three = (bytes(row["value"])[5:] for row in encoded)
+    s3.put(f"{seed}/a.avro", framed(schema, [[one, two], [three]], codec))
+    options = {"value.format": "avro"}
+    found = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    kinds = "file STRING, number BIGINT, start BIGINT, end BIGINT"
+    folder = Folder.of(store, s3.bucket, f"{s3.bucket}.{seed}", COLUMNS, options)
+    read = rows_of(spark.createDataFrame(found.to_pylist(), kinds), folder, on_error="terminate")
+    assert rows(read.select(*(name_sql(column.name) for column in COLUMNS))) == rows(batch)
+    places = read.selectExpr("id", "__metadata.position AS at", "__sequence AS number").collect()
+    assert sorted(tuple(row) for row in places) == [(1, 0, 0), (2, 1, 1), (3, 2, 2)]
+
+    s3.put(f"{seed}/b.avro", framed(record_schema(id="string"), [[b"\x02x"]], codec))
+    s3.put(f"{seed}/c.avro", framed("[", [[b"x"]], codec))
+    s3.put(f"{seed}/d.avro", framed(schema, [[one], [two[:-1]]], codec))
+    found = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts = spark.createDataFrame(found.to_pylist(), kinds)
+    kept = rows_of(parts, folder, on_error="ignore").select("id").collect()
+    assert sorted(row["id"] for row in kept) == [1, 1, 2, 3]
+    for name, reason in (
+        ("b", "the file's schema: column id expects BIGINT, found string"),
+        ("c", "schema cannot be read"),
+    ):
+        bad = parts.where(f"file LIKE '%{name}.avro%'")
+        with pytest.raises(Py4JJavaError, match="HEADRACE_BAD_RECORD") as caught:
+            rows_of(bad, folder, on_error="terminate").collect()
+        told = re.search("HEADRACE_BAD_RECORD:([^:]+):", str(caught.value))
+        assert told is not None
+        assert reason in json.loads(base64.b64decode(told[1]))["reason"]
 
 
 def rows(frame: DataFrame) -> list[Any]:

@@ -17,6 +17,9 @@ from headrace.formats.avro_schema import record_schema, value_schema
 from headrace.formats.base import Field, Format
 from headrace.formats.types import spark_type, text_sql
 
+FROM_FILES = ""
+"""In place of a registry's name: the schemas are in the files that the records come from, as `headrace_avro_records` says them."""
+
 
 class Avro(Format):
     """`registry` is the catalog's name of the one that knows the schemas. `schema_text` and `schema_id`: of what a query writes."""

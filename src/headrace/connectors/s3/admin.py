@@ -158,6 +158,12 @@ def _rows(store: Mapping[str, str], path: EntityPath) -> Iterator[PrintedRecord]
         for file in _files(client, bucket, prefix):
             whole = Part(file, 0, file.size)
             kind, columns = reading.columns_of(client, bucket, file)
+            if kind == "avro":
+                raise UserError(
+                    SqlState.FEATURE_NOT_SUPPORTED,
+                    f"the file {file.key} is of AVRO, whose records are read by queries only",
+                    hint="CREATE STREAM over the folder, and SELECT.",
+                )
             found = (
                 _of_parquet(client, bucket, whole, columns)
                 if kind == "parquet"
@@ -258,12 +264,25 @@ def _check(
             )
 
 
+def _check_table(store: Mapping[str, str], path: EntityPath, _schema: Schema) -> None:
+    """Files that are read alone: their records say by themselves which columns they have."""
+    kind = S3Folders().describe_entity(store, path).configs["format"]
+    if kind != "avro":
+        raise UserError(SqlState.INVALID_RELATION_DEFINITION, f"files of {kind.upper()} can be written too")
+
+
 def _check_layout(schema: Schema, kind: str, by: str | None, *, keyed: bool = False) -> None:
     if keyed or schema.primary_key:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "files have no primary key: rows are appended, and never updated",
             hint="Leave PRIMARY KEY out; a table of Iceberg or PostgreSQL takes updates and deletes.",
+        )
+    if kind == "avro":
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "files of AVRO are read, and not written",
+            hint="Write PARQUET or JSON.",
         )
     if by is not None:
         partitions.check(partitions.parts_of(by), schema)
@@ -287,12 +306,12 @@ S3 = StoreDescriptor(
     row_source=RowSource(
         metadata=reading.METADATA,
         options=options.source_options,
-        formats=("json", "csv", "parquet"),
+        formats=("json", "csv", "parquet", "avro"),
         changes=False,
         skips=True,
     ),
     row_sink=RowSink(create=_create, check=_check, options=options.sink_options, exactly_once=True),
-    table_source=TableSource(options=options.table_options),
+    table_source=TableSource(options=options.table_options, check=_check_table),
     entities=_folders,
     printer=_folders,
 )

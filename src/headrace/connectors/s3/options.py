@@ -130,9 +130,9 @@ DISCOVERY = PropertySpec(
 )
 FORMAT = PropertySpec(
     "value.format",
-    choice("json", "csv", "parquet"),
+    choice("json", "csv", "parquet", "avro"),
     Scope.ENTITY | Scope.RELATION | Scope.SOURCE | Scope.SINK | Scope.TABLE,
-    "of the files: `PARQUET`; `JSON`, an object on each line; `CSV`, a row on each line",
+    "of the files: `PARQUET`; `JSON`, an object on each line; `CSV`, a row on each line; `AVRO`, which is read only",
     default="needed to read; PARQUET for a table",
 )
 DELIMITER = PropertySpec(
@@ -213,7 +213,9 @@ def read_path(reader: PropertyReader, _relation: str) -> EntityPath:
 def source_options(reader: PropertyReader) -> dict[str, str]:
     """How a query reads files; raises UserError 3D021 without a format."""
     found = _format_options(reader)
-    found[FORMAT.name] = reader.require(FORMAT, hint="It is PARQUET, JSON (an object on each line) or CSV.")
+    found[FORMAT.name] = reader.require(
+        FORMAT, hint="It is PARQUET, AVRO, JSON (an object on each line) or CSV."
+    )
     interval = reader.take(DISCOVERY)
     found[DISCOVERY.name] = str(10 if interval is None else interval)
     return found

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute, json, parquet
 
+from headrace.connectors.s3 import avro_files
 from headrace.connectors.s3.client import File
 from headrace.connectors.s3.partitions import values_of
 from headrace.connectors.s3.types import arrow_type, of_arrow
@@ -19,9 +20,10 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, Struct
+from headrace.formats import avro_schema
 
 METADATA = Struct((("bucket", VARCHAR), ("file", VARCHAR), ("position", BIGINT)))
-"""Where a row stands: the byte at which its line begins, or its number in a Parquet file."""
+"""Where a row stands: the byte at which its line begins, or its number in a file of Parquet or Avro."""
 _WHOLE = 16 << 20
 """A file up to this size comes in one answer."""
 _CHUNK = 4 << 20
@@ -152,6 +154,21 @@ def _codec(key: str) -> str | None:
     return next((codec for ending, codec in _CODECS.items() if key.endswith(ending)), None)
 
 
+# --- Avro
+
+
+def blocks(client: Any, bucket: str, file: File) -> Iterator[tuple[str, avro_files.Block]]:
+    """The schema of a file's records, and the blocks of them. Raises UserError 22P02, and botocore's errors."""
+    with closing(body(client, bucket, file)) as answer:
+        source = io.BufferedReader(answer, _CHUNK)
+        try:
+            told = avro_files.header(source)
+            for block in avro_files.blocks(source, told):
+                yield told.schema, block
+        except ValueError as error:
+            raise _unreadable(file, str(error)) from None
+
+
 # --- Parquet
 
 
@@ -243,9 +260,9 @@ def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
 
 
 def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column, ...]]:
-    """The format of a file, and its columns: of Parquet those that it has, of JSON those of its first lines, of others none.
+    """The format of a file, and its columns: of Parquet and Avro those that it has, of JSON those of its first lines, of others none.
 
-    Raises UserError 22P02.
+    Raises UserError 22P02; 0A000 for a schema of Avro that is no table's.
     """
     with closing(body(client, bucket, file, 0, min(file.size, _SAMPLE))) as answer:
         codec = _codec(file.key)
@@ -256,6 +273,12 @@ def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column,
             raise _unreadable(file, f"it is not compressed as its name says ({error})") from None
     if head.startswith(_MAGIC):
         return "parquet", _columns(_opened(client, bucket, file).schema_arrow, file)
+    if head.startswith(avro_files.MAGIC):
+        try:
+            told = avro_files.header(io.BufferedReader(io.BytesIO(head)))
+        except ValueError as error:
+            raise _unreadable(file, str(error)) from None
+        return "avro", avro_schema.columns_of(told.schema)
     if not head.lstrip().startswith(b"{"):
         return "csv" if ".csv" in file.key else "text", ()
     if len(head) >= _SAMPLE:

@@ -22,7 +22,8 @@ from headrace.core.errors import UserError
 from headrace.core.names import path_text, printed
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
-from headrace.formats.base import HIDDEN_COLUMNS, DecodeSpec
+from headrace.formats.avro import FROM_FILES, Avro
+from headrace.formats.base import HIDDEN_COLUMNS, DecodeSpec, Format
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
 from headrace.formats.spark import decode
@@ -113,9 +114,19 @@ def rows_of(found: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
         columns = "".join(f"{name_sql(column.name)} {spark_type(column.type)}, " for column in folder.columns)
         hidden = "__rowtime TIMESTAMP, __rowkey STRING, __deleted BOOLEAN, __entity STRING, __split INT, __sequence BIGINT"
         return spread.mapInArrow(_reads(folder, _rows), f"{columns}{hidden}, __metadata {metadata}")
-    records = "value BINARY, timestamp TIMESTAMP, entity STRING, split INT, sequence BIGINT, key BINARY"
-    value = Json() if folder.format == "json" else Csv(delimiter=folder.delimiter)
-    lines = spread.mapInArrow(_reads(folder, _lines), f"{records}, metadata {metadata}")
+    records = f"value BINARY, timestamp TIMESTAMP, entity STRING, split INT, sequence BIGINT, key BINARY, metadata {metadata}"
+    if folder.format == "avro":
+        value: Format = Avro(registry=FROM_FILES)
+        blocks = spread.mapInArrow(_reads(folder, _blocks), f"{records}, schema STRING, count BIGINT")
+        lines = blocks.selectExpr(
+            "* EXCEPT (value)", "posexplode(headrace_avro_records(value, count, schema)) AS (at, value)"
+        ).selectExpr(
+            *("value", "timestamp", "entity", "split", "sequence + at AS sequence", "key"),
+            "named_struct('bucket', metadata.bucket, 'file', metadata.file, 'position', metadata.position + at) AS metadata",
+        )
+    else:
+        value = Json() if folder.format == "json" else Csv(delimiter=folder.delimiter)
+        lines = spread.mapInArrow(_reads(folder, _lines), records)
     return decode(lines, DecodeSpec(columns=folder.columns, value=value, on_error=on_error))
 
 
@@ -163,17 +174,31 @@ def _lines(client: Any, folder: Folder, part: Part, number: int) -> Iterator[pa.
         if folder.format == "csv" and folder.header and places[0] == 0:
             _check_header(folder, part.file, lines.pop(0).decode(errors="replace"))
             del places[0]
-        count = len(lines)
-        place = _places(folder, part, number, pa.array(places, pa.int64()))
-        value = pa.array(lines, pa.binary())
+        yield pa.RecordBatch.from_pydict(_records(folder, part, number, lines, places))
+
+
+def _blocks(client: Any, folder: Folder, part: Part, number: int) -> Iterator[pa.RecordBatch]:
+    """Of a file that is in parts all of it with the first: how many records stand before the others nobody knows."""
+    for schema, block in reading.blocks(client, folder.bucket, part.file) if part.start == 0 else ():
         yield pa.RecordBatch.from_pydict(
             {
-                "value": value,
-                **{name: place[name] for name in ("timestamp", "entity", "split", "sequence")},
-                "key": pa.nulls(count, pa.binary()),
-                "metadata": place["metadata"],
+                **_records(folder, part, number, [block.data], [block.first]),
+                "schema": pa.array([schema], pa.string()),
+                "count": pa.array([block.count], pa.int64()),
             }
         )
+
+
+def _records(
+    folder: Folder, part: Part, number: int, values: list[bytes], places: list[int]
+) -> dict[str, pa.Array]:
+    place = _places(folder, part, number, pa.array(places, pa.int64()))
+    return {
+        "value": pa.array(values, pa.binary()),
+        **{name: place[name] for name in ("timestamp", "entity", "split", "sequence")},
+        "key": pa.nulls(len(values), pa.binary()),
+        "metadata": place["metadata"],
+    }
 
 
 def _places(folder: Folder, part: Part, number: int, positions: pa.Array) -> dict[str, pa.Array]:

@@ -21,7 +21,8 @@ import org.apache.spark.unsafe.types.UTF8String
 private[spark] final class AvroDecoder(
     kind: DataType,
     schemas: Int => Option[Schema],
-    spelled: (String, String) => Unit
+    spelled: (String, String) => Unit,
+    named: Int => String = id => s"the schema $id"
 ) extends RecordDecoder {
   import AvroDecoder._
   import RecordDecoder.{fitted, typeName}
@@ -37,7 +38,7 @@ private[spark] final class AvroDecoder(
     val id = java.nio.ByteBuffer.wrap(record, 1, 4).getInt
     val bytes = new AvroBytes(record, 5)
     val value = readers.getOrElseUpdate(id.toLong, compiled(id))(bytes)
-    if (bytes.left > 0) throw new Unreadable(s"${bytes.left} bytes follow what is of the schema $id")
+    if (bytes.left > 0) throw new Unreadable(s"${bytes.left} bytes follow what is of ${named(id)}")
     value
   }
 
@@ -47,7 +48,7 @@ private[spark] final class AvroDecoder(
     catch {
       // Of all records with this schema, and not asked for again for each.
       case bad: Unreadable =>
-        val reason = s"it was written with the schema $id: ${bad.getMessage}"
+        val reason = s"it was written with ${named(id)}: ${bad.getMessage}"
         _ => throw new Unreadable(reason)
     }
   }
@@ -204,6 +205,9 @@ private[spark] object AvroDecoder {
     new Unreadable(s"$column ${RecordDecoder.typeName(kind)}, found ${writer.getType.getName}$logical")
   }
 
+  /** What passes over a value of a schema, for one thread. Throws [[Unreadable]] where there is none. */
+  def skipper(writer: Schema): AvroBytes => Any = new Skipper().of(writer)
+
   /** What passes over a value. A type may have itself as a part, so each is made once. */
   private final class Skipper {
     private val named = mutable.Map.empty[String, Reader]
@@ -249,5 +253,6 @@ private[spark] object AvroDecoder {
 private[spark] final case class AvroFormat(registry: String) extends RecordFormat {
   override def name: String = "avro"
   override def decoder(kind: DataType, spelled: (String, String) => Unit): RecordDecoder =
-    new AvroDecoder(kind, SchemaRegistry.of(registry).schema, spelled)
+    if (registry == AvroFiles.Registry) new AvroDecoder(kind, AvroFiles.schema, spelled, _ => "the file's schema")
+    else new AvroDecoder(kind, SchemaRegistry.of(registry).schema, spelled)
 }

@@ -207,6 +207,7 @@ private[spark] object RecordFunctions {
     function("headrace_from_avro") { case Seq(record, Constant(kind: UTF8String), Constant(registry: UTF8String)) =>
       read(record, kind, AvroFormat(registry.toString))
     },
+    function("headrace_avro_records") { case Seq(block, count, schema) => AvroRecords(block, count, schema) },
     function("headrace_to_avro") { case Seq(row, Constant(schema: UTF8String), Constant(id: Int)) =>
       WriteAvro(row, schema.toString, id)
     },
