@@ -61,7 +61,7 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
         raise UserError(
             SqlState.DUPLICATE_COMPUTE_POOL,
             f"the compute pool {name!r} already exists",
-            hint="Choose another name, or UPDATE COMPUTE_POOL it.",
+            hint="Choose another name, or change it with UPDATE COMPUTE_POOL.",
             span=statement.name.span,
         )
     if existing is None:

@@ -63,7 +63,8 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
         moment = now()
         made = DescriptorSource(name, run.role, moment, moment, data, description)
         await asyncio.to_thread(run.catalog.create_descriptor_source, made)
-    return Outcome(ddl(_KIND, name, "CREATE", f"descriptor source {name} was created", [name]))
+    done = "was created" if existing is None else "already exists"
+    return Outcome(ddl(_KIND, name, "CREATE", f"descriptor source {name} {done}", [name]))
 
 
 @handles(

@@ -66,7 +66,8 @@ async def create_function_source(statement: CreateFunctionSource, run: Execution
         moment, digest = now(), hashlib.sha256(data).hexdigest()
         made = FunctionSource(name, run.role, moment, moment, digest, len(data), classes, description)
         await asyncio.to_thread(run.catalog.create_function_source, made, data)
-    return Outcome(ddl(_KIND, name, "CREATE", f"function source {name} was created", [name]))
+    done = "was created" if existing is None else "already exists"
+    return Outcome(ddl(_KIND, name, "CREATE", f"function source {name} {done}", [name]))
 
 
 @handles(

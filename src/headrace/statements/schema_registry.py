@@ -58,7 +58,7 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
         raise UserError(
             SqlState.DUPLICATE_SCHEMA_REGISTRY,
             f"the schema registry {name!r} already exists",
-            hint="Choose another name, or UPDATE SCHEMA_REGISTRY it.",
+            hint="Choose another name, or change it with UPDATE SCHEMA_REGISTRY.",
             span=statement.name.span,
         )
     if existing is None:
@@ -81,7 +81,8 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
         made = SchemaRegistry(name, kind.type, run.role, moment, moment, properties, secrets=secrets)
         await _test(made, statement.properties, run)
         await asyncio.to_thread(run.catalog.create_schema_registry, made)
-    return Outcome(ddl(_KIND, name, "CREATE", f"schema registry {name} was created", [name]))
+    done = "was created" if existing is None else "already exists"
+    return Outcome(ddl(_KIND, name, "CREATE", f"schema registry {name} {done}", [name]))
 
 
 @handles(UpdateSchemaRegistry, requires=_update, checked=True)

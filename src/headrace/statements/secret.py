@@ -44,7 +44,7 @@ async def create_secret(statement: CreateSecret, run: Execution) -> Outcome:
         raise UserError(
             SqlState.DUPLICATE_SECRET,
             f"the secret {name!r} already exists",
-            hint="Choose another name, or UPDATE SECRET it.",
+            hint="Choose another name, or change it with UPDATE SECRET.",
             span=statement.name.span,
         )
     if not exists:

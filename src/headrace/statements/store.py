@@ -76,7 +76,7 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
             raise UserError(
                 SqlState.DUPLICATE_STORE,
                 f"the store {name!r} already exists",
-                hint="Choose another name, or DROP STORE it first.",
+                hint="Choose another name, or change it with UPDATE STORE.",
                 span=statement.name.span,
             )
         store = _checked(statement, run)
@@ -84,7 +84,8 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
         await asyncio.to_thread(run.catalog.create_store, store)
     selected = run.context.store and run.knows(run.catalog.store(run.context.store))
     context = None if selected else run.with_context(store=name)
-    return Outcome(ddl("store", name, "CREATE", f"store {name} was created", [name]), context)
+    done = "was created" if existing is None else "already exists"
+    return Outcome(ddl("store", name, "CREATE", f"store {name} {done}", [name]), context)
 
 
 @handles(UpdateStore, requires=_update, checked=True)

@@ -1,4 +1,4 @@
-"""DROP … IF EXISTS: what is there goes, what is not is no error, and everything else is as DROP says."""
+"""DROP … IF EXISTS: what is there goes, what is not is no error, and everything else is as DROP says. CREATE … IF NOT EXISTS too."""
 
 from __future__ import annotations
 
@@ -52,3 +52,17 @@ async def test_what_drop_refuses_is_refused(session: Session, text: str, state: 
     with pytest.raises(UserError) as refused:
         await session.run(text)
     assert refused.value.state is state
+
+
+@pytest.mark.parametrize(
+    ("made", "summary"),
+    [
+        ("DATABASE lab", "database lab already exists"),
+        ("STORE k WITH ('type' = KAFKA)", "store k already exists"),
+        ("SCHEMA_REGISTRY r WITH ('type' = CONFLUENT)", "schema registry r already exists"),
+        ("DESCRIPTOR_SOURCE p FROM '@p.desc'", "descriptor source p already exists"),
+        ("FUNCTION_SOURCE u FROM '@u.jar'", "function source u already exists"),
+    ],
+)
+async def test_what_exists_is_not_said_to_be_created(session: Session, made: str, summary: str) -> None:
+    assert await session.rows(f"CREATE {made.replace(' ', ' IF NOT EXISTS ', 1)}", "Summary") == [(summary,)]
