@@ -683,3 +683,8 @@ def kept_secrets(secrets: Mapping[str, str], properties: Mapping[str, str]) -> d
 def now() -> datetime.datetime:
     """The present, UTC, aware."""
     return datetime.datetime.now(datetime.UTC)
+
+
+def moment_text(moment: datetime.datetime) -> str:
+    """As DESCRIBE shows it: in UTC, to the millisecond."""
+    return moment.isoformat(sep=" ", timespec="milliseconds")

@@ -18,7 +18,7 @@ from headrace.sql.statements.descriptor_source import (
     DescribeDescriptorSource,
     DropDescriptorSource,
 )
-from headrace.statements.base import Execution, Outcome, ddl, handles, now, on_organization
+from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now, on_organization
 from headrace.statements.copying import download_path
 from headrace.statements.dropping import drop, ownership
 
@@ -93,7 +93,7 @@ async def describe_descriptor_source(statement: DescribeDescriptorSource, run: E
         "description": source.description,
         "url": download_path(source, run),
         "owner": source.owner,
-        "created_at": source.created_at.isoformat(sep=" ", timespec="milliseconds"),
-        "updated_at": source.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+        "created_at": moment_text(source.created_at),
+        "updated_at": moment_text(source.updated_at),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))

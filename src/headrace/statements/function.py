@@ -18,7 +18,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.sql.statements.function import CreateFunction, DescribeFunction, DropFunction
 from headrace.statements import jar
-from headrace.statements.base import Execution, Outcome, ddl, handles, now
+from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now
 from headrace.statements.dropping import drop, ownership
 
 _KIND = "function"
@@ -190,7 +190,7 @@ async def describe_function(statement: DescribeFunction, run: Execution) -> Outc
         "class.name": function.class_name,
         "egress.allow.uris": ",".join(function.egress) or None,
         "owner": function.owner,
-        "created_at": function.created_at.isoformat(sep=" ", timespec="milliseconds"),
-        "updated_at": function.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+        "created_at": moment_text(function.created_at),
+        "updated_at": moment_text(function.updated_at),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))

@@ -19,7 +19,7 @@ from headrace.sql.statements.function_source import (
     DropFunctionSource,
 )
 from headrace.statements import jar
-from headrace.statements.base import Execution, Outcome, ddl, handles, now, on_organization
+from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now, on_organization
 from headrace.statements.copying import download_path
 from headrace.statements.dropping import drop, ownership
 
@@ -104,7 +104,7 @@ async def describe_function_source(statement: DescribeFunctionSource, run: Execu
         "functions": ", ".join(function.declaration for function in run.visible(made)) or None,
         "url": download_path(source, run),
         "owner": source.owner,
-        "created_at": source.created_at.isoformat(sep=" ", timespec="milliseconds"),
-        "updated_at": source.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+        "created_at": moment_text(source.created_at),
+        "updated_at": moment_text(source.updated_at),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))

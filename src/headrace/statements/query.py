@@ -19,7 +19,7 @@ from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, RestartQuery, TerminateQuery
 from headrace.sql.statements.relation import StartRelation, StopRelation
-from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, relation_ddl
+from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, moment_text, relation_ddl
 from headrace.statements.continuous_query import refuse_cycle_of
 from headrace.statements.relation import relation_of_kind
 
@@ -151,8 +151,8 @@ def _facts(query: Query, run: Execution) -> ResultSet:
         ("sources", ", ".join(map(str, query.sources))),
         ("compute_pool", query.compute_pool),
         ("owner", query.owner),
-        ("created_at", query.created_at.isoformat(sep=" ", timespec="milliseconds")),
-        ("updated_at", query.updated_at.isoformat(sep=" ", timespec="milliseconds")),
+        ("created_at", moment_text(query.created_at)),
+        ("updated_at", moment_text(query.updated_at)),
         ("metrics", progress.model_dump_json(exclude={"type", "query_id", "detail"}) if progress else None),
         ("plan", _plan(query)),
     ]

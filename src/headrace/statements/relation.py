@@ -35,6 +35,7 @@ from headrace.statements.base import (
     Outcome,
     UncheckedError,
     handles,
+    moment_text,
     nothing,
     now,
     relation_ddl,
@@ -258,7 +259,7 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
         ("KeyType", str(relation.format.key_type) if relation.format.key_type else None),
         ("Properties", json.dumps(dict(relation.properties))),
         ("Description", relation.description),
-        ("CreatedAt", relation.created_at.isoformat(sep=" ", timespec="milliseconds")),
+        ("CreatedAt", moment_text(relation.created_at)),
     ]
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], facts))
 

@@ -30,6 +30,7 @@ from headrace.statements.base import (
     ddl,
     handles,
     kept_secrets,
+    moment_text,
     named_secrets,
     now,
     others_secrets,
@@ -136,8 +137,8 @@ async def describe_schema_registry(statement: DescribeSchemaRegistry, run: Execu
         "status": "ready",
         **masked(registry.properties, kind.properties, registry.secrets),
         "owner": registry.owner,
-        "created_at": registry.created_at.isoformat(sep=" ", timespec="milliseconds"),
-        "updated_at": registry.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+        "created_at": moment_text(registry.created_at),
+        "updated_at": moment_text(registry.updated_at),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
 

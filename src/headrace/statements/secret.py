@@ -21,7 +21,7 @@ from headrace.sql.statements.secret import (
     RotateKey,
     UpdateSecret,
 )
-from headrace.statements.base import Execution, Outcome, ddl, handles, now, on_organization
+from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now, on_organization
 from headrace.statements.dropping import drop, ownership
 
 TYPE = PropertySpec("type", choice("generic_string"), Scope.SECRET, "`generic_string`", default="needed")
@@ -120,8 +120,8 @@ async def describe_secret(statement: DescribeSecret, run: Execution) -> Outcome:
         "status": "ready",
         **held,
         "owner": facts.owner,
-        "created_at": facts.created_at.isoformat(sep=" ", timespec="milliseconds"),
-        "updated_at": facts.updated_at.isoformat(sep=" ", timespec="milliseconds"),
+        "created_at": moment_text(facts.created_at),
+        "updated_at": moment_text(facts.updated_at),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(shown.items())))
 
