@@ -40,6 +40,9 @@ def test_a_file_says_its_columns(s3: S3Client, seed: str) -> None:
         ("who", "VARCHAR", True),
         ("far", "DOUBLE", True),
     ]
+    s3.put(f"{seed}/b", framed(record_schema(id="long", either=["int", "string"]), [], "null"))
+    _, other = files(s3.boto, s3.bucket, f"{seed}/")
+    assert reading.columns_of(s3.boto, s3.bucket, other) == ("avro", ())
     ((schema, block),) = reading.blocks(s3.boto, s3.bucket, file)
     assert (block.count, '"who"' in schema) == (2, True)
 

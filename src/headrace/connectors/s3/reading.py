@@ -262,7 +262,7 @@ def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
 def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column, ...]]:
     """The format of a file, and its columns: of Parquet and Avro those that it has, of JSON those of its first lines, of others none.
 
-    Raises UserError 22P02; 0A000 for a schema of Avro that is no table's.
+    Raises UserError 22P02, and 22000 for a schema of Avro that is none.
     """
     with closing(body(client, bucket, file, 0, min(file.size, _SAMPLE))) as answer:
         codec = _codec(file.key)
@@ -278,7 +278,7 @@ def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column,
             told = avro_files.header(io.BufferedReader(io.BytesIO(head)))
         except ValueError as error:
             raise _unreadable(file, str(error)) from None
-        return "avro", avro_schema.columns_of(told.schema)
+        return "avro", _columns_of_schema(told.schema)
     if not head.lstrip().startswith(b"{"):
         return "csv" if ".csv" in file.key else "text", ()
     if len(head) >= _SAMPLE:
@@ -289,6 +289,16 @@ def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column,
         raise _unreadable(
             file, f"its first lines are no JSON objects of the same columns ({error})"
         ) from None
+
+
+def _columns_of_schema(schema: str) -> tuple[Column, ...]:
+    """Those of Avro's schema; none where it has what no data type holds: whoever lists the columns need not have those."""
+    try:
+        return avro_schema.columns_of(schema)
+    except UserError as error:
+        if error.state is not SqlState.FEATURE_NOT_SUPPORTED:
+            raise
+        return ()
 
 
 def _columns(schema: pa.Schema, file: File) -> tuple[Column, ...]:
