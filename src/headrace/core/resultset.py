@@ -10,9 +10,10 @@ import datetime
 import decimal
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from headrace.core.types import (
@@ -28,6 +29,7 @@ from headrace.core.types import (
 )
 
 Cell = str | None
+_ROWS_AT_A_TIME = 256
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,27 @@ class LiveRows:
         return LiveRows(self.cells[first:end], self.kinds and self.kinds[first:end])
 
 
-def result(columns: Sequence[tuple[str, DataType]], rows: Sequence[Sequence[object]]) -> ResultSet:
+def result(columns: Sequence[tuple[str, DataType]], rows: Iterable[Sequence[object]]) -> ResultSet:
     """A result from Python values; `columns` are (name, type) pairs. See `cell` for the accepted values."""
     cells = [
         _column(values, kind)
-        for values, (_, kind) in zip(zip(*rows, strict=True), columns, strict=bool(rows))
+        for values, (_, kind) in zip(transposed(rows, len(columns)), columns, strict=True)
     ]
     described = tuple(ResultColumn(name, kind) for name, kind in columns)
     return ResultSet(described, tuple(zip(*cells, strict=True)))
+
+
+def transposed(rows: Iterable[Sequence[object]], width: int) -> list[list[object]]:
+    """The columns of rows of `width` values.
+
+    A few rows at a time: all at once would be so many objects that Python's garbage collector goes through the whole heap meanwhile.
+    """
+    columns: list[list[object]] = [[] for _ in range(width)]
+    rest = iter(rows)
+    while part := list(islice(rest, _ROWS_AT_A_TIME)):
+        for column, values in zip(columns, zip(*part, strict=True), strict=True):
+            column.extend(values)
+    return columns
 
 
 def _column(values: Sequence[object], kind: DataType) -> Sequence[Cell]:

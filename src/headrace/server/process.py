@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
 import importlib
 import os
 import signal
@@ -61,6 +62,9 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
                 await broker
             wired = wiring.build(settings)
             life.callback(wired.catalog.close)
+            # What has been read stays: the garbage collector need not go through it: a quarter of a second at 10,000 relations.
+            gc.freeze()
+            life.callback(gc.unfreeze)
             token = settings.token.get_secret_value() if settings.token else None
             made = wired.catalog.ensure_administrator(token)
             if made is not None:

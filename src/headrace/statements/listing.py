@@ -50,7 +50,7 @@ class Projection:
         found = (row for row in relation.rows(run) if all(row[place] == value for place, value in tests))
         chosen = [places[name] for name in self.columns.values()]
         types = [relation.columns[place].type for place in chosen]
-        return result(list(zip(self.columns, types, strict=True)), list(map(itemgetter(*chosen), found)))
+        return result(list(zip(self.columns, types, strict=True)), map(itemgetter(*chosen), found))
 
 
 _TIMES = {"CreatedAt": "created_at", "UpdatedAt": "updated_at"}

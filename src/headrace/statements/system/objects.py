@@ -175,7 +175,7 @@ def secrets(run: Execution) -> Rows:
     "`relation_name` and `type` are other words for `name` and `relation_type`.",
 )
 def relations(run: Execution) -> Rows:
-    return [
+    return (
         (
             *item.name.path,
             *(item.name.fqn, item.kind.value, ", ".join(item.schema.primary_key) or None, item.state),
@@ -184,7 +184,7 @@ def relations(run: Execution) -> Rows:
             *(item.name.name, item.kind.value),
         )
         for item in run.visible(run.catalog.relations())
-    ]
+    )
 
 
 @system_relation(
@@ -200,7 +200,7 @@ def relations(run: Execution) -> Rows:
     doc="The columns of all relations; `position` counts from 1.",
 )
 def relation_columns(run: Execution) -> Rows:
-    return [
+    return (
         (
             *relation.name.path,
             *(column.name, str(column.type), column.nullable, column.name in relation.schema.primary_key),
@@ -208,7 +208,7 @@ def relation_columns(run: Execution) -> Rows:
         )
         for relation in run.visible(run.catalog.relations())
         for position, column in enumerate(relation.schema.columns, 1)
-    ]
+    )
 
 
 @system_relation(

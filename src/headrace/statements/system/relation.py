@@ -13,6 +13,7 @@ from headrace.catalog.policy import Requirement, refusal
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import InternalError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, SYSTEM_SCHEMA, RelationName
+from headrace.core.resultset import transposed
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, DataType
 from headrace.statements.base import Execution
@@ -159,7 +160,7 @@ def arrow_type(kind: DataType) -> pyarrow.DataType:
 def _table(relation: SystemRelation, run: Execution) -> pyarrow.Table:
     import pyarrow
 
-    columns = list(zip(*relation.rows(run), strict=True)) or [()] * len(relation.columns)
+    columns = transposed(relation.rows(run), len(relation.columns))
     arrays = [
         # DuckDB takes a time with a zone for another type; ours are UTC without one.
         pyarrow.array(values, pyarrow.timestamp("us", "UTC")).cast(arrow_type(column.type))
