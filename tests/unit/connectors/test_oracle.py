@@ -298,6 +298,7 @@ def test_every_key_is_in_one_range(least: Decimal, width: Decimal, count: int) -
         (Condition("id", "=", (Decimal("NaN"),)), None),
         (Condition("t", "=", ("x",)), None),
         (Condition("other", "=", (1,)), None),
+        (Condition("id", "=", tuple(range(1001))), None),
     ],
 )
 def test_only_numbers_choose_rows_there(condition: Condition, expected: str | None) -> None:

@@ -40,6 +40,8 @@ ROWS_PER_PART = 50_000
 _ESTIMATE = "SELECT NUM_ROWS FROM ALL_TABLES WHERE OWNER = :1 AND TABLE_NAME = :2"
 _NOW = "SELECT DBMS_FLASHBACK.GET_SYSTEM_CHANGE_NUMBER FROM DUAL"
 _OPERATORS = ("=", "<", "<=", ">", ">=")
+_VALUES_MAX = 1000
+"""Of a list behind IN: before 23ai Oracle takes no more (ORA-01795)."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def condition_sql(condition: Condition, comparable: Mapping[str, str]) -> str | 
         return f"{column} {condition.operator}"
     if condition.operator not in _OPERATORS or not condition.values:
         return None
-    if not all(_is_literal(value) for value in condition.values):
+    if len(condition.values) > _VALUES_MAX or not all(_is_literal(value) for value in condition.values):
         return None
     values = [
         format(value, "f") if isinstance(value, decimal.Decimal) else str(value) for value in condition.values
