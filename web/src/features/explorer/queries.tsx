@@ -114,6 +114,9 @@ function messageClass(query: QueryItem, isOpen: boolean): string {
 }
 
 function stateText(query: QueryItem): string {
+  if (isEnded(query) && query.intendedState === "stopped") {
+    return "stopped";
+  }
   const isChanging = query.intendedState !== "" && query.intendedState !== query.state;
   const isExpected = query.state === "errored" || !isChanging;
   return (isExpected ? query.state : `${query.state} → ${query.intendedState}`).replaceAll("_", " ");
