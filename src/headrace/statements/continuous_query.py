@@ -572,9 +572,11 @@ def new_query(
     )
 
 
-def refuse_taken_name(name: str, span: Span | None, run: Execution) -> None:
-    """Raises UserError 3D008 for the name of a query that has not ended."""
-    unfinished = (query for query in run.catalog.unfinished_queries() if query.name == name)
+def refuse_taken_name(name: str, span: Span | None, run: Execution, *, of: str | None = None) -> None:
+    """Raises UserError 3D008 for the name of a query that has not ended, other than the one with the id `of`."""
+    unfinished = (
+        query for query in run.catalog.unfinished_queries() if query.name == name and query.id != of
+    )
     taken = next((query for query in unfinished if query.actual_state is not QueryState.TERMINATED), None)
     if taken is not None:
         raise UserError(

@@ -155,10 +155,16 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
     path = statement.name.path
     for relation in run.catalog.relations():
         if run.reads(relation, (store.name, *path)) and run.catalog.queries_of(relation.name):
+            known = run.knows(relation)
+            name = (
+                f"the relation {relation.name}" if known else f"a relation unknown to the role {run.role!r}"
+            )
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,
-                f"the entity {path_text(path)!r} is referenced by the relation {relation.name}, which a running query uses",
-                hint="LIST QUERIES shows which query it is; TERMINATE QUERY ends it.",
+                f"the entity {path_text(path)!r} is referenced by {name}, which a running query uses",
+                hint="LIST QUERIES shows which query it is; TERMINATE QUERY ends it."
+                if known
+                else "A role that sees the relation can end its queries.",
                 span=statement.name.span,
             )
     async with _about(statement.name, store, admin):

@@ -20,7 +20,7 @@ from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, RestartQuery, TerminateQuery
 from headrace.sql.statements.relation import StartRelation, StopRelation
 from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, moment_text, relation_ddl
-from headrace.statements.continuous_query import refuse_cycle_of
+from headrace.statements.continuous_query import refuse_cycle_of, refuse_taken_name
 from headrace.statements.relation import relation_of_kind
 
 
@@ -129,6 +129,8 @@ def _restart(query: Query, span: Span | None, run: Execution) -> None:
                 hint="Create a new query.",
                 span=span,
             )
+        if query.name is not None:
+            refuse_taken_name(query.name, span, run, of=query.id)
         usable_pool(run.catalog, query.compute_pool)
         refuse_cycle_of(query, run, span)
         run.catalog.request_restart(query.id)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.catalog.access import Privilege
+from headrace.catalog.objects import DesiredState, QueryState
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from tests.harness.session import Session
@@ -115,6 +116,20 @@ async def test_a_query_takes_no_name_of_another_that_runs(session: Session) -> N
     )
     names = await session.rows("SELECT name FROM deltastream.sys.queries ORDER BY name")
     assert names == [("one",), ("three",)]
+
+
+async def test_an_ended_query_is_not_restarted_beside_another_of_its_name(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    create = "CREATE MATERIALIZED VIEW {} AS SELECT n FROM orders QUERY WITH ('query.name' = 'q')"
+    await session.run(create.format("one"))
+    (ended,) = session.catalog.queries()
+    session.catalog.set_desired_state(ended.id, DesiredState.TERMINATED)
+    session.catalog.record_query_state(ended.id, QueryState.TERMINATED)
+    await session.run(create.format("two"))
+    with pytest.raises(UserError) as refused:
+        await session.run(f"RESTART QUERY '{ended.id}'")
+    assert refused.value.state is SqlState.INVALID_PARAMETER
+    await session.run("RESTART QUERY q")
 
 
 async def test_every_object_has_an_owner_to_change(session: Session) -> None:

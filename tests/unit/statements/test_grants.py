@@ -110,6 +110,16 @@ async def test_what_a_role_may_not_know_of_is_answered_as_what_is_not_there(
     assert first.partition(" at line")[0] == second.partition(" at line")[0]
 
 
+async def test_an_entity_that_is_in_use_names_no_relation_to_who_knows_none(session: Session) -> None:
+    await roles(session, "r")
+    await said(session, "GRANT USAGE ON STORE k TO ROLE r")
+    await session.run("CREATE MATERIALIZED VIEW shop.public.v AS SELECT n FROM shop.public.orders")
+    error = await refused(session, "DROP ENTITY shop_orders IN STORE k", someone("r"))
+    assert error.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    assert "public" not in error.message + str(error.hint)
+    assert "shop.public.orders" in (await refused(session, "DROP ENTITY shop_orders IN STORE k")).message
+
+
 async def test_a_grant_option_may_be_used_and_what_rests_on_it_goes_with_it(session: Session) -> None:
     await roles(session, "a", "b", "c")
     await reader(session, "a", "WITH GRANT OPTION")
