@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.core.errors import Diagnostic, HeadraceError
+from headrace.core.errors import Diagnostic
 
 _WIDTH_MAX = 120
 
 
-def diagnose(text: str, error: HeadraceError) -> str:
+def shown(text: str, error: Diagnostic) -> str:
     """The error with the line it is about and carets under the place:
 
         error[42601]: expected FROM, found 'FORM'
@@ -17,11 +17,6 @@ def diagnose(text: str, error: HeadraceError) -> str:
 
     `text` is what was given to `parse`. Without a span there are only message and hint.
     """
-    return shown(text, error.diagnostic())
-
-
-def shown(text: str, error: Diagnostic) -> str:
-    """As `diagnose`."""
     lines = [f"{error.severity}[{error.sqlstate}]: {error.message}"]
     span = error.span
     if span is not None and span.start <= len(text):

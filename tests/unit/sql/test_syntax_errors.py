@@ -7,7 +7,7 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.sql import parse
-from headrace.sql.diagnostics import diagnose
+from headrace.sql.diagnostics import shown
 
 MARK = "‸"
 SYNTAX = [
@@ -275,7 +275,7 @@ def test_an_error_is_shown_under_its_line() -> None:
     text = "LIST STORES;\nSELECT a\tFORM t"
     with pytest.raises(UserError) as caught:
         parse(text)
-    assert diagnose(text, caught.value) == (
+    assert shown(text, caught.value.diagnostic()) == (
         "error[42601]: expected a clause such as FROM, found 'FORM'\n"
         "  2 | SELECT a FORM t\n"
         "    |          ^^^^\n"
@@ -287,12 +287,15 @@ def test_an_error_in_a_long_line_is_shown_with_its_surroundings() -> None:
     text = "SELECT " + "a, " * 200 + "FROM t"
     with pytest.raises(UserError) as caught:
         parse(text)
-    shown = diagnose(text, caught.value).splitlines()
-    assert max(map(len, shown)) < 130
-    place = shown[2].index("^")
-    assert shown[1][place : place + 4] == "FROM"
+    lines = shown(text, caught.value.diagnostic()).splitlines()
+    assert max(map(len, lines)) < 130
+    place = lines[2].index("^")
+    assert lines[1][place : place + 4] == "FROM"
 
 
 def test_an_error_without_a_place_is_only_its_words() -> None:
     error = UserError(SqlState.STORE_NOT_FOUND, "the store 'x' does not exist", hint="LIST STORES.")
-    assert diagnose("DROP STORE x", error) == "error[3D006]: the store 'x' does not exist\nhint: LIST STORES."
+    assert (
+        shown("DROP STORE x", error.diagnostic())
+        == "error[3D006]: the store 'x' does not exist\nhint: LIST STORES."
+    )
