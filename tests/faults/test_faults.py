@@ -18,6 +18,7 @@ from headrace.connectors.kafka.connection import REFUSED_TIMEOUT_S
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.faults.workload import Workload
 from tests.harness.doors import RestDoor
+from tests.harness.faults import some
 from tests.harness.kafka import KafkaClient, brokers_of
 from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
@@ -154,22 +155,18 @@ def _start_without_broker(scene: Scene) -> None:
 
 
 FAULTS: dict[str, Callable[[Scene], None]] = {
-    "driver killed": _kill_driver,
     "JVM killed": _kill_jvm,
-    "server killed": _kill_server,
     "both killed": _kill_both,
+    "broker lost": _lose_broker,
+    "driver killed": _kill_driver,
+    "server killed": _kill_server,
     "server stopped": _stop_server,
     "broker restarted": _restart_broker,
-    "broker lost": _lose_broker,
     "broker away": _start_without_broker,
 }
 
 
-SOME = ("JVM killed", "both killed", "broker lost")
-"""What `make test` has of them; the others are nearest to one of these, or to what kills a driver inside a batch."""
-
-
-@pytest.mark.parametrize("fault", FAULTS if os.environ.get("HEADRACE_FAULTS") else SOME)
+@pytest.mark.parametrize("fault", some(FAULTS, 3))
 def test_nothing_is_lost_or_doubled(fault: str, scene: Scene) -> None:
     scene.until_running()
     before = scene.workload.written()
@@ -184,7 +181,7 @@ def test_nothing_is_lost_or_doubled(fault: str, scene: Scene) -> None:
     scene.until_running()
 
 
-@pytest.mark.parametrize("place", ["inside_transaction:2", "after_sink_before_commit:2"])
+@pytest.mark.parametrize("place", some(["inside_transaction:2", "after_sink_before_commit:2"]))
 def test_nothing_is_lost_or_doubled_when_the_driver_dies_inside_a_batch(place: str, scene: Scene) -> None:
     """The second batch that a driver writes kills it, and so its successors, until a server without that wish takes over."""
     scene.server.stop()

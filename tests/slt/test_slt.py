@@ -44,7 +44,7 @@ FILES = sorted(
 )
 IN_PROCESS = [
     Path(__file__).with_name(f"{name}.slt")
-    for name in ("entities", "group_by", "projection", "queries", "stores", "views")
+    for name in ("entities", "group_by", "projection", "queries", "stores")
 ]
 """What a file proves lies behind the doors, so that some of each kind are enough to show that no door does any of it."""
 
