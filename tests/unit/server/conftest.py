@@ -24,7 +24,7 @@ def statements() -> ScriptedStatements:
 def settings(tmp_path: Path) -> Settings:
     return Settings(
         data_dir=tmp_path,
-        statement_timeout_ms=200,
+        statement_timeout_ms=1000,
         result_rows_max=3,
         request_bytes_max=2 * 1024 * 1024,
         result_channel_grace_ms=3000,

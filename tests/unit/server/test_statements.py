@@ -237,7 +237,7 @@ async def test_large_results_come_in_partitions_with_all_row_counts_first(
 async def test_a_slow_statement_is_a_202_and_polled_to_its_end(
     http: httpx.AsyncClient, statements: ScriptedStatements
 ) -> None:
-    statements.answer("SLOW", DATABASES, after_s=0.4)
+    statements.answer("SLOW", DATABASES, after_s=1.5)
     answer = await http.post("/v2/statements", json={"statement": "SLOW"})
     assert answer.status_code == 202
     waiting = answer.json()
