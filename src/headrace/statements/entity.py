@@ -12,7 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import starting_position
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Store
+from headrace.catalog.objects import DesiredState, QueryState, Store
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import (
     EntityAdmin,
@@ -133,7 +133,12 @@ async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
     reader = _reader(statement, Scope.OPTIMIZE, kind.properties)
     options = optimizer.options(reader)
     reader.finish()
-    queries = [query.id for query in run.catalog.unfinished_queries()]
+    ended = (DesiredState.TERMINATED, QueryState.TERMINATED)
+    queries = [
+        query.id
+        for query in await asyncio.to_thread(run.catalog.queries)
+        if (query.desired_state, query.actual_state) != ended
+    ]
     plan = plan_optimize(store, statement.name.path, optimizer, options, queries)
     columns = plan_columns(plan)
     async with _about(statement.name, store, kind.entities):
