@@ -110,7 +110,8 @@ async def test_a_query_takes_no_name_of_another_that_runs(session: Session) -> N
     with pytest.raises(UserError) as refused:
         await session.run("ALTER QUERY two RENAME TO one")
     assert refused.value.state is SqlState.INVALID_PARAMETER
-    assert (refused.value.span, bool(refused.value.hint)) != (None, False)
+    assert refused.value.span is not None
+    assert refused.value.hint
     await session.run(
         "ALTER QUERY two RENAME TO two; ALTER QUERY one RENAME TO three; ALTER QUERY two RENAME TO one"
     )
@@ -129,6 +130,7 @@ async def test_an_ended_query_is_not_restarted_beside_another_of_its_name(sessio
     with pytest.raises(UserError) as refused:
         await session.run(f"RESTART QUERY '{ended.id}'")
     assert refused.value.state is SqlState.INVALID_PARAMETER
+    assert refused.value.span is not None
     await session.run("RESTART QUERY q")
 
 
