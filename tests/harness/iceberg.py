@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
@@ -19,7 +21,7 @@ from headrace.runtime.guard import guarded
 from headrace.runtime.jars import ICEBERG, jars
 from headrace.runtime.java import java_command
 from tests.harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY, MotoServer
-from tests.harness.patience import PATIENCE_S
+from tests.harness.patience import PATIENCE_S, until
 
 BUCKET = "lake"
 _GROUP = "iceberg-catalog"
@@ -101,13 +103,17 @@ class Lake:
         class_path = os.pathsep.join(map(str, [*jars(_GROUP), *aws, *own]))
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]
         command = [str(java_command()), *options, "py4j.GatewayServer", "0"]
-        process = subprocess.Popen(
-            guarded(command, grace_s=_GRACE_S), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        # In a file: the catalog logs each request that it refuses, and would stop at a pipe that nobody reads.
+        log = Path(started.enter_context(TemporaryDirectory()), "catalog.log")
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                guarded(command, grace_s=_GRACE_S), stdin=subprocess.PIPE, stdout=out, stderr=out
+            )
         started.callback(_end, process)
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+        until(lambda: process.poll() is not None or b"\n" in log.read_bytes(), "the catalog's JVM to start")
+        port, _, _ = log.read_text().partition("\n")
+        assert port.isdigit(), log.read_text()
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(port)))
         started.callback(gateway.close)
         return gateway
 
@@ -143,7 +149,6 @@ def _serve(java: Any, s3: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
+    assert process.stdin is not None
+    process.stdin.close()
     process.wait(PATIENCE_S)
