@@ -14,6 +14,7 @@ from benchmarks.records import PARTITIONS, Receiver, SteadyProducer
 from benchmarks.rig import Figures, Rig
 
 RATE = 100
+SPARSE_RATE = 4
 STATEFUL_RATE = 1000
 WARM_UP_S = 5
 STATEFUL_WARM_UP_S = 15
@@ -29,20 +30,22 @@ PHASES = {
 
 
 def latency(rig: Rig) -> Figures:
-    """The same projection in real-time mode, in micro-batches, and exactly once."""
+    """The same projection in real-time mode, in micro-batches, and exactly once; the last two also over a topic with few records."""
     topic = rig.topic("bench_live")
     rig.relation(
         "live",
         f"CREATE STREAM live (sent BIGINT, id BIGINT, note VARCHAR) WITH ('topic' = '{topic}', 'value.format' = JSON);",
     )
     figures: Figures = {}
-    for name, mode, guarantee in (
-        ("real_time", "real_time", "at_least_once"),
-        ("micro_batch", "micro_batch", "at_least_once"),
-        ("exactly_once", "micro_batch", "exactly_once"),
+    for name, mode, guarantee, rate in (
+        ("real_time", "real_time", "at_least_once", RATE),
+        ("micro_batch", "micro_batch", "at_least_once", RATE),
+        ("exactly_once", "micro_batch", "exactly_once", RATE),
+        ("sparse_micro_batch", "micro_batch", "at_least_once", SPARSE_RATE),
+        ("sparse_exactly_once", "micro_batch", "exactly_once", SPARSE_RATE),
     ):
         with _query(rig, mode, guarantee) as sink:
-            figures |= percentiles(name, _measured(rig, topic, sink))
+            figures |= percentiles(name, _measured(rig, topic, sink, rate))
     return figures
 
 
@@ -110,10 +113,10 @@ def _query(rig: Rig, mode: str, guarantee: str) -> Iterator[str]:
     rig.terminate(query)
 
 
-def _measured(rig: Rig, topic: str, sink: str) -> list[float]:
+def _measured(rig: Rig, topic: str, sink: str, rate: int) -> list[float]:
     receiver = Receiver(rig.bootstrap, sink, PARTITIONS)
     try:
-        with SteadyProducer(rig.bootstrap, topic, rate=RATE):
+        with SteadyProducer(rig.bootstrap, topic, rate=rate):
             begin = time.time() + WARM_UP_S
             return receiver.latencies(since=begin, until=begin + rig.sizes.latency_seconds)
     finally:

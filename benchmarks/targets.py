@@ -47,6 +47,7 @@ TARGETS = (
     Target("replay", "driver_growth_percent", "at_most", 10),
     Target("delivery", "exactly_once_cost_percent", "at_most", 20),
     Target("latency", "micro_batch_p50_ms", "at_most", 60),
+    Target("latency", "sparse_micro_batch_p50_ms", "at_most", 100),
     Target("latency", "real_time_p50_ms", "at_most", 3),
     Target("stateful_latency", "group_by_p50_ms", "at_most", 60),
     Target("stateful_latency", "tumble_p50_ms", "at_most", 100),

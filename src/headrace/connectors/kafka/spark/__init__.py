@@ -61,6 +61,10 @@ _RECORDS = (
     "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' END) AS metadata",
 )
 
+_FETCH_WAIT_MS = "1"
+"""Of a micro-batch, which reads what is known to be there. Kafka's client asks for more as soon as it hands over its last records, and a
+broker answers a connection's requests in turn: whatever is asked next waits behind that one, by Kafka's default for half a second."""
+
 _BEGINNING: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -86,6 +90,8 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     reader = reader.option("kafka.isolation.level", "read_committed")
     # A topic that is dropped must not come back, empty, because its reader asked for it.
     reader = reader.option("kafka.allow.auto.create.topics", "false")
+    if request.records_per_batch is not None:
+        reader = reader.option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
     for name, value in request.options.items():
         if name != STARTING_OFFSETS.name:
             reader = reader.option(f"kafka.{name}", value)
