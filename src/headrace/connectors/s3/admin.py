@@ -265,7 +265,7 @@ def _check(
 
 
 def _check_table(store: Mapping[str, str], path: EntityPath, _schema: Schema) -> None:
-    """Files that are read alone: their records say by themselves which columns they have."""
+    """Only AVRO, which no query writes, fits here: its files say themselves which columns they have. Else the writer's error is told."""
     kind = S3Folders().describe_entity(store, path).configs["format"]
     if kind != "avro":
         raise UserError(SqlState.INVALID_RELATION_DEFINITION, f"files of {kind.upper()} can be written too")
