@@ -25,8 +25,12 @@ _MISSING = frozenset(
         SqlState.RELATION_NOT_FOUND,
         SqlState.ROLE_NOT_FOUND,
         SqlState.COMPUTE_POOL_NOT_FOUND,
+        SqlState.API_TOKEN_NOT_FOUND,
+        SqlState.USER_NOT_FOUND,
     }
 )
+_NO_OBJECTS = ("API_TOKEN", "USER")
+"""What only the handler of its DROP finds, or says is missing."""
 
 
 def _of_drop(statement: DropIfExists, run: Execution) -> Iterable[Requirement]:
@@ -44,7 +48,10 @@ async def drop_if_exists(statement: DropIfExists, run: Execution) -> Outcome:
     name: Identifier | QualifiedName = getattr(statement.drop, "name")  # noqa: B009 - each DROP has one
     full = name if isinstance(name, QualifiedName) else QualifiedName((name,))
     try:
-        run.object(statement.kind, full)
+        if statement.kind not in _NO_OBJECTS:
+            run.object(statement.kind, full)
+        elif not run.checking:
+            return await HANDLERS[type(statement.drop)](statement.drop, run)
     except UserError as error:
         if error.state not in _MISSING:
             raise

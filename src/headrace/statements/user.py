@@ -97,12 +97,12 @@ async def alter_user(statement: AlterUser, run: Execution) -> Outcome:
 @handles(DropUser, requires=on_organization(Privilege.MANAGE_MEMBERS))
 async def drop_user(statement: DropUser, run: Execution) -> Outcome:
     """The user's API tokens, sessions and streams end; what roles own stays."""
-    user = _user(statement.user, run)
-    _may_give(run, user.roles, span=statement.user.span)
+    user = _user(statement.name, run)
+    _may_give(run, user.roles, span=statement.name.span)
     try:
         await asyncio.to_thread(run.catalog.drop_user, user)
     except UserError as error:
-        error.span = statement.user.span
+        error.span = statement.name.span
         raise
     return Outcome(ddl("user", user.name, "DROP", f"user {user.name} was dropped", [user.name]))
 

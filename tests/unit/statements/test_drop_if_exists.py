@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from tests.harness.session import Session
@@ -20,6 +21,9 @@ from tests.harness.session import Session
         ("DESCRIPTOR_SOURCE", "gone", '["gone"]'),
         ("FUNCTION_SOURCE", "gone", '["gone"]'),
         ("FUNCTION", "gone", '["gone"]'),
+        ("SECRET", "gone", '["gone"]'),
+        ("ROLE", "gone", '["gone"]'),
+        ("COMPUTE_POOL", "gone", '["gone"]'),
         ("RELATION", "shop.gone.s", '["shop", "gone", "s"]'),
         ("MATERIALIZED VIEW", "shop.public.gone", '["shop", "public", "gone"]'),
     ],
@@ -38,6 +42,20 @@ async def test_what_is_there_goes(session: Session) -> None:
         ("database lab was dropped with 3 objects",)
     ]
     assert await session.rows("SELECT name FROM deltastream.sys.relations") == [("orders",)]
+
+
+async def test_a_token_and_a_user_go_too(session: Session) -> None:
+    root = Principal("admin", ("orgadmin",), "orgadmin")
+    await session.answer("CREATE API_TOKEN orders WITH ('token.role_name' = public)", root)
+    ((*_, code),) = await session.answer("INVITE USER 'anna@x.org' WITH ('roles' = (public))", root)
+    assert session.catalog.accept_invitation(code or "", "correct horse battery") is not None
+    for kind, name, written in [("api_token", "orders", "orders"), ("user", "anna@x.org", "'anna@x.org'")]:
+        for left in (False, True):
+            (row,) = await session.answer(f"DROP {kind} IF EXISTS {written}", root)
+            assert (row[0], row[1], row[2], row[4]) == (kind, name, "DROP", f'["{name}"]')
+            assert str(row[3]).startswith("nothing was dropped: the ") is left
+    assert session.catalog.api_token("orders") is None
+    assert session.catalog.user("anna@x.org") is None
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,10 @@ def alter_user(cursor: Cursor) -> AlterUser:
 class DropUser(Statement):
     """`DROP USER name`."""
 
-    user: Identifier
+    name: Identifier
 
     def sql(self) -> str:
-        return f"DROP USER {quoted_text(self.user.name)}"
+        return f"DROP USER {quoted_text(self.name.name)}"
 
 
 @grammar("DROP USER")
