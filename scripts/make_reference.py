@@ -1,4 +1,4 @@
-"""Writes the parts of docs/ that are generated from the code: functions, properties, system relations and settings.
+"""Writes the parts of docs/ that are generated from the code: functions, properties, system relations, settings, what is refused.
 
 Run it after changing either; tests/unit/docs/test_docs.py fails until it was. A generated part stands between the lines
 `<!-- generated: <what> -->` and `<!-- end -->`; all else in those pages is written by hand and kept.
@@ -37,6 +37,7 @@ from headrace.core.types import (
     Map,
     Timestamp,
 )
+from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.statements.system import RELATIONS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -110,6 +111,15 @@ def settings() -> str:
     return "\n".join(lines)
 
 
+def refused() -> str:
+    """The statements that the grammar knows and refuses, those with the same hint together."""
+    statements: dict[str, list[str]] = {}
+    for start in NOT_SUPPORTED:
+        statements.setdefault(HINTS.get(start, ""), []).append(f"`{start}`")
+    rows = (f"| {', '.join(starts)} | {_cell(hint)} |" for hint, starts in statements.items())
+    return "\n".join(["| statement | instead |", "|---|---|", *rows])
+
+
 def properties(scope: Scope) -> str:
     """The dialect's own properties that may stand in one place, as a table."""
     rows = (
@@ -149,8 +159,10 @@ _PLACES = {
     "optimize": Scope.OPTIMIZE,
     "relations": Scope.RELATION,
     "sources": Scope.SOURCE,
+    "tables": Scope.TABLE,
     "sinks": Scope.SINK,
     **_OTHER_SINKS,
+    "print": Scope.PRINT,
 }
 
 
@@ -198,6 +210,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "sys": partial(system_relations, SYSTEM_SCHEMA),
         "information schema": partial(system_relations, INFORMATION_SCHEMA),
     },
+    "reference/statements.md": {"refused": refused},
     "operations.md": {"settings": settings},
 }
 

@@ -13,7 +13,7 @@ _COLUMN = re.compile(r"`((?!\w*_)[A-Z]\w+)`")
 
 def kinds() -> set[str]:
     """The statement classes that have a section."""
-    return set(re.findall(r"<!-- (\w+) -->\n", PAGE.read_text(encoding="utf-8")))
+    return set(re.findall(r"^#.*<!-- (\w+) -->$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def section(kind: str) -> str:

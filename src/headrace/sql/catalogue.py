@@ -45,8 +45,12 @@ HINTS = {
         for verb in ("DESCRIBE", "START", "STOP")
     },
     "REJECT INVITATION": "Nobody is held to an invitation, which ends by itself; REVOKE INVITATION id ends it at once.",
-    "CREATE INDEX": "Materialized views are kept by column, and of each part of one the least and the greatest value are known: "
-    "a filter reads few.",
+    **{
+        f"{verb} INDEX": "There are no indexes. Materialized views are kept by column, and of each part of one the least and the "
+        "greatest value are known: a filter reads few."
+        for verb in ("CREATE", "DROP")
+    },
+    "TRUNCATE": "DROP ENTITY deletes an entity with all that it holds; what is in it alone, the store's own tools.",
     "ACCEPT INVITATION": "Who is invited accepts on the page, with the code that INVITE USER gave.",
     "UPDATE FUNCTION_SOURCE": "DROP it with CASCADE, CREATE it with the new file, and CREATE its functions again.",
     "UPDATE FUNCTION": "DROP it with its signature, and CREATE it again.",

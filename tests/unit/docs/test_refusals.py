@@ -1,0 +1,41 @@
+"""What docs/reference/statements.md says is refused is refused, with 0A000 and its place. Its table of statements is generated."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from headrace.core.context import SessionContext
+from tests.harness.session import ADMINISTRATOR, open_session
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs/reference"
+SECTION = (
+    (REFERENCE / "statements.md").read_text(encoding="utf-8").partition("## Known, and not supported yet")[2]
+)
+FORMS = re.findall(r"^\| `([^`]+)` \|", SECTION.partition("<!-- end -->")[2], re.MULTILINE)
+RELATIONS = (
+    (REFERENCE / "queries.md").read_text(encoding="utf-8").partition("```sql\n")[2].partition("```")[0]
+)
+BESIDE = """
+CREATE MATERIALIZED VIEW spent AS SELECT customer, COUNT(*) AS orders FROM orders GROUP BY customer;
+CREATE STORE db WITH ('type' = POSTGRESQL, 'uris' = 'postgresql://localhost/db', 'postgres.username' = 'u', 'postgres.password' = 'p');
+CREATE TABLE prices (item VARCHAR, price BIGINT) WITH ('store' = 'db');
+CREATE FUNCTION_SOURCE texts WITH ('file' = '@texts.jar');
+CREATE FUNCTION shorten(text VARCHAR, length INTEGER) RETURNS VARCHAR LANGUAGE JAVA
+  WITH ('source.name' = texts, 'class.name' = 'com.example.Shorten');
+"""
+
+
+async def test_each_form_of_the_page_is_refused(tmp_path: Path) -> None:
+    before, told = RELATIONS + BESIDE, {}
+    context = SessionContext("", database="docs", schema="public", store="k")
+    async with open_session(tmp_path) as session:
+        session.catalog.create_database("docs", "sysadmin")
+        for form in FORMS:
+            found = await session.service.check(
+                before + form, principal=ADMINISTRATOR, context=context, files={}
+            )
+            told[form] = [one.sqlstate for one in found if one.span and one.span.start >= len(before)]
+            assert len(found) == len(told[form]), found[0].message
+    assert len(FORMS) > 30
+    assert [form for form, states in told.items() if states != ["0A000"]] == []
