@@ -1,6 +1,6 @@
 """What exists, who owns it, who may touch it.
 
-Role: the one door to stored metadata. Entry points: `catalog.Catalog`, `state.CatalogState`, `access.authorize`.
+Role: the one door to stored metadata. Entry points: `catalog.Catalog`, `state.CatalogState`, `policy.Policy`.
 `objects` are the values that go in and out, `kinds` how each is stored, `repository` its reads and writes, `removal` what goes with
 it. `storage` (private, as `tables` is) is the database and the state that follows it, `migrations` how an old one becomes today's.
 May import: core, formats, SQLAlchemy, Alembic, cryptography.

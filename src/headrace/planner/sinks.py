@@ -250,7 +250,7 @@ def insert_sink(
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"INSERT INTO a {relation.kind.value.replace('_', ' ')} is not supported",
-            hint="The sink must be a STREAM or a CHANGELOG.",
+            hint="The sink must be a STREAM, a CHANGELOG or a TABLE.",
             span=logical.span,
         )
     # Rows that come once and stay, as a time window's groups do, are a stream's too.

@@ -331,7 +331,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"the materialized view {relation.name} is written by its own query only",
-            hint="INSERT INTO a stream or a changelog.",
+            hint="INSERT INTO a stream, a changelog or a table.",
             span=statement.name.span,
         )
     store, kind = run.connection(relation.store)

@@ -1,6 +1,6 @@
 """The function catalogue: every function, operator and aggregate that a query may use; nothing else passes.
 
-Role: data. One row says name, signature, result type, how Spark and DuckDB spell it, and a sentence for LIST FUNCTIONS.
+Role: data. One row says name, signature, result type, how Spark and DuckDB spell it, and a sentence for the reference.
 Entry points: `lookup(name)`, `CATALOGUE`, `OPERATORS_BY_NAME`, `WINDOW_FUNCTIONS`.
 May import: analyzer.expressions, analyzer.typing, core.
 To add a function: a row in `scalars.py`, `temporals.py`, `aggregates.py` or, for OVER, `windows.py`.

@@ -135,7 +135,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """As LIST FUNCTIONS and error hints print it: `SUBSTRING(text, integer [, integer])`."""
+        """As the reference and error hints print it: `SUBSTRING(text, integer [, integer])`."""
         text = ""
         for index, kind in enumerate(self.parameters):
             separator = ", " if index else ""
