@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.connectors.kafka.admin import KafkaClient
 from headrace.core.errors import ExternalError
 from headrace.runtime.kafka_broker import KafkaBroker
 from headrace.server.process import kafka_broker
@@ -126,3 +128,12 @@ def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
             second.start()
         assert str(port) in caught.value.text()
         assert not brokers_of(tmp_path / "two")
+
+
+def test_a_topic_that_the_broker_tells_late_is_waited_for(tmp_path: Path) -> None:
+    with KafkaBroker(tmp_path) as broker:
+        store = {"uris": broker.bootstrap, "tls.disabled": "TRUE"}
+        late = threading.Timer(1, _create_topic, (broker.bootstrap, "late"))
+        late.start()
+        assert KafkaClient().await_entity(store, ("late",)).layout["partitions"] == 2
+        late.join()

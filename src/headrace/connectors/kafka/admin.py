@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import time
 import uuid
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ from headrace.core.properties import PropertyReader
 from headrace.core.resultset import Cell
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, INTEGER, VARCHAR, Struct
+
+_CREATED_TIMEOUT_S = 10.0
+_CREATED_POLL_S = 0.05
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +84,7 @@ class KafkaClient:
         with _classified(store, entity):
             admin, _cluster = connect(store)
             admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
-        return self._created(store, path)
+        return self.await_entity(store, path)
 
     def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
         entity = _name(path)
@@ -131,15 +135,16 @@ class KafkaClient:
         finally:
             await asyncio.to_thread(consumer.close)
 
-    def _created(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
-        # A broker's metadata follows its controller by some milliseconds.
-        for _ in range(50):
+    def await_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
+        """Describes a topic just made: a broker's metadata follows its controller by some milliseconds, by more where it is busy."""
+        deadline = time.monotonic() + _CREATED_TIMEOUT_S
+        while True:
             try:
                 return self.describe_entity(store, path)
             except UserError as error:
-                if error.state is not SqlState.ENTITY_NOT_FOUND:
+                if error.state is not SqlState.ENTITY_NOT_FOUND or time.monotonic() > deadline:
                     raise
-        return self.describe_entity(store, path)
+            time.sleep(_CREATED_POLL_S)
 
 
 def _name(path: EntityPath) -> str:
