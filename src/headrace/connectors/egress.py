@@ -6,12 +6,12 @@ refused, as are those that are no single machine's: link-local, multicast, unspe
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from headrace.connectors.hosts import resolve
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import EGRESS_DEFAULT
 from headrace.core.sqlstate import SqlState
@@ -49,15 +49,7 @@ class Egress:
         Whoever connects should connect to these: a name may have others when it is asked again. Raises UserError 3D008 when one of
         them is refused, ExternalError 57015 when the host is not known.
         """
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            raise ExternalError(
-                SqlState.REMOTE_UNAVAILABLE,
-                f"DNS: the host {host!r} is not known",
-                hint="Check the name in 'uris', and that the server's machine can resolve it.",
-            ) from None
-        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+        addresses = resolve(host, port)
         if not all(self._allows(host, ip_address(address)) for address in addresses):
             raise UserError(
                 SqlState.INVALID_PARAMETER,

@@ -49,7 +49,10 @@ def test_the_step_that_fails_is_named_soon(web_server: str, caplog: pytest.LogCa
         closed = f"127.0.0.1:{free.getsockname()[1]}"
     unknown = "no-such-host.invalid:9092"
     expected = {
-        (unknown, "FALSE"): "DNS: the host 'no-such-host.invalid' is not known\nHint: Check 'uris'",
+        (
+            unknown,
+            "FALSE",
+        ): "DNS: the host 'no-such-host.invalid' is not known\nHint: Check the name in 'uris'",
         (
             closed,
             "FALSE",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +18,9 @@ from typing import Any, Self
 
 import httpx
 
-from headrace.connectors.clickhouse.failures import no_clickhouse, of_clickhouse, of_network, unknown_host
+from headrace.connectors.clickhouse.failures import no_clickhouse, of_clickhouse, of_network
 from headrace.connectors.clickhouse.options import PASSWORD, URIS, USERNAME, address, base_url
+from headrace.connectors.hosts import resolve
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED, TLS_VERIFY
 
 _CONNECT_TIMEOUT_S = 15.0
@@ -144,10 +144,7 @@ class ClickHouse:
 
     def _resolve(self) -> None:
         """httpx does not tell a name that nobody knows from a server that is away."""
-        try:
-            socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            raise unknown_host(self._host) from None
+        resolve(self._host)
 
 
 class _Content(io.RawIOBase):

@@ -141,15 +141,6 @@ def no_clickhouse(server: str) -> ExternalError:
     return ExternalError(_AWAY, f"{server} did not answer as ClickHouse", hint=_RECEIVED)
 
 
-def unknown_host(host: str) -> ExternalError:
-    """57015 for a name without an address."""
-    return ExternalError(
-        _AWAY,
-        f"DNS: the host {host!r} is not known",
-        hint="Check the name in 'uris', and that it can be resolved from where Headrace runs.",
-    )
-
-
 def _detail(text: str) -> str:
     """The first sentence of the error's own text."""
     found = _AFTER.sub("", _BEFORE.sub("", text.strip())).strip().rstrip(".:")

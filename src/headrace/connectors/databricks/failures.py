@@ -136,15 +136,6 @@ def no_warehouse(server: str) -> ExternalError:
     return ExternalError(_AWAY, f"{server} did not answer as a SQL warehouse", hint=_RECEIVED)
 
 
-def unknown_host(host: str) -> ExternalError:
-    """57015 for a name without an address."""
-    return ExternalError(
-        _AWAY,
-        f"DNS: the host {host!r} is not known",
-        hint="Check the name in 'uris', and that it can be resolved from where Headrace runs.",
-    )
-
-
 def of_network(error: OSError, server: str) -> ExternalError:
     """What kept a connection from being made: the network, or TLS."""
     if not isinstance(error, ssl.SSLError):

@@ -24,9 +24,9 @@ from headrace.connectors.databricks.failures import (
     of_network,
     of_statement,
     of_status,
-    unknown_host,
 )
 from headrace.connectors.extras import client_module
+from headrace.connectors.hosts import resolve
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED, authority_file
 
 CONNECT_TIMEOUT_S = 15.0
@@ -160,10 +160,7 @@ def reach(store: Mapping[str, str]) -> None:
     """That something listens there and, with TLS, may be trusted; no warehouse is woken. The error names the step that failed."""
     url, port = urlsplit(store[options.URIS.name]), int(store[options.PORT.name])
     host = url.hostname or ""
-    try:
-        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise unknown_host(host) from None
+    resolve(host, port)
     try:
         with socket.create_connection((host, port), CONNECT_TIMEOUT_S) as connection:
             context = _context(store)

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from headrace.connectors.hosts import resolve
 from headrace.connectors.kafka.client import is_encrypted
 from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
@@ -32,9 +33,9 @@ def _failure(address: str, encrypted: bool) -> tuple[int, str, str]:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
-        socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return _DNS, f"DNS: the host {host!r} is not known", "Check 'uris'."
+        resolve(host, int(port))
+    except ExternalError as error:
+        return _DNS, error.message, error.hint or ""
     try:
         connection = socket.create_connection((host, int(port)), timeout=_WAIT_S)
     except TimeoutError:

@@ -5,7 +5,6 @@ The driver waits without end for a listener that takes a connection and says not
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -18,7 +17,8 @@ from types import ModuleType, TracebackType
 from typing import Any, Self
 
 from headrace.connectors.extras import client_module
-from headrace.connectors.oracle.failures import of_connecting, of_oracle, unanswered, unknown_host
+from headrace.connectors.hosts import check_listening
+from headrace.connectors.oracle.failures import of_connecting, of_oracle, unanswered
 from headrace.connectors.oracle.options import PASSWORD, URIS, USERNAME, address, server
 from headrace.connectors.tls import TLS_CA, TLS_CLIENT_CERT, TLS_CLIENT_KEY, TLS_DISABLED, TLS_VERIFY
 from headrace.connectors.upper_case import folded
@@ -27,6 +27,7 @@ from headrace.core.sqlstate import SqlState
 
 CONNECT_TIMEOUT_S = 20
 _REACH_TIMEOUT_S = 5
+_UNKNOWN = "Check 'uris': oracle://host:1521/service."
 _CALL_TIMEOUT_MS = 300_000
 ROWS_PER_FETCH = 5_000
 Row = tuple[Any, ...]
@@ -114,9 +115,7 @@ def reach(store: Mapping[str, str]) -> None:
     place = address(store[URIS.name])
     port = place.port_of(secure=store[TLS_DISABLED.name] != "TRUE")
     try:
-        socket.create_connection((place.host, port), _REACH_TIMEOUT_S).close()
-    except (socket.gaierror, UnicodeError):
-        raise unknown_host(place.host) from None
+        check_listening(place.host, port, timeout_s=_REACH_TIMEOUT_S, hint=_UNKNOWN)
     except OSError:
         raise unanswered(server(store)) from None
 

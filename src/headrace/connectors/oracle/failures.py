@@ -227,13 +227,6 @@ def unanswered(server: str) -> HeadraceError:
     return _UNANSWERED.told(server=server)
 
 
-def unknown_host(host: str) -> ExternalError:
-    """57015 for a name without an address."""
-    return ExternalError(
-        _AWAY, f"DNS: the host {host!r} is not known", hint="Check 'uris': oracle://host:1521/service."
-    )
-
-
 def _words(text: str) -> str:
     """The first line, without its code."""
     lines = [re.sub(r"^(ORA|DPY)-\d+: ", "", line.strip()) for line in text.splitlines()]

@@ -6,7 +6,6 @@ ours let it send what they give it, and nothing else.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -14,7 +13,8 @@ from types import ModuleType, TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from headrace.connectors.extras import client_module
-from headrace.connectors.snowflake.failures import of_snowflake, unknown_host
+from headrace.connectors.hosts import check_listening
+from headrace.connectors.snowflake.failures import of_snowflake
 from headrace.connectors.snowflake.options import (
     ACCOUNT,
     KEY,
@@ -36,6 +36,9 @@ LOGIN_TIMEOUT_S = 20
 # What a statement may take in all, with what the client tries again by itself: a warehouse may have to be started for it.
 _STATEMENT_TIMEOUT_S = 300
 _REACH_TIMEOUT_S = 5
+_UNKNOWN = (
+    "Check the account in 'uris': https://account.snowflakecomputing.com, with the region where it needs one."
+)
 _SESSION = {
     "TIMEZONE": "UTC",
     "QUERY_TAG": "headrace",
@@ -140,9 +143,7 @@ def reach(store: Mapping[str, str]) -> None:
     """That the account's host is known and something listens there; raises ExternalError 57015."""
     place = address(store[URIS.name])
     try:
-        socket.create_connection((place.host, place.port), _REACH_TIMEOUT_S).close()
-    except (socket.gaierror, UnicodeError):
-        raise unknown_host(place.host) from None
+        check_listening(place.host, place.port, timeout_s=_REACH_TIMEOUT_S, hint=_UNKNOWN)
     except OSError:
         raise of_snowflake(-1, "", "nothing listens there", place.server) from None
 

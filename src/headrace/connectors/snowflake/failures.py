@@ -152,15 +152,6 @@ def of_snowflake(number: int, state: str, text: str, server: str) -> HeadraceErr
     return kind.told(f"{_words(text)} (Snowflake error {number})", server)
 
 
-def unknown_host(host: str) -> ExternalError:
-    """57015 for a name without an address."""
-    return ExternalError(
-        _AWAY,
-        f"DNS: the host {host!r} is not known",
-        hint="Check the account in 'uris': https://account.snowflakecomputing.com, with the region where it needs one.",
-    )
-
-
 def _words(text: str) -> str:
     """The first sentences of the error's own text: its first line that says something."""
     told = _BEFORE.sub("", text.strip())
