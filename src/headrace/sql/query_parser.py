@@ -128,7 +128,8 @@ class QueryParser(ExpressionParser):
             return
         alias, before = self._prev, self._tokens[self._index - 2].token_type
         close = difflib.get_close_matches(alias.text.upper(), _CLAUSES, n=1, cutoff=0.6)
-        if close and alias.token_type is TokenType.VAR and before in _BEFORE_ALIAS:
+        misspelt = close and close[0] != alias.text.upper()
+        if misspelt and alias.token_type is TokenType.VAR and before in _BEFORE_ALIAS:
             cursor.index -= 1
             raise cursor.error(f"a clause such as {close[0]}", hint=f"Did you mean {close[0]}?")
         close = difflib.get_close_matches(cursor.token.text.upper(), _CLAUSES, n=1, cutoff=0.6)

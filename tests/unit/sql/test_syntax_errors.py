@@ -74,6 +74,10 @@ SYNTAX = [
         "expected a name in the database virtual, found a.b",
     ),
     (
+        "SELECT listagg(a) WITHIN ‸GROUP‸ (ORDER BY a) FROM t",
+        "expected ',', a clause or the end of the query, found 'GROUP'",
+    ),
+    (
         "SELECT rank() OVER (ORDER BY a) ‸OVER‸ (ORDER BY b) FROM t",
         "expected one OVER for each call, found 'OVER'",
     ),
