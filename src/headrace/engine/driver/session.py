@@ -205,6 +205,11 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Kept for that page all the same: by default the plans of a thousand batches and a hundred thousand tasks.
+        "spark.ui.retainedJobs": "10",
+        "spark.ui.retainedStages": "10",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "10",
         "spark.local.dir": str(work_dir / "local"),
         "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
         "spark.sql.artifact.isolation.enabled": "false",
