@@ -12,6 +12,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.connectors.schema_registry.options import CONFLUENT, CONFLUENT_CLOUD, connection
+from headrace.connectors.tls import TLS_CLIENT_KEY
 from headrace.core.errors import InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.failures import classify
@@ -206,6 +208,25 @@ def test_a_store_and_a_registry_without_a_password_leave_the_error_as_it_is() ->
         registries={"r": {"password": ""}},
     )
     assert classify(UserError(SqlState.DATA_EXCEPTION, "no value"), start).message == "no value"
+
+
+def test_no_secret_of_a_registry_is_told() -> None:
+    kept = [
+        {CONFLUENT.credentials[0].name: "u", CONFLUENT.credentials[1].name: "hunter2"},
+        {CONFLUENT_CLOUD.credentials[0].name: "k", CONFLUENT_CLOUD.credentials[1].name: "hunter3"},
+        {"confluent.token": "hunter4", TLS_CLIENT_KEY.name: "hunter5"},
+    ]
+    start = StartQuery(
+        query_id="q",
+        generation=1,
+        plan=plan(*read("t", "v BIGINT"), results("a", "v BIGINT")),
+        checkpoint="",
+        stores={},
+        registries={str(number): connection(properties) for number, properties in enumerate(kept)},
+    )
+    told = classify(UserError(SqlState.DATA_EXCEPTION, "hunter2 hunter3 hunter4 hunter5"), start)
+    assert told.message == "**** **** **** ****"
+    assert "hunter" not in told.trace
 
 
 def test_records_that_expired_before_they_were_read_end_the_query(

@@ -144,19 +144,30 @@ def registry_type(name: str, *, span: Span | None = None) -> RegistryType:
     return found
 
 
+_CALLED = {
+    _TOKEN.name: "token",
+    **{
+        spec.name: name
+        for pair in (_BASIC, _KEY)
+        for spec, name in zip(pair, ("username", "password"), strict=True)
+    },
+}
+
+
 def connection(properties: Mapping[str, str]) -> dict[str, str]:
     """How a client connects, whatever the type: `uris`, `tls.*`, and `auth` with what that takes.
 
     It is `none`; `basic`, which takes `username` and `password`; or `token`, which takes `token`.
     """
-    texts = {name: text for name, text in properties.items() if name == URIS.name or name.startswith("tls.")}
-    if _TOKEN.name in properties:
-        return texts | {"auth": "token", "token": properties[_TOKEN.name]}
-    for user, password in (_BASIC, _KEY):
-        if user.name in properties:
-            return texts | {
-                "auth": "basic",
-                "username": properties[user.name],
-                "password": properties[password.name],
-            }
-    return texts | {"auth": "none"}
+    found = {
+        _CALLED.get(name, name): text
+        for name, text in properties.items()
+        if name == URIS.name or name in _CALLED or name.startswith("tls.")
+    }
+    return found | {"auth": "token" if "token" in found else "basic" if "username" in found else "none"}
+
+
+def connection_secrets(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of a `connection` that may be shown to nobody."""
+    names = dict.fromkeys(_CALLED.get(spec.name, spec.name) for spec in PROPERTIES if spec.secret)
+    return tuple(text for name in names if (text := settings.get(name)))

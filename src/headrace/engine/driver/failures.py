@@ -16,6 +16,7 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from headrace.connectors.schema_registry.options import connection_secrets
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.names import path_text
 from headrace.core.sqlstate import SqlState
@@ -208,12 +209,7 @@ def _registry_away(facts: str) -> ExternalError:
 
 
 def _secrets(start: StartQuery) -> list[str]:
-    found = {
-        text
-        for properties in start.registries.values()
-        for name in ("password", "token")
-        if (text := properties.get(name))
-    }
+    found = {text for settings in start.registries.values() for text in connection_secrets(settings)}
     for step in start.plan.steps:
         if isinstance(step, physical.StoreStep) and step.store in start.stores:
             found.update(connector_module(step.connector).secrets(start.stores[step.store]))
