@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from headrace.connectors.iceberg.glue import read_metadata
-from headrace.connectors.iceberg.metadata import first_metadata, misfits, new_table, our_type, table_of
+from headrace.connectors.iceberg.metadata import (
+    check_read,
+    check_written,
+    first_metadata,
+    new_table,
+    our_type,
+    table_of,
+)
 from headrace.core.errors import UserError
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
@@ -94,24 +101,51 @@ def test_partitions_that_are_none(text: str) -> None:
     assert caught.value.state is SqlState.INVALID_PARAMETER
 
 
-def test_columns_that_fit_and_those_that_do_not() -> None:
-    table = kept(
-        Schema(columns("id BIGINT!; v VARCHAR; d DECIMAL(9, 2); at TIMESTAMP; s STRUCT<a INTEGER>"), ("id",))
-    )
+TABLE = kept(
+    Schema(columns("id BIGINT!; v VARCHAR; d DECIMAL(9, 2); at TIMESTAMP; s STRUCT<a INTEGER>"), ("id",))
+)
+
+
+def test_columns_that_fit() -> None:
     fits = Schema(columns("id INTEGER!; v VARCHAR(5); d DECIMAL(7, 2); s STRUCT<a SMALLINT>"), ("id",))
-    assert misfits(fits, table, upsert=True) == []
-    other = Schema(
-        columns("v BIGINT!; d DECIMAL(9, 3); at TIMESTAMP_LTZ; s STRUCT<b INTEGER>; n DATE"), ("v",)
-    )
-    assert misfits(other, table, upsert=True) == [
-        "v is VARCHAR there, not BIGINT",
-        "d is DECIMAL(9, 2) there, not DECIMAL(9, 3)",
-        "at is TIMESTAMP there, not TIMESTAMP_LTZ",
-        "s is STRUCT<a INTEGER> there, not STRUCT<b INTEGER>",
-        "n is not a column of it",
-        "id must have a value there, and is not given",
-        "its key is (id), not (v)",
-    ]
+    check_written(TABLE, ("shop", "kept"), fits, upsert=True)
+    wide = Schema(columns("id BIGINT!; d DECIMAL(12, 2); s STRUCT<a BIGINT>"))
+    check_read(TABLE, ("shop", "kept"), wide)
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "state", "message"),
+    [
+        ("v VARCHAR; n DATE; o DATE", "v", SqlState.UNDEFINED_COLUMN, "shop.kept has no column n, o"),
+        (
+            "v BIGINT; d DECIMAL(9, 3); at TIMESTAMP_LTZ; s STRUCT<b INTEGER>",
+            "v",
+            SqlState.INVALID_RELATION_DEFINITION,
+            "v is VARCHAR, which does not take BIGINT; d is DECIMAL(9, 2), which does not take DECIMAL(9, 3); "
+            "at is TIMESTAMP, which does not take TIMESTAMP_LTZ; s is STRUCT<a INTEGER>, which does not take STRUCT<b INTEGER>",
+        ),
+        ("v VARCHAR", "v", SqlState.INVALID_RELATION_DEFINITION, "needs a value of id, and none is given"),
+        ("id BIGINT!; v VARCHAR", "v", SqlState.INVALID_RELATION_DEFINITION, "is (id), and rows are to be"),
+    ],
+)
+def test_rows_that_do_not_fit(given: str, key: str, state: SqlState, message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        check_written(TABLE, ("shop", "kept"), Schema(columns(given), (key,)), upsert=True)
+    assert (refused.value.state, message in refused.value.message) == (state, True), refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("declared", "state", "message"),
+    [
+        ("n DATE", SqlState.UNDEFINED_COLUMN, "shop.kept has no column n"),
+        ("id INTEGER", SqlState.INVALID_RELATION_DEFINITION, "id is BIGINT, which is no INTEGER"),
+    ],
+)
+def test_columns_that_cannot_be_read(declared: str, state: SqlState, message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        check_read(TABLE, ("shop", "kept"), Schema(columns(declared)))
+    assert (refused.value.state, message in refused.value.message) == (state, True), refused.value.message
 
 
 def test_a_file_of_metadata_may_be_compressed() -> None:

@@ -13,15 +13,13 @@ from headrace.connectors.base import (
     StoreDescriptor,
     TableSource,
 )
-from headrace.connectors.iceberg import options
+from headrace.connectors.iceberg import metadata, options
 from headrace.connectors.iceberg.glue import GlueCatalog
-from headrace.connectors.iceberg.metadata import Table, misfits, new_table, unread
+from headrace.connectors.iceberg.metadata import Table, new_table
 from headrace.connectors.iceberg.rest import RestCatalog
-from headrace.core.errors import UserError
-from headrace.core.names import EntityPath, path_text
+from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, Specs
 from headrace.core.schema import Column, Schema
-from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT
 from headrace.runtime.jars import ICEBERG
 
@@ -99,27 +97,15 @@ def check_table(
     _options: Mapping[str, str],
     upsert: bool,
 ) -> None:
-    """Raises UserError 42P16 with the columns of a table that rows of this schema do not fit."""
+    """Raises UserError 42703 or 42P16 for a table that rows of this schema do not fit; see `metadata`."""
     with catalog_of(store) as catalog:
-        found = misfits(schema, catalog.load(*options.table_of(path)), upsert=upsert)
-    if found:
-        raise UserError(
-            SqlState.INVALID_RELATION_DEFINITION,
-            f"the table {path_text(path)} is another one: {'; '.join(found)}",
-            hint="DESCRIBE ENTITY shows its columns. Cast those of the query, or write to another table.",
-        )
+        metadata.check_written(catalog.load(*options.table_of(path)), path, schema, upsert=upsert)
 
 
 def check_read(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
-    """Raises UserError 42P16 with the columns that the table does not have, or of a type that they cannot hold."""
+    """Raises UserError 42703 or 42P16 for a table that cannot be read as this schema; see `metadata`."""
     with catalog_of(store) as catalog:
-        found = unread(schema, catalog.load(*options.table_of(path)))
-    if found:
-        raise UserError(
-            SqlState.INVALID_RELATION_DEFINITION,
-            f"the table {path_text(path)} is another one: {'; '.join(found)}",
-            hint="DESCRIBE ENTITY shows its columns. A relation without columns has all of them.",
-        )
+        metadata.check_read(catalog.load(*options.table_of(path)), path, schema)
 
 
 def _described(path: EntityPath, table: Table) -> EntityDescription:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, cast
 
+from headrace.connectors import table_fit
 from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
@@ -166,36 +168,34 @@ def our_type(kind: Any, column: str) -> DataType:
     )
 
 
-def misfits(schema: Schema, table: Table, *, upsert: bool) -> list[str]:
-    """Why rows of these columns do not fit into a table, a reason for each column that does not; [] when they do."""
-    there = {column.name: column for column in table.columns}
-    found = [
-        f"{column.name} is not a column of it"
-        if column.name not in there
-        else f"{column.name} is {there[column.name].type} there, not {column.type}"
-        for column in schema.columns
-        if column.name not in there or not _fits(column.type, there[column.name].type)
+def check_written(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
+    """Whether rows of `schema` can be written into a table, with `upsert` by their key.
+
+    Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit or need a value, and for another key.
+    """
+    table_fit.check_written(path, schema, _types(table), _fits)
+    needed = [
+        printed(column.name)
+        for column in table.columns
+        if not column.nullable and schema.column(column.name) is None
     ]
-    found += [
-        f"{name} must have a value there, and is not given"
-        for name, column in there.items()
-        if not column.nullable and schema.column(name) is None
-    ]
-    if upsert and table.key and set(table.key) != set(schema.primary_key):
-        found.append(f"its key is ({', '.join(table.key)}), not ({', '.join(schema.primary_key)})")
-    return found
+    if needed:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the table {path_text(path)} needs a value of {', '.join(needed)}, and none is given",
+            hint="Select a column of that name too, or make it optional in the table.",
+        )
+    if upsert and table.key:
+        table_fit.check_key(path, schema, table.key)
 
 
-def unread(schema: Schema, table: Table) -> list[str]:
-    """Why a relation of these columns cannot read a table, a reason for each column that does not fit; [] when it can."""
-    there = {column.name: column for column in table.columns}
-    return [
-        f"{column.name} is not a column of it"
-        if column.name not in there
-        else f"{column.name} is {there[column.name].type} there, not {column.type}"
-        for column in schema.columns
-        if column.name not in there or not _fits(there[column.name].type, column.type)
-    ]
+def check_read(table: Table, path: EntityPath, schema: Schema) -> None:
+    """Raises UserError 42703 for columns that a table does not have, 42P16 for those of a type that `schema` cannot hold."""
+    table_fit.check_read(path, schema, _types(table), lambda said, own: _fits(own, said))
+
+
+def _types(table: Table) -> dict[str, DataType]:
+    return {column.name: column.type for column in table.columns}
 
 
 def _fits(given: DataType, there: DataType) -> bool:
