@@ -68,7 +68,10 @@ def resolve_relation(
     """
     if len(parts) > 3:
         raise UserError(
-            SqlState.SYNTAX_ERROR, "expected database.schema.relation, found more parts", span=span
+            SqlState.SYNTAX_ERROR,
+            "expected database.schema.relation, found more parts",
+            hint='Put a name that holds dots in double quotes: "a.b".',
+            span=span,
         )
     names = [part.name for part in parts]
     chosen_database = names[-3] if len(names) == 3 else database

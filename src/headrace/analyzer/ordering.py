@@ -77,6 +77,7 @@ def _sort_key(
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             "ORDER BY of a UNION or of SELECT DISTINCT takes output columns",
+            hint="Select it AS a column too, and order by that column's name.",
             span=span,
         )
     return SortKey(expression, bool(ordered.args.get("desc")), ordered.args.get("nulls_first"))

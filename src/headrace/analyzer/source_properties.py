@@ -229,6 +229,7 @@ def _check_event_time_column(relation: Relation, name: str, span: Span | None) -
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"the timestamp column {printed(name)} must be BIGINT, TIMESTAMP or TIMESTAMP_LTZ, found {column.type}",
+            hint="Declare it as one of these, or leave 'timestamp' out: the time is then the record's own.",
             span=span,
         )
 
@@ -250,6 +251,7 @@ def _side_topic(
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"'{unused.name}' is for '{said.handling.name}' = {said.word} only",
+            hint=f"Say '{said.handling.name}' = {said.word}, or leave '{unused.name}' out.",
             span=reader.span(unused),
         )
     entity = reader.take(said.entity)

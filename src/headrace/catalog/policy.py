@@ -293,7 +293,11 @@ def refusal(policy: Policy, role: str, requirement: Requirement) -> UserError:
     target = requirement.target
     if target is not None and not policy.known(role, target):
         state = SqlState.QUERY_NOT_FOUND if isinstance(target, Query) else spec_of(target).missing
-        return UserError(state, f"{named(target)} does not exist or is not authorized")
+        return UserError(
+            state,
+            f"{named(target)} does not exist or is not authorized",
+            hint="Check the name; if it is there, USE ROLE one that has a privilege on it, or ask its owner to GRANT one.",
+        )
     missing = policy.missing(role, requirement)
     return UserError(
         SqlState.INSUFFICIENT_PRIVILEGE,

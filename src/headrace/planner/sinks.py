@@ -565,6 +565,7 @@ def _check_same_key(logical: LogicalPlan, aligned: LogicalPlan, relation: Relati
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the query's primary key ({found}) is not that of {relation.name} ({', '.join(key)})",
+            hint="Give the query that key, or write into another relation: CREATE CHANGELOG … AS makes one with the query's.",
             span=logical.span,
         )
 

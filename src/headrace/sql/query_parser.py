@@ -291,7 +291,10 @@ class QueryParser(ExpressionParser):
             )
         names: list[exp.Expr | None] = [*reversed(parts), None, None]
         if len(parts) > 3:
-            raise self.cursor.error_at(f"expected database.schema.relation, found {len(parts)} parts")
+            raise self.cursor.error_at(
+                f"expected database.schema.relation, found {len(parts)} parts",
+                hint='Put a name that holds dots in double quotes: "a.b".',
+            )
         return exp.Table(this=names[0], db=names[1], catalog=names[2])
 
     def _parse_source_alias(self) -> exp.TableAlias | None:

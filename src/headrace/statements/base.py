@@ -43,6 +43,7 @@ from headrace.core.names import (
     Identifier,
     QualifiedName,
     RelationName,
+    printed,
 )
 from headrace.core.properties import PropertyReader, Specs
 from headrace.core.resultset import ResultSet, result
@@ -208,6 +209,7 @@ class Execution:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"expected database.schema.relation, found {name}",
+                hint='Put a name that holds dots in double quotes: "a.b".',
                 span=name.span,
             )
         if name.path[:-1] == (SYSTEM_DATABASE, SYSTEM_SCHEMA):
@@ -401,7 +403,8 @@ class Execution:
                 text = secret.properties.get(SECRET_STRING) if secret else None
                 if text is None:
                     message = f"'{entry.key}': the secret {facts.name!r} has no '{SECRET_STRING}'"
-                    raise UserError(SqlState.INVALID_PARAMETER, message, span=entry.span)
+                    hint = f"UPDATE SECRET {printed(facts.name)} WITH ('{SECRET_STRING}' = '…') gives it one."
+                    raise UserError(SqlState.INVALID_PARAMETER, message, hint=hint, span=entry.span)
                 named[spec.name] = facts.name
                 entries.append(replace(entry, value=text, names_secret=False))
             else:
@@ -571,12 +574,19 @@ def _file_name(entry: Property) -> str:
 F = TypeVar("F")
 
 
-def facet(found: F | None, kind: StoreDescriptor, what: str, span: Span | None) -> F:
-    """What a store type has; raises UserError 0A000 that says what cannot be done without it."""
+def facet(
+    found: F | None,
+    kind: StoreDescriptor,
+    what: str,
+    span: Span | None,
+    hint: str = "Name a store of another type with IN STORE.",
+) -> F:
+    """What a store type has; raises UserError 0A000 that says what cannot be done without it, and what can instead."""
     if found is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{what} is not possible in stores of type {kind.label}",
+            hint=hint,
             span=span,
         )
     return found

@@ -129,7 +129,9 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
 async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
     """Runs in the session's compute pool, to its end. What queries that are not terminated need to go on stays."""
     store, kind = _store(statement, run)
-    optimizer = facet(kind.optimizer, kind, "OPTIMIZE ENTITY", statement.span)
+    optimizer = facet(
+        kind.optimizer, kind, "OPTIMIZE ENTITY", statement.span, "It is for the tables of Iceberg's stores."
+    )
     reader = _reader(statement, Scope.OPTIMIZE, kind.properties)
     options = optimizer.options(reader)
     reader.finish()
@@ -215,7 +217,13 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
 async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
     """One JSON record; `'key'` in WITH gives its key as text."""
     store, kind = _store(statement, run)
-    inserter = facet(kind.inserter, kind, "INSERT INTO ENTITY", statement.span)
+    inserter = facet(
+        kind.inserter,
+        kind,
+        "INSERT INTO ENTITY",
+        statement.span,
+        "Make a relation over the entity, and INSERT INTO that.",
+    )
     path = statement.name.path
     _check_json(statement)
     key = _reader(statement, Scope.RECORD).take(dialect.RECORD_KEY)
@@ -273,7 +281,13 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
     if kind.printer is None and kind.table_source is not None:
         return Outcome(await _print_table(statement, store, kind, run))
-    printer = facet(kind.printer, kind, "PRINT ENTITY", statement.span)
+    printer = facet(
+        kind.printer,
+        kind,
+        "PRINT ENTITY",
+        statement.span,
+        "Make a relation over the entity, and SELECT from that.",
+    )
     path = statement.name.path
     reader = _reader(statement, Scope.PRINT, kind.properties)
     async with _about(statement.name, store, kind.entities):

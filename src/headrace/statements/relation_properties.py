@@ -115,6 +115,7 @@ def _timestamp(reader: PropertyReader, schema: Schema) -> str | None:
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"the timestamp column must be BIGINT (milliseconds), TIMESTAMP or TIMESTAMP_LTZ; {name} is {column.type}",
+            hint="Declare it as one of these, or leave 'timestamp' out: the time is then the record's own.",
             span=reader.span(dialect.TIMESTAMP),
         )
     return name

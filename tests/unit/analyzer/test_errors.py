@@ -18,6 +18,7 @@ NAMES = [
     ("SELECT carrier FROM fligths", "3D020", "fligths", "Did you mean flights?"),
     ("SELECT * FROM arline.public.flights", "3D020", "arline.public.flights", "Did you mean airline?"),
     ("SELECT * FROM airline.pubic.flights", "3D020", "airline.pubic.flights", "Did you mean public?"),
+    ("SELECT * FROM a.airline.public.flights", "42601", None, "double quotes"),
     ("SELECT x.carrier FROM flights f", "3D020", "x.carrier", "FROM has f."),
     (
         "SELECT tailnum FROM flights f JOIN planes p ON p.tailnum = f.tailnum",
@@ -64,7 +65,12 @@ TYPES = [
     (f"SELECT carrier {F} f CROSS JOIN UNNEST(carrier) AS t(x)", "42804", "carrier", None),
     (f"SELECT INTERVAL '5' MINUTE {F}", "42804", None, None),
     ("SELECT carrier FROM flights UNION ALL SELECT distance FROM arrivals", "42804", None, "CAST"),
-    ("SELECT carrier, note FROM flights UNION ALL SELECT note FROM arrivals", "42804", None, None),
+    (
+        "SELECT carrier, note FROM flights UNION ALL SELECT note FROM arrivals",
+        "42804",
+        None,
+        "CAST(NULL AS type)",
+    ),
     ("SELECT 1 FROM flights f JOIN flights g ON f.tags = g.tags", "42804", "g.tags", None),
     ("SELECT 1 FROM flights f JOIN bookings b USING (tailnum, seat)", "42703", "seat", None),
     ("SELECT 1 FROM flights f JOIN flights g USING (tags)", "42804", "tags", None),
@@ -109,7 +115,7 @@ TYPES = [
         "carrier",
         "names with AS",
     ),
-    (f"SELECT DISTINCT carrier {F} ORDER BY origin", "42703", "origin", None),
+    (f"SELECT DISTINCT carrier {F} ORDER BY origin", "42703", "origin", "Select it AS a column"),
 ]
 
 GROUPS = [
@@ -269,7 +275,7 @@ PROPERTIES = [
     (f"SELECT carrier {F} WITH ('starting.position' = 'timestamp')", "3D021", None, None),
     (f"SELECT carrier {F} WITH ('source.idle.timeout.millis' = '1s')", "3D008", None, None),
     (f"SELECT carrier {F} WITH ('timestamp' = 'flighttime')", "42703", None, "flight_time"),
-    (f"SELECT carrier {F} WITH ('timestamp' = 'carrier')", "42804", None, None),
+    (f"SELECT carrier {F} WITH ('timestamp' = 'carrier')", "42804", None, "leave 'timestamp' out"),
     (f"SELECT carrier {F} QUERY WITH ('state.tll.millis' = 1)", "3D008", None, "state.ttl.millis"),
     (
         f"CREATE STREAM s WITH ('value.formt' = JSON) AS SELECT carrier {F}",

@@ -84,6 +84,7 @@ def test_what_is_not_known_of_is_told_of_as_what_does_not_exist() -> None:
         SqlState.RELATION_NOT_FOUND,
         "the stream db.s.r does not exist or is not authorized",
     )
+    assert "USE ROLE" in (error.hint or "")
 
 
 def test_what_is_known_of_is_refused_with_the_chain_that_is_missing() -> None:

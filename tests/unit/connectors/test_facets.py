@@ -111,5 +111,6 @@ def test_a_layout_that_the_source_has_not_must_be_given() -> None:
 
 
 def test_a_statement_needs_its_facet() -> None:
-    with pytest.raises(UserError, match="PRINT ENTITY is not possible in stores of type Kafka"):
+    with pytest.raises(UserError, match="PRINT ENTITY is not possible in stores of type Kafka") as caught:
         facet(None, KAFKA, "PRINT ENTITY", None)
+    assert "another type" in (caught.value.hint or "")

@@ -109,6 +109,7 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         return UserError(
             SqlState.INVALID_RECORD,
             f"a row cannot be written: {base64.b64decode(unwritable.group(1)).decode()}",
+            hint="Leave such rows out with WHERE, or give the sink a value or a type that holds them.",
         )
     if _DISK_FULL.search(text):
         return _full_disk(text, start)
