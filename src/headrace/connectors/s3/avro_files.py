@@ -1,6 +1,9 @@
 """Avro's object container files: a header with the schema of the records, and blocks of them, each compressed by itself.
 
 Source: Avro specification 1.12. What is in a block the JVM extension reads (`AvroFiles`).
+
+By hand, since users' files are hostile: fastavro's `block_reader` unpacks a block to whatever it holds, with no limit to give it, skips
+Snappy's checksum, and needs a package more for each of Snappy and Zstandard.
 """
 
 from __future__ import annotations
