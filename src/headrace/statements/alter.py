@@ -17,7 +17,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, Identifier, QualifiedName
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
+from headrace.sql.statements.alter import RELATIONS, ChangeOwner, DescribeAs, Rename
 from headrace.statements.base import CatalogObject, Execution, Outcome, ddl, handles, now, relation_ddl
 from headrace.statements.continuous_query import refuse_taken_name
 from headrace.statements.dropping import ownership
@@ -109,24 +109,9 @@ async def describe_as(statement: DescribeAs, run: Execution) -> Outcome:
 
 def _named(kind: str, name: QualifiedName, run: Execution) -> CatalogObject:
     """The object of that kind; raises UserError as `Execution.object`."""
-    if kind in _KINDS_OF_OBJECTS:
-        return run.object(kind, name)
-    return relation_of_kind(kind, name, run, "ALTER")
-
-
-_KINDS_OF_OBJECTS = (
-    "DATABASE",
-    "SCHEMA",
-    "STORE",
-    "SCHEMA_REGISTRY",
-    "DESCRIPTOR_SOURCE",
-    "FUNCTION_SOURCE",
-    "FUNCTION",
-    "SECRET",
-    "COMPUTE_POOL",
-    "ROLE",
-    "QUERY",
-)
+    if kind in RELATIONS:
+        return relation_of_kind(kind, name, run, "ALTER")
+    return run.object(kind, name)
 
 
 def _answer(found: Any, done: str) -> ResultSet:

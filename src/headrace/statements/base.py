@@ -280,7 +280,7 @@ class Execution:
         return query
 
     def object(self, kind: str, name: QualifiedName) -> CatalogObject:
-        """The existing object of a kind, which is a word of `sql.statements.privilege.KINDS`."""
+        """The existing object of a kind, which is a word of `sql.statements.grant.KINDS`."""
         match kind:
             case "ROLE":
                 return self.named_role(name.last)

@@ -8,21 +8,7 @@ from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar
-
-KINDS = (
-    "DATABASE",
-    "SCHEMA",
-    "STORE",
-    "SCHEMA_REGISTRY",
-    "DESCRIPTOR_SOURCE",
-    "FUNCTION_SOURCE",
-    "FUNCTION",
-    "SECRET",
-    "RELATION",
-    "COMPUTE_POOL",
-    "QUERY",
-    "ROLE",
-)
+from headrace.sql.statements.grant import KINDS
 
 
 @dataclass(frozen=True)
