@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headrace.connectors.carried_errors import carrying_errors
 from headrace.connectors.oracle import writing
 from headrace.connectors.oracle.client import Row
 from headrace.connectors.oracle.writing import Output, Target
 from headrace.connectors.streaming import RowSinkRequest
+from headrace.connectors.transaction_task import WRITTEN, in_a_transaction
 from headrace.core.types import Array, DataType, Map, Struct
 from headrace.formats.types import name_sql
 
@@ -41,7 +41,8 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         if target.query is not None:
             # One transaction is one session.
             rows = rows.repartition(1)
-        rows.mapInArrow(_task(output, epoch), "written BIGINT").collect()
+        task = in_a_transaction(partial(rows_of, output), partial(writing.write, output, epoch))
+        rows.mapInArrow(task, WRITTEN).collect()
 
     return write
 
@@ -50,23 +51,6 @@ def _sent_sql(name: str, kind: DataType) -> str:
     value = name_sql(name)
     nested = isinstance(kind, Array | Map | Struct)
     return f"to_json({value}, map('ignoreNullFields', 'false'))" if nested else value
-
-
-def _task(output: Output, epoch: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """What a task does: its rows are one transaction, for which there must be rows."""
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts = (rows_of(output, batch) for batch in batches if batch.num_rows)
-        first = next(parts, None)
-        if first is not None:
-            with carrying_errors():
-                writing.write(output, epoch, chain([first], parts))
-        # What an epoch that was written before leaves unread.
-        for _ in parts:
-            pass
-        yield pa.RecordBatch.from_pydict({"written": pa.array([], pa.int64())})
-
-    return write
 
 
 def rows_of(output: Output, batch: pa.RecordBatch) -> tuple[list[Row], list[Row]]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import csv
 from pyspark.sql import DataFrame
 
-from headrace.connectors.carried_errors import carrying_errors
 from headrace.connectors.postgresql import writing
 from headrace.connectors.postgresql.writing import DELETED, Target
 from headrace.connectors.streaming import RowSinkRequest
+from headrace.connectors.transaction_task import WRITTEN, in_a_transaction
 from headrace.core.types import Array, DataType, Map, Primitive, Struct, Varchar
 from headrace.formats.types import name_sql, text_sql
 
@@ -42,24 +42,8 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         if target.query is not None:
             # One transaction is one connection.
             rows = rows.repartition(1)
-        rows.mapInArrow(_task(target, epoch), "written BIGINT").collect()
-
-    return write
-
-
-def _task(target: Target, epoch: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """What a task does: its rows are one transaction, for which there must be rows."""
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lines = (_lines(batch) for batch in batches if batch.num_rows)
-        first = next(lines, None)
-        if first is not None:
-            with carrying_errors():
-                writing.write(target, epoch, chain([first], lines))
-        # What an epoch that was written before leaves unread.
-        for _ in lines:
-            pass
-        yield pa.RecordBatch.from_pydict({"written": pa.array([], pa.int64())})
+        task = in_a_transaction(_lines, partial(writing.write, target, epoch))
+        rows.mapInArrow(task, WRITTEN).collect()
 
     return write
 
