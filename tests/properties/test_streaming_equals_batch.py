@@ -1,4 +1,5 @@
-"""Templates in groups under three schedules: however rows arrive and whatever dies, a query gives what the same SQL gives over tables.
+"""Templates in groups, and queries that are made up, under three schedules: however rows arrive and whatever dies, a query gives what
+the same SQL gives over tables.
 
 The seed is printed; `HEADRACE_SEED` runs with that one, `HEADRACE_TEMPLATES` (names, with commas) fewer queries,
 `HEADRACE_PARTITIONS` topics of other sizes.
@@ -24,6 +25,7 @@ from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
 from tests.properties.batch import Bag, difference, expected_rows, result_rows
 from tests.properties.constructs import GROUPS
+from tests.properties.queries import Queries
 from tests.properties.templates import (
     CHANGELOGS,
     COLUMNS,
@@ -45,7 +47,10 @@ COUNTS = {"s": 800, "r": 300, "c": 160, "u": 400, "x": 300}
 PIECES = 6
 
 
-ALL = {"base": TEMPLATES, **GROUPS}
+RANDOM = "random"
+"""The group of queries that are made up from the seed."""
+MADE_UP = 20
+ALL = {"base": TEMPLATES, **GROUPS, RANDOM: ()}
 ONLY = os.environ.get("HEADRACE_TEMPLATES", "").split(",")
 """Names of templates, to run no others."""
 PROVE = bool(os.environ.get("HEADRACE_PROVE"))
@@ -66,6 +71,7 @@ class Run:
     random_source: random.Random
     name: str
     templates: Sequence[Template]
+    cases: int = CASES
     killed: bool = False
     produced: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0))
 
@@ -75,7 +81,7 @@ class Run:
     def _drawn(self, relation: str) -> list[Row]:
         """The rows of all cases, one of each in turn: cases share no key."""
         made = {"s": stream_rows, "r": stream_rows, "c": version_rows}.get(relation, changed_rows)
-        cases = [f"c{number}" if CASES > 1 else "" for number in range(CASES)]
+        cases = [f"c{number}" if self.cases > 1 else "" for number in range(self.cases)]
         drawn = [made(self.random_source, COUNTS[relation], SPAN_MS, case) for case in cases]
         return [row for turn in zip_longest(*drawn) for row in turn if row is not None]
 
@@ -220,16 +226,27 @@ def run(request: pytest.FixtureRequest, kafka: KafkaClient, tmp_path: Path, seed
     server = HeadraceProcess(tmp_path / "data").start()
     door = RestDoor(server)
     try:
-        group, drawn = ALL[request.param], random.Random(f"{number} {request.node.name}")
+        drawn = random.Random(f"{number} {request.node.name}")
+        queries = Queries(drawn)
+        made_up = [queries.template(f"random_{place}") for place in range(MADE_UP if PROVE else QUERIES)]
+        is_random = request.param == RANDOM
+        group = made_up if is_random else ALL[request.param]
         sample = group if PROVE else [group[0], *drawn.sample(group[1:], QUERIES - 1)]
         chosen = [template for template in group if template.name in ONLY] or sample
-        yield Run(kafka, server, door, drawn, seed, chosen)
+        # Queries that are made up also join by what cases share.
+        yield Run(kafka, server, door, drawn, seed, chosen, cases=1 if is_random else CASES)
     finally:
         door.close()
         server.stop()
 
 
-SAMPLE = [("base", "whole"), ("changes", "restarted"), ("joins", "restarted"), ("windows", "cut")]
+SAMPLE = [
+    ("base", "whole"),
+    ("changes", "restarted"),
+    ("joins", "restarted"),
+    ("windows", "cut"),
+    (RANDOM, "cut"),
+]
 EVERY = [(group, schedule) for group in ALL for schedule in SCHEDULES]
 
 
