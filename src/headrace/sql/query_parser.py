@@ -322,6 +322,8 @@ class QueryParser(ExpressionParser):
         if "properties" in this.meta:
             raise cursor.error("one WITH (…) per source")
         this.meta["properties"] = self._read(Cursor.properties)
+        if self.cursor.at("AS"):
+            raise self.cursor.error("the alias before WITH (…)", hint="Write relation AS alias WITH (…).")
 
     def _parse_time_window(self) -> TimeWindow:
         token = self._curr

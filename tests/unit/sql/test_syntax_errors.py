@@ -23,6 +23,7 @@ SYNTAX = [
         "SELECT a FROM t JOIN b‸‸",
         "expected ON and the join's condition, or USING and columns, found the end of the statement",
     ),
+    ("SELECT a FROM t WITH ('b'='c') ‸AS‸ d", "expected the alias before WITH (…), found 'AS'"),
     ("SELECT f(a ‸FROM‸ t", "expected ',' or ')' in the arguments of f, found 'FROM'"),
     ("SELECT a FROM t LIMIT ‸'x'‸", "expected a whole number after LIMIT, found a string"),
     ("SELECT a FROM t WHERE a BETWEEN 1 ‸2‸", "expected AND and the upper bound, found '2'"),
