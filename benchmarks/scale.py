@@ -20,8 +20,10 @@ OPERATORS = {
     "group_by": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM rows_of_keys GROUP BY k",
     "keep_last": "SELECT k, v, at FROM (SELECT k, v, at, ROW_NUMBER() OVER (PARTITION BY k ORDER BY at DESC, v) AS place "
     "FROM rows_of_keys) AS x WHERE place = 1",
+    "tumble": "SELECT window_end, k, COUNT(*) AS n, SUM(v) AS total FROM TUMBLE(rows_of_keys, SIZE 1 DAY) "
+    "GROUP BY window_start, window_end, k",
 }
-"""The first keeps its state in Spark's operator, the other in ours."""
+"""The first and the last keep their state in Spark's operators, the other in ours. No window closes."""
 
 
 @dataclass(frozen=True)

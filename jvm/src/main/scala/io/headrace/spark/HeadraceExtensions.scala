@@ -7,13 +7,15 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.headrace.{DelayedWatermark, DelayedWatermarkExec, SparkInternals}
 
 /** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, and the joins whose watermark is
-  * behind, leaving all others alone, groups the rows of a HOP by slices, and adds the functions that read records.
+  * behind, leaving all others alone, groups the rows of a HOP by slices, closes windows
+  * in the batch that is past them, and adds the functions that read records.
   */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
     extensions.injectPlannerStrategy(_ => DelayedWatermarkStrategy)
     extensions.injectColumnar(_ => SlicedWindows)
+    extensions.injectColumnar(_ => PromptWindows)
     extensions.injectPlanNormalizationRule(_ => PlannedOnce)
     RecordFunctions.all.foreach(extensions.injectFunction)
   }

@@ -7,6 +7,7 @@ import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import io.headrace.spark.WatermarkCheckpoint.Closed
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
@@ -25,6 +26,7 @@ private[spark] final class QueryRun private (
     checkpoint: WatermarkCheckpoint,
     streams: Map[UUID, (SourceSettings, Seq[SparkDataStream])]
 ) {
+  private var closed = checkpoint.closed
   private val flushes = streams.values.exists { case (settings, _) => settings.allIdle == AllIdle.Flush }
 
   /** Called in the query's thread before a batch runs. Returns the time up to which Spark takes its rows for late. */
@@ -34,9 +36,21 @@ private[spark] final class QueryRun private (
     SparkInternals.lateMs(execution)
   }
 
+  /** The watermark that follows from the rows of a batch, 0 while there is none; called by its tasks when all were read. It is in the
+    * checkpoint before a row comes of it, for a batch that runs again: then it is not known any more which partitions were idle.
+    */
+  def closing(batch: Long): Long = synchronized {
+    closed.filter(_.batch == batch).getOrElse {
+      val closing = Closed(batch, watermark.combined().getOrElse(0L))
+      checkpoint.write(watermark.maxima(), Some(closing))
+      closed = Some(closing)
+      closing
+    }.watermarkMs
+  }
+
   /** Called when a batch has run and is not committed yet. Returns the watermark that follows from it. */
-  def ran(): Option[Long] = {
-    checkpoint.write(watermark.maxima())
+  def ran(): Option[Long] = synchronized {
+    checkpoint.write(watermark.maxima(), closed)
     watermark.combined()
   }
 
@@ -82,6 +96,14 @@ private[spark] object QueryRun {
       runs.computeIfAbsent(execution.runId, _ => start(execution))
     }
 
+  /** The same, when we keep the watermark of all sources of the query that have one. */
+  def ofAllSources(session: SparkSession, queryId: UUID): Option[QueryRun] =
+    SparkInternals
+      .execution(session, queryId)
+      .map(SparkInternals.watermarkNodes)
+      .filter(nodes => nodes.nonEmpty && nodes.forall { case (node, _) => SourceSettings.fromMetadata(node.eventTime.metadata).isDefined })
+      .flatMap(_ => of(session, queryId))
+
   def active: Iterable[QueryRun] = runs.values().asScala
 
   def byRunId(runId: UUID): Option[QueryRun] = Option(runs.get(runId))
@@ -108,7 +130,7 @@ private[spark] object QueryRun {
     val settings = sources.map { case (id, (found, _)) => id -> found }
     val watermark = new QueryWatermark(settings, boundaryMs, System.currentTimeMillis())
     val checkpoint = new WatermarkCheckpoint(execution)
-    watermark.restore(checkpoint.read())
+    watermark.restore(checkpoint.maxima, checkpoint.closed.map(_.watermarkMs).filter(_ > 0))
     new QueryRun(execution, watermark, checkpoint, sources)
   }
 }

@@ -47,8 +47,9 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     readings.groupMapReduce(_._1)(_._2)(math.min).filter(_._2 != Unheard)
   }
 
-  /** Goes on from the [[maxima]] of an earlier run. What the source does not have any more, as a shard that was closed, is left out. */
-  def restore(maxima: Map[Place, Long]): Unit = synchronized {
+  /** Goes on from the [[maxima]] of an earlier run, and from what its windows were last closed by. What the source does not have any more, as a shard that was closed, is left out. */
+  def restore(maxima: Map[Place, Long], closedMs: Option[Long]): Unit = synchronized {
+    current = closedMs
     for {
       source <- states.values
       (place, ms) <- maxima

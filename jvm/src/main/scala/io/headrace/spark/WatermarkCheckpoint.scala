@@ -6,37 +6,28 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.headrace.SparkInternals
 
-/** The file `watermark` in a query's checkpoint: how far every partition had come.
+/** The file `watermark` in a query's checkpoint: how far every partition had come, and what the last batch that closed windows
+  * by its own rows closed.
   *
   * Spark keeps the watermark over a restart, not what it was made of. Without this, a restarted query would wait for a
-  * new row of every partition, and for ever when the source has no more. It is written after a batch has run and before
-  * Spark commits it. That is never too early: a batch that was not committed runs again with the same rows.
+  * new row of every partition, and for ever when the source has no more. It is written after the rows of a batch were read and
+  * before Spark commits it. That is never too early: a batch that was not committed runs again with the same rows.
   */
 private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
   import WatermarkCheckpoint._
 
   private val file = new SparkInternals.CheckpointFile(execution, FileName)
-  private var written = Map.empty[Place, Long]
+  private val found = file.read().map(parse)
+  private var written = found
 
-  /** What was written last, in milliseconds since 1970; empty for a query that has not run. */
-  def read(): Map[Place, Long] =
-    file.read().fold(Map.empty[Place, Long]) { bytes =>
-      val root = mapper.readTree(bytes)
-      val version = root.path("version").asInt()
-      if (version != Version)
-        throw new IllegalStateException(
-          s"expected version $Version of the file $FileName in the checkpoint, found $version: " +
-            "it was written by another version of Headrace"
-        )
-      root.path("partitions").elements().asScala.map { entry =>
-        Place(entry.path("source").asText(), entry.path("topic").asText(), entry.path("partition").asInt()) ->
-          entry.path("maxEventTimeMs").asLong()
-      }.toMap
-    }
+  /** In milliseconds since 1970; empty for a query that has not run. */
+  def maxima: Map[Place, Long] = found.fold(Map.empty[Place, Long])(_._1)
+
+  def closed: Option[Closed] = found.flatMap(_._2)
 
   /** Replaces the file, whole or not at all; does nothing when nothing is new. */
-  def write(maxima: Map[Place, Long]): Unit = synchronized {
-    if (maxima != written) {
+  def write(maxima: Map[Place, Long], closed: Option[Closed]): Unit = synchronized {
+    if (!written.contains((maxima, closed))) {
       val root = mapper.createObjectNode().put("version", Version)
       val list = root.putArray("partitions")
       maxima.foreach { case (place, ms) =>
@@ -47,9 +38,26 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
           .put("partition", place.partition)
           .put("maxEventTimeMs", ms)
       }
+      closed.foreach(known => root.putObject("closed").put("batch", known.batch).put("watermarkMs", known.watermarkMs))
       file.write(mapper.writeValueAsBytes(root))
-      written = maxima
+      written = Some((maxima, closed))
     }
+  }
+
+  private def parse(bytes: Array[Byte]): (Map[Place, Long], Option[Closed]) = {
+    val root = mapper.readTree(bytes)
+    val version = root.path("version").asInt()
+    if (version != Version)
+      throw new IllegalStateException(
+        s"expected version $Version of the file $FileName in the checkpoint, found $version: " +
+          "it was written by another version of Headrace"
+      )
+    val maxima = root.path("partitions").elements().asScala.map { entry =>
+      Place(entry.path("source").asText(), entry.path("topic").asText(), entry.path("partition").asInt()) ->
+        entry.path("maxEventTimeMs").asLong()
+    }.toMap
+    val closed = Option(root.get("closed")).map(node => Closed(node.path("batch").asLong(), node.path("watermarkMs").asLong()))
+    (maxima, closed)
   }
 }
 
@@ -61,4 +69,7 @@ private[spark] object WatermarkCheckpoint {
 
   /** A partition, by the names that a restart leaves as they are. */
   final case class Place(source: String, entity: String, partition: Int)
+
+  /** Windows up to `watermarkMs` were closed in `batch`. */
+  final case class Closed(batch: Long, watermarkMs: Long)
 }

@@ -157,7 +157,7 @@ class QueryWatermarkSuite extends PatientSuite {
     before.saw(customers, Seq(0 -> 450L))
     assertEquals(before.maxima(), Map(WatermarkCheckpoint.Place("s", "t", 0) -> 450L))
     val after = new QueryWatermark(twice, 0, Started)
-    after.restore(before.maxima())
+    after.restore(before.maxima(), closedMs = None)
     assertEquals(after.combined(), None)
     after.saw(orders, Seq(1 -> 600L))
     after.saw(customers, Seq(1 -> 700L))
@@ -167,7 +167,7 @@ class QueryWatermarkSuite extends PatientSuite {
   test("maxima of what is no longer read are left aside") {
     val watermark = one(settings(1))
     val places = Seq(("s", "gone", 0), ("s", "t", 7), ("u", "t", 0))
-    watermark.restore(places.map((WatermarkCheckpoint.Place.apply _).tupled(_) -> 1L).toMap)
+    watermark.restore(places.map((WatermarkCheckpoint.Place.apply _).tupled(_) -> 1L).toMap, closedMs = None)
     assertEquals(watermark.combined(), None)
     assertEquals(watermark.maxima(), Map.empty[WatermarkCheckpoint.Place, Long])
   }

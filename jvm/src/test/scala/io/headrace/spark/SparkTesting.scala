@@ -8,6 +8,7 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
 import org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
@@ -38,13 +39,15 @@ object SparkTesting {
       df: DataFrame,
       checkpoint: Path = newCheckpoint(),
       trigger: Trigger = Trigger.ProcessingTime(0),
-      beforeBatch: () => Unit = () => ()
+      beforeBatch: () => Unit = () => (),
+      afterBatch: () => Unit = () => ()
   )(body: Running => T): T = {
     val collected = new ConcurrentLinkedQueue[Row]
     val query = df.writeStream
       .foreachBatch { (batch: Dataset[Row], _: Long) =>
         beforeBatch()
         batch.collect().foreach(collected.add)
+        afterBatch()
       }
       .outputMode(OutputMode.Append())
       .option("checkpointLocation", checkpoint.toString)
@@ -56,16 +59,21 @@ object SparkTesting {
 
   final class Running(val query: StreamingQuery, collected: ConcurrentLinkedQueue[Row]) {
 
-    /** Everything that came out so far, after all input is processed. */
+    /** Everything that came out so far. */
+    def came: Seq[Row] = collected.asScala.toSeq
+
+    /** The same after all input is processed. */
     def rows(): Seq[Row] = {
       query.processAllAvailable()
-      collected.asScala.toSeq
+      came
     }
 
-    /** The watermark of the last batch, in seconds. */
+    /** The watermark that follows from all input, in seconds. */
     def watermark(): Double = {
       query.processAllAvailable()
-      Instant.parse(query.lastProgress.eventTime.get("watermark")).toEpochMilli / 1000.0
+      val ours = new ObjectMapper().readTree(PartitionWatermark.describe(query.runId.toString)).path("watermarkMs").asLong(0)
+      val ofBatch = Instant.parse(query.lastProgress.eventTime.get("watermark")).toEpochMilli
+      math.max(ours, ofBatch) / 1000.0
     }
 
     /** Whether `condition` becomes true within 15 seconds. It is not asked again once it was. */

@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileMan
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.sources.{WriteToMicroBatchDataSource, WriteToMicroBatchDataSourceV1}
+import org.apache.spark.sql.execution.streaming.state.headrace.PromptSaveExec
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{BooleanType, DataType, MapType, StructType}
 
@@ -152,9 +153,14 @@ object SparkInternals {
   def polledMs(execution: MicroBatchExecution): Long =
     execution.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
 
-  /** Up to which time rows of the batch being planned are late for Spark: the watermark of the batch before it. */
-  def lateMs(execution: MicroBatchExecution): Long =
-    execution.lastExecution.prevOffsetSeqMetadata.fold(0L)(_.batchWatermarkMs)
+  /** Up to which time rows of the batch that runs are late: what the batch before has closed, which for Spark's own operators is
+    * by the watermark of the batch before that.
+    */
+  def lateMs(execution: MicroBatchExecution): Long = {
+    val batch = execution.lastExecution
+    val isPrompt = batch.executedPlan.exists(_.isInstanceOf[PromptSaveExec])
+    if (isPrompt) batch.offsetSeqMetadata.batchWatermarkMs else batch.prevOffsetSeqMetadata.fold(0L)(_.batchWatermarkMs)
+  }
 
   /** Whether the batch that is planned reads the last rows of every source. Only for a run that reads to an end, and
     * only in the query's own thread.

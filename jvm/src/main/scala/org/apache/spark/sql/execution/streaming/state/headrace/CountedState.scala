@@ -4,6 +4,7 @@ package headrace
 import java.io.File
 import java.lang.{Boolean => JBoolean}
 import java.util.Arrays
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 
@@ -44,10 +45,21 @@ final class CountedStateStoreProvider extends RocksDBStateStoreProvider {
   )
 }
 
+private[headrace] object CountedStateStoreProvider {
+  private val open = new ConcurrentHashMap[String, CountedRocksDB]
+
+  /** What is behind a store of this process; None when it is not of this provider. */
+  def rows(store: ReadStateStore): Option[CountedRocksDB] =
+    Option(open.get(store.id.storeCheckpointLocation().toString)).filter(_.isAt(store.version))
+
+  private[headrace] def opened(place: String, rows: CountedRocksDB): Unit = open.put(place, rows)
+  private[headrace] def closed(place: String, rows: CountedRocksDB): Unit = open.remove(place, rows)
+}
+
 /** Keys are known by a hash of 64 bits: should two of a batch have the same, the count may be wrong by one until the store is opened again.
   * It serves metrics alone.
   */
-private final class CountedRocksDB(
+private[headrace] final class CountedRocksDB(
     dfsRootDir: String,
     conf: RocksDBConf,
     localRootDir: File,
@@ -81,6 +93,29 @@ private final class CountedRocksDB(
   private var found = mutable.LongMap.empty[JBoolean]
   private var iterated: Array[Byte] = _
   private var iteratedFamily = ""
+  private var added = false
+  private var windows: Option[(Long, WindowEnds)] = None
+  CountedStateStoreProvider.opened(dfsRootDir, this)
+
+  def isAt(version: Long): Boolean = loadedVersion == version
+
+  /** Does `put`, of a key that is known to have no row: it is not looked up to count it. */
+  def adding(put: => Unit): Unit = {
+    added = true
+    try put
+    finally added = false
+  }
+
+  /** Between which ends the windows of the version are that is loaded; None where nobody has looked. */
+  def ends: Option[WindowEnds] = windows.collect { case (version, known) if version == loadedVersion => known }
+
+  /** Says so of the version that was just committed. */
+  def ends_=(known: WindowEnds): Unit = windows = Some(loadedVersion -> known)
+
+  override def close(): Unit = {
+    CountedStateStoreProvider.closed(dfsRootDir, this)
+    super.close()
+  }
 
   override def load(version: Long, stateStoreCkptId: Option[String], readOnly: Boolean): RocksDB = {
     if (version != loadedVersion || stateStoreCkptId != loadedStateStoreCkptId) {
@@ -179,7 +214,7 @@ private final class CountedRocksDB(
     val known = found.getOrNull(hashed)
     val before =
       if (known != null) known.booleanValue
-      else (family == iteratedFamily && Arrays.equals(key, iterated)) || super.get(key, family) != null
+      else !added && ((family == iteratedFamily && Arrays.equals(key, iterated)) || super.get(key, family) != null)
     if (there && !before) rows += 1 else if (before && !there) rows -= 1
     found.update(hashed, there)
   }
