@@ -33,8 +33,9 @@ private final class WindowEnd(columns: Seq[Attribute]) extends Serializable {
     (columns.indexWhere(_.exprId == time.exprId), time.dataType.isInstanceOf[StructType])
   }
 
-  /** In epoch microseconds. A row that is grouped by its time alone is in a window that ends there. */
-  def of(row: InternalRow): Long = if (isWindow) row.getStruct(at, 2).getLong(1) else row.getLong(at)
+  /** In epoch microseconds. A row that is grouped by its time alone has a window that ends there; without a time, one that never ends. */
+  def of(row: InternalRow): Long =
+    if (row.isNullAt(at)) Long.MaxValue else if (isWindow) row.getStruct(at, 2).getLong(1) else row.getLong(at)
 }
 
 /** Spark's node that reads the groups of windows, which does not look for a window that is newer than any in the state. */
