@@ -71,6 +71,19 @@ class KafkaClient:
         producer.flush(PATIENCE_S)
         assert not failures, failures
 
+    def ends(self, topic: str) -> dict[str, int]:
+        """Partition to the offset of its next record."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": str(uuid.uuid4())})
+        try:
+            numbers = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+            places = [TopicPartition(topic, number) for number in numbers]
+            return {
+                str(place.partition): consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1]
+                for place in places
+            }
+        finally:
+            consumer.close()
+
     def consume(self, topic: str, *, isolation: str = "read_committed") -> list[Pair]:
         """All records of the topic from its beginning to its present end, by partition; bytes of a key that are no text as `\\xff`."""
         consumer = Consumer(
