@@ -209,6 +209,11 @@ class Settings(BaseSettings):
     shuffle_partitions: int = Field(
         2, description="Partitions of stateful operators; fixed for a query's life."
     )
+    small_batch_records: int = Field(
+        2000,
+        ge=0,
+        description="A micro-batch of at most so many records, all of Kafka, is one task and not a stage for each shuffle; 0: none is.",
+    )
     reconcile_interval_ms: int = Field(
         500, description="How often the supervisor compares desired and actual state."
     )

@@ -225,6 +225,7 @@ class DriverProcess:
             "spark_master": self._given.master,
             "driver_memory_mb": self._given.heap_mb,
             "shuffle_partitions": settings.shuffle_partitions,
+            "small_batch_records": settings.small_batch_records,
             "warm_up": self._warm_up(),
         }
         command = [*self._command, "--socket", str(path), "--options", json.dumps(options)]

@@ -20,6 +20,10 @@ class DriverOptions(BaseModel):
     spark_master: str = "local[32]"
     driver_memory_mb: int = 2048
     shuffle_partitions: int = 2
+    small_batch_records: int = Field(
+        2000,
+        description="A micro-batch of at most so many records, all of Kafka, is one task and not a stage for each shuffle.",
+    )
     progress_interval_ms: int = 1000
     records_per_batch: int = Field(
         200_000, description="Records that one micro-batch reads at most from one source."

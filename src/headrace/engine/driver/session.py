@@ -42,6 +42,9 @@ _CHECKPOINT_FILES = (
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider"
 _LOCAL_FILES = "io.headrace.spark.NioLocalFileSystem"
 _EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
+_SERIALIZER = "io.headrace.spark.HadoopSettingsSerializer"
+_BATCHES_PER_SNAPSHOT = 100
+"""Of state kept by changelogs. Each flushes RocksDB and starts a process; a restart goes through the changelogs since the last one."""
 _REPEATING_LOGGERS = (
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
@@ -201,6 +204,7 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
     return {
         "spark.jars": ",".join(map(str, sent)),
         "spark.sql.extensions": _EXTENSIONS,
+        "spark.serializer": _SERIALIZER,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -224,6 +228,7 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
+        "spark.headrace.smallBatchRecords": str(options.small_batch_records),
         "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.lightweightPlanChangeValidation": "false",
@@ -233,6 +238,7 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         # A batch writes down what it changed, and a snapshot of all state follows now and then, beside the batches.
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(_BATCHES_PER_SNAPSHOT),
         "spark.sql.streaming.multipleWatermarkPolicy": "min",
         "spark.sql.streaming.noDataMicroBatches.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "true",

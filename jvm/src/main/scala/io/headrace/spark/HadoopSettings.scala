@@ -1,8 +1,21 @@
 package io.headrace.spark
 
+import java.io.{InputStream, OutputStream}
+import java.nio.ByteBuffer
+
+import scala.reflect.ClassTag
+
 import org.apache.hadoop.conf.Configuration
+import org.apache.spark.SparkConf
+import org.apache.spark.serializer._
+import org.apache.spark.util.SerializableConfiguration
 
 object HadoopSettings {
+  private lazy val origins = {
+    val field = classOf[Configuration].getDeclaredField("updatingResource")
+    field.setAccessible(true)
+    field
+  }
 
   /** Forgets of each setting from which file it came, which nobody asks for.
     *
@@ -12,8 +25,39 @@ object HadoopSettings {
   def forgetOrigins(settings: Configuration): Unit = {
     // Else they are read, with their origins, when they are first asked for.
     val _ = settings.size()
-    val origins = classOf[Configuration].getDeclaredField("updatingResource")
-    origins.setAccessible(true)
     origins.set(settings, null)
+  }
+}
+
+/** For `spark.serializer`: Java's, which forgets the origins of Hadoop's settings before it writes them. Spark adds its own settings to
+  * those of Hadoop for each operator, so that it is not enough to forget them once.
+  */
+final class HadoopSettingsSerializer(conf: SparkConf) extends JavaSerializer(conf) {
+
+  // For what reads it from bytes.
+  def this() = this(new SparkConf())
+
+  override def newInstance(): SerializerInstance = new SerializerInstance {
+    private val java = HadoopSettingsSerializer.super.newInstance()
+
+    override def serializeStream(out: OutputStream): SerializationStream = new SerializationStream {
+      private val stream = java.serializeStream(out)
+
+      override def writeObject[T: ClassTag](written: T): SerializationStream = {
+        written match {
+          case settings: SerializableConfiguration => HadoopSettings.forgetOrigins(settings.value)
+          case _                                   =>
+        }
+        stream.writeObject(written)
+        this
+      }
+      override def flush(): Unit = stream.flush()
+      override def close(): Unit = stream.close()
+    }
+
+    override def serialize[T: ClassTag](written: T): ByteBuffer = java.serialize(written)
+    override def deserialize[T: ClassTag](bytes: ByteBuffer): T = java.deserialize(bytes)
+    override def deserialize[T: ClassTag](bytes: ByteBuffer, loader: ClassLoader): T = java.deserialize(bytes, loader)
+    override def deserializeStream(in: InputStream): DeserializationStream = java.deserializeStream(in)
   }
 }

@@ -16,6 +16,7 @@ final class HeadraceExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPlannerStrategy(_ => DelayedWatermarkStrategy)
     extensions.injectColumnar(_ => SlicedWindows)
     extensions.injectColumnar(_ => PromptWindows)
+    extensions.injectColumnar(_ => SmallBatches)
     extensions.injectPlanNormalizationRule(_ => PlannedOnce)
     RecordFunctions.all.foreach(extensions.injectFunction)
   }

@@ -180,8 +180,16 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
   @transient private var followed: PartitionMaxima.Followed = _
 
   /** Driver: feeds `run` from now on. */
-  def follow(run: QueryRun, nodeId: UUID, delayMs: Long): Unit =
+  def follow(run: QueryRun, nodeId: UUID, delayMs: Long): Unit = {
     followed = PartitionMaxima.Followed(run, nodeId, delayMs)
+    run.isToldBy(this)
+  }
+
+  /** Driver: tells the run what a task saw by this very object, which is then never merged: see `OneTaskExec`. */
+  def tell(): Unit = {
+    settle()
+    Option(followed).foreach(_.tell(maxima))
+  }
 
   /** Task: one event time, as [[EventTimeCode]] packs it. */
   def see(code: Long): Unit = {
@@ -222,9 +230,7 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
     case seen: PartitionMaxima =>
       seen.settle()
       seen.maxima.foreachEntry(raise)
-      Option(followed).foreach { of =>
-        of.run.watermark.saw(of.nodeId, seen.maxima.map { case (code, ms) => code.toInt -> ms })
-      }
+      Option(followed).foreach(_.tell(seen.maxima))
     case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
   }
 
@@ -241,5 +247,7 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
 private[spark] object PartitionMaxima {
   private val NoPartition = -1
 
-  private final case class Followed(run: QueryRun, nodeId: UUID, delayMs: Long)
+  private final case class Followed(run: QueryRun, nodeId: UUID, delayMs: Long) {
+    def tell(maxima: mutable.LongMap[Long]): Unit = run.watermark.saw(nodeId, maxima.map { case (code, ms) => code.toInt -> ms })
+  }
 }

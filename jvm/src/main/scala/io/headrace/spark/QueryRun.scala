@@ -27,6 +27,7 @@ private[spark] final class QueryRun private (
     streams: Map[UUID, (SourceSettings, Seq[SparkDataStream])]
 ) {
   private var closed = checkpoint.closed
+  private var seen = List.empty[PartitionMaxima]
   private val flushes = streams.values.exists { case (settings, _) => settings.allIdle == AllIdle.Flush }
 
   /** Called in the query's thread before a batch runs. Returns the time up to which Spark takes its rows for late. */
@@ -36,11 +37,15 @@ private[spark] final class QueryRun private (
     SparkInternals.lateMs(execution)
   }
 
+  /** Called in the query's thread before a batch runs: `maxima` may see its rows without a word. */
+  def isToldBy(maxima: PartitionMaxima): Unit = synchronized { seen ::= maxima }
+
   /** The watermark that follows from the rows of a batch, 0 while there is none; called by its tasks when all were read. It is in the
     * checkpoint before a row comes of it, for a batch that runs again: then it is not known any more which partitions were idle.
     */
   def closing(batch: Long): Long = synchronized {
     closed.filter(_.batch == batch).getOrElse {
+      seen.foreach(_.tell())
       val closing = Closed(batch, watermark.combined().getOrElse(0L))
       checkpoint.write(watermark.maxima(), Some(closing))
       closed = Some(closing)
@@ -50,6 +55,8 @@ private[spark] final class QueryRun private (
 
   /** Called when a batch has run and is not committed yet. Returns the watermark that follows from it. */
   def ran(): Option[Long] = synchronized {
+    seen.foreach(_.tell())
+    seen = Nil
     checkpoint.write(watermark.maxima(), closed)
     watermark.combined()
   }
