@@ -212,7 +212,8 @@ class Settings(BaseSettings):
     small_batch_records: int = Field(
         2000,
         ge=0,
-        description="A micro-batch of at most so many records, all of Kafka, is one task and not a stage for each shuffle; 0: none is.",
+        description="A micro-batch of at most so many records, known before it is read, is one task and not a stage for "
+        "each shuffle; 0: none is.",
     )
     reconcile_interval_ms: int = Field(
         500, description="How often the supervisor compares desired and actual state."

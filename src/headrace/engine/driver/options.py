@@ -22,7 +22,7 @@ class DriverOptions(BaseModel):
     shuffle_partitions: int = 2
     small_batch_records: int = Field(
         2000,
-        description="A micro-batch of at most so many records, all of Kafka, is one task and not a stage for each shuffle.",
+        description="A micro-batch of at most so many records, known before it is read, is one task and not a stage for each shuffle.",
     )
     progress_interval_ms: int = 1000
     records_per_batch: int = Field(
