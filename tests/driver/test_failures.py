@@ -197,6 +197,14 @@ def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
     assert "views.duckdb" in classify(view, start).message
 
 
+def test_a_machine_too_busy_for_a_process_is_told_and_tried_again() -> None:
+    """`tests/kinesis/test_slow_machine.py` has such a machine."""
+    start = StartQuery(query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="")
+    told = classify(RuntimeError("SparkException: Python worker failed to connect back."), start)
+    assert (told.sqlstate, told.domain) == ("53000", "external")
+    assert "too busy to begin a Python process" in told.message
+
+
 def test_a_store_and_a_registry_without_a_password_leave_the_error_as_it_is() -> None:
     read_rows = ReadRows(id="t", store=STORE, connector="clickhouse", entity=("t",), columns=[])
     start = StartQuery(

@@ -13,6 +13,7 @@ from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError
 from headrace.core.resultset import LiveRows, ResultSet
 from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
 from headrace.session import Executed
 from tests.harness.patience import PATIENCE_S
 from tests.harness.process import HeadraceProcess
@@ -87,7 +88,7 @@ class RestDoor:
             try:
                 answer = await client.execute(sql, files=files)
             except SqlError as error:
-                raise _failure(error) from None
+                raise self._failure(error) from None
             self._context = answer.context
             return [list(row) for row in answer.rows]
 
@@ -106,7 +107,14 @@ class RestDoor:
                     await rows.aclose()
                     await asyncio.gather(*acting)
             except SqlError as error:
-                raise _failure(error) from None
+                raise self._failure(error) from None
+
+    def _failure(self, error: SqlError) -> StatementError:
+        place = f" at line {error.line}, column {error.column}" if error.line else ""
+        hint = f"\nHint: {error.hint}" if error.hint else ""
+        # What a user is told of an error of our own does not say enough to mend it.
+        log = f"\n{self._server.driver_logs()}" if error.sqlstate == SqlState.INTERNAL_ERROR.value else ""
+        return StatementError(error.sqlstate, f"{error.message}{place}{hint}{log}")
 
 
 class InProcessDoor:
@@ -190,9 +198,3 @@ class InProcessDoor:
 def _rows(batch: LiveRows) -> Iterator[LiveRow]:
     kinds = batch.kinds or [None] * len(batch.cells)
     return (LiveRow(tuple(row), kind) for row, kind in zip(batch.cells, kinds, strict=True))
-
-
-def _failure(error: SqlError) -> StatementError:
-    place = f" at line {error.line}, column {error.column}" if error.line else ""
-    hint = f"\nHint: {error.hint}" if error.hint else ""
-    return StatementError(error.sqlstate, f"{error.message}{place}{hint}")

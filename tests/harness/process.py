@@ -73,6 +73,11 @@ class HeadraceProcess:
         path = self.data_dir / "server.log"
         return path.read_text()[-4000:] if path.exists() else ""
 
+    def driver_logs(self) -> str:
+        """The ends of the logs of its compute pools' drivers."""
+        paths = sorted((self.data_dir / "logs").glob("driver-*.log"))
+        return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-8000:]}" for path in paths)
+
     def driver_pids(self) -> list[int]:
         """The Python processes of the compute pools' drivers; their JVMs follow them."""
         found = []

@@ -40,6 +40,7 @@ _PLAN = re.compile(
 )
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
 _NO_SPACE_BYTES = 16 << 20
+_NO_WORKER = re.compile(r"Python worker failed to connect back")
 _WRAPPERS = {
     "STREAM_FAILED",
     "FOREACH_BATCH_USER_FUNCTION_ERROR",
@@ -113,6 +114,12 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         )
     if _DISK_FULL.search(text):
         return _full_disk(text, start)
+    if began_slowly(text):
+        return ExternalError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            "the machine is too busy to begin a Python process for the query's source in the ten seconds that Spark waits for it",
+            hint="Have fewer queries run on it, or give it more cores. A continuous query goes on by itself.",
+        )
     if isinstance(error, HeadraceError):
         return error
     if state := _OTHER_STATE.search(text):
@@ -126,6 +133,11 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         if classified is not None:
             return _with_entities(classified, start)
     return spark_error(text) or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
+
+
+def began_slowly(text: str) -> bool:
+    """Whether Spark gave up waiting for the Python process that reads a source; it is the load, and to try again helps."""
+    return _NO_WORKER.search(text) is not None
 
 
 def _full_disk(text: str, start: StartQuery) -> ExternalError:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -22,7 +23,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.backlog import Backlog
 from headrace.engine.driver.builder import Build, build
 from headrace.engine.driver.channel import ChannelClosedError, Outgoing
-from headrace.engine.driver.failures import UNCLASSIFIED, Failure, classify
+from headrace.engine.driver.failures import UNCLASSIFIED, Failure, began_slowly, classify
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
@@ -35,6 +36,8 @@ from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResu
 logger = logging.getLogger(__name__)
 
 _JVM_END_S = 5.0
+_STARTS_MAX = 3
+"""How often a query is started on a machine too busy for Spark's wait for its sources' Python processes."""
 EARLIER_RUN_S = 30.0
 """How long a new run waits for the end of the one before."""
 
@@ -279,16 +282,25 @@ class RunningQuery:
             if self._sink.stopping.is_set():
                 return
             self._begun = True
-        self._query = writer.start()
-        planning.begun(self._query)
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
-        self._progress = ProgressReader(
-            self.id, self._query, session, windowed=windowed, backlog=Backlog(work).bytes
-        )
-        self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
-        if self._sink.stopping.is_set():
-            self._query.stop()
-        self._query.awaitTermination()
+        for attempt in range(1, _STARTS_MAX + 1):
+            query = self._query = writer.start()
+            planning.begun(query)
+            self._progress = ProgressReader(
+                self.id, query, session, windowed=windowed, backlog=Backlog(work).bytes
+            )
+            if attempt == 1:
+                self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
+            if self._sink.stopping.is_set():
+                query.stop()
+            try:
+                query.awaitTermination()
+                return
+            except StreamingQueryException as error:
+                # Its sources come first: nothing was read or written yet.
+                if attempt == _STARTS_MAX or self._sink.stopping.is_set() or not began_slowly(str(error)):
+                    raise
+                logger.warning("a source of query %s began too slowly; it is started again", self.id)
 
     def _answer(self, work: Build, step: WriteResults | OptimizeEntity) -> None:
         """Runs a plan that has an end and no stream, whose jobs `stop` finds by their tag."""
