@@ -210,7 +210,7 @@ class Settings(BaseSettings):
         2, description="Partitions of stateful operators; fixed for a query's life."
     )
     small_batch_records: int = Field(
-        0,
+        2000,
         ge=0,
         description="A micro-batch of at most so many records, known before it is read, is one task and not a stage for "
         "each shuffle; 0: none is.",

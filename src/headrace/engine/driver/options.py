@@ -21,7 +21,7 @@ class DriverOptions(BaseModel):
     driver_memory_mb: int = 2048
     shuffle_partitions: int = 2
     small_batch_records: int = Field(
-        0,
+        2000,
         description="A micro-batch of at most so many records, known before it is read, is one task and not a stage for each shuffle.",
     )
     progress_interval_ms: int = 1000
