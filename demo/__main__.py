@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -29,6 +30,8 @@ console = Console(highlight=False, soft_wrap=True)
 def main() -> int:
     """Returns the exit code: 1 when a sink differs from the recomputation."""
     options = _options()
+    # Whatever ends the demonstration ends its server too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     shutil.rmtree(options.folder, ignore_errors=True)
     server = Server(options.folder, port=options.port)
     try:
