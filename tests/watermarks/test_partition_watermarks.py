@@ -68,7 +68,7 @@ def test_a_partition_that_falls_idle_is_left_out_and_holds_again_when_it_is_back
     lab.kafka.create(topic, partitions=2)
     for partition in (0, 1):
         lab.send(topic, partition, [0, 1])
-    frame = lab.assign(lab.read([topic]), {topic: 2}, Watermarks(idle=3))
+    frame = lab.assign(lab.read([topic]), {topic: 2}, Watermarks(idle=5))
     query = lab.start(windowed(frame), name)
     query.processAllAvailable()
     step = 100
@@ -83,6 +83,8 @@ def test_a_partition_that_falls_idle_is_left_out_and_holds_again_when_it_is_back
     wait_for(speak, "the window to close without the silent partition")
     lab.send(topic, 1, [step])
     query.processAllAvailable()
+    # Heard again beside the other: on a busy machine it may be silent for long enough while a batch runs.
+    lab.send(topic, 1, [step])
     lab.send(topic, 0, [step + 1000])
     query.processAllAvailable()
     assert max(lab.counts(name)) + WINDOW_S <= step
