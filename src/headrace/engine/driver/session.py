@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -69,6 +70,13 @@ _AUTHENTICATED = {
 _REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"
 
 
+class _DriverContext(SparkContext):
+    """Spark's, with a JVM's end of ours: see `DriverContext.scala`."""
+
+    def _initialize_context(self, jconf: JavaObject) -> JavaObject:
+        return self._jvm.org.apache.spark.headrace.DriverContext.start(jconf)  # type: ignore[union-attr]
+
+
 def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | None = None) -> SparkSession:
     """A session with its JVM, of whose unwanted end `jvm_ended` is told: see `runtime.spark_jvm`.
 
@@ -88,17 +96,15 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     time.tzset()
     # pyspark prints every analysis error with its trace; what matters is answered over the socket.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    builder = SparkSession.builder.appName(f"headrace {options.pool}").master(options.spark_master)
-    for name, value in {**_settings(options, work_dir), **options.spark_options}.items():
-        builder = builder.config(name, value)
-    for name, value in _authentication(options).items():
-        builder = builder.config(name, value)
+    conf = SparkConf().setAppName(f"headrace {options.pool}").setMaster(options.spark_master)
+    settings = {**_settings(options, work_dir), **options.spark_options, **_authentication(options)}
+    conf.setAll(list(settings.items()))
     os.chdir(work_dir)
     temporary = work_dir / "tmp"
     folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
     java_options = [*folders, *options.java_options.split()]
     with spark_jvm(memory_mb=options.driver_memory_mb, options=java_options, ended=jvm_ended):
-        session = builder.getOrCreate()
+        session = SparkSession(_DriverContext(conf=conf))
     session.sparkContext.setLogLevel("WARN")
     _quiet(session)
     jvm(session).io.headrace.spark.HadoopSettings.forgetOrigins(session._jsc.hadoopConfiguration())

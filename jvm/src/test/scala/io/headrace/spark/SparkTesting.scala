@@ -9,26 +9,37 @@ import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.commons.io.FileUtils
+import org.apache.spark.SparkConf
+import org.apache.spark.headrace.DriverContext
 import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
 import org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 
 /** One Spark session for all suites of the JVM, and queries whose rows are collected here. */
 object SparkTesting {
-  lazy val spark: classic.SparkSession = classic.SparkSession
-    .builder()
-    .master("local[2]")
-    .config("spark.sql.extensions", classOf[HeadraceExtensions].getName)
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.streaming.stateStore.providerClass", classOf[CountedStateStoreProvider].getName)
-    .getOrCreate()
-    .asInstanceOf[classic.SparkSession]
+  lazy val spark: classic.SparkSession = {
+    DriverContext.start(
+      new SparkConf()
+        .setAppName("suites")
+        .setMaster("local[2]")
+        .set("spark.sql.extensions", classOf[HeadraceExtensions].getName)
+        .set("spark.sql.shuffle.partitions", "2")
+        .set("spark.sql.session.timeZone", "UTC")
+        .set("spark.ui.enabled", "false")
+        .set("spark.sql.streaming.stateStore.providerClass", classOf[CountedStateStoreProvider].getName))
+    classic.SparkSession.builder().getOrCreate().asInstanceOf[classic.SparkSession]
+  }
+
+  private lazy val checkpoints: Path = {
+    val folder = Files.createTempDirectory("headrace-checkpoints")
+    sys.addShutdownHook(FileUtils.deleteQuietly(folder.toFile))
+    folder
+  }
 
   def at(seconds: Double): Timestamp = new Timestamp((seconds * 1000).toLong)
 
-  def newCheckpoint(): Path = Files.createTempDirectory("headrace-checkpoint")
+  def newCheckpoint(): Path = Files.createTempDirectory(checkpoints, "")
 
   /** The messages of an error and of what caused it. */
   def causes(error: Throwable): Seq[String] =
