@@ -110,14 +110,10 @@ class Lake:
                 guarded(command, grace_s=_GRACE_S), stdin=subprocess.PIPE, stdout=out, stderr=out
             )
         started.callback(_end, process)
-
-        def port() -> str | None:
-            return next((line for line in log.read_text().splitlines() if line.isdigit()), None)
-
-        until(lambda: process.poll() is not None or port() is not None, "the catalog's JVM to start")
-        found = port()
-        assert found is not None, log.read_text()
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(found)))
+        until(lambda: process.poll() is not None or b"\n" in log.read_bytes(), "the catalog's JVM to start")
+        port, _, _ = log.read_text().partition("\n")
+        assert port.isdigit(), log.read_text()
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(port)))
         started.callback(gateway.close)
         return gateway
 
