@@ -30,8 +30,8 @@ console = Console(highlight=False, soft_wrap=True)
 def main() -> int:
     """Returns the exit code: 1 when a sink differs from the recomputation."""
     options = _options()
-    # Whatever ends the demonstration ends its server too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Else the server would outlive it. Who ends a demonstration that checks is not told that all is well.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     shutil.rmtree(options.folder, ignore_errors=True)
     server = Server(options.folder, port=options.port)
     try:
