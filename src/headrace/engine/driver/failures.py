@@ -40,7 +40,6 @@ _PLAN = re.compile(
 )
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
 _NO_SPACE_BYTES = 16 << 20
-_NO_WORKER = re.compile(r"Python worker failed to connect back")
 _WRAPPERS = {
     "STREAM_FAILED",
     "FOREACH_BATCH_USER_FUNCTION_ERROR",
@@ -137,7 +136,7 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
 
 def began_slowly(text: str) -> bool:
     """Whether Spark gave up waiting for the Python process that reads a source; it is the load, and to try again helps."""
-    return _NO_WORKER.search(text) is not None
+    return "Python worker failed to connect back" in text
 
 
 def _full_disk(text: str, start: StartQuery) -> ExternalError:

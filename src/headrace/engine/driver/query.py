@@ -283,12 +283,11 @@ class RunningQuery:
                 return
             self._begun = True
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
+        backlog = Backlog(work).bytes
         for attempt in range(1, _STARTS_MAX + 1):
             query = self._query = writer.start()
             planning.begun(query)
-            self._progress = ProgressReader(
-                self.id, query, session, windowed=windowed, backlog=Backlog(work).bytes
-            )
+            self._progress = ProgressReader(self.id, query, session, windowed=windowed, backlog=backlog)
             if attempt == 1:
                 self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
             if self._sink.stopping.is_set():
