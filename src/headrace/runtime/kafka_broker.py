@@ -25,7 +25,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.guard import guarded
 from headrace.runtime.jars import KAFKA_BROKER, jars
-from headrace.runtime.java import java_command
+from headrace.runtime.java import further_java_options, java_command
 
 _START_TIMEOUT_S = 90.0
 _STOP_GRACE_S = 20.0
@@ -171,6 +171,7 @@ class KafkaBroker:
             str(java_command()),
             *(f"-Xmx{self._heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
             f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
+            *further_java_options(),
             *self.java_options,
             *("-cp", os.pathsep.join(map(str, jars(KAFKA_BROKER)))),
             *arguments,

@@ -37,6 +37,13 @@ def test_a_java_is_asked_for_the_vector_module_when_it_has_it(
     assert set(options) > set(SPARK_OPTIONS[2:])
 
 
+def test_further_options_of_a_jvm_come_after_the_heap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that they can say something else of it."""
+    monkeypatch.setenv("HEADRACE_JAVA_OPTIONS", "-Xmx1g  -XX:TieredStopAtLevel=1")
+    options = spark_java(512)
+    assert options[options.index("-Xmx512m") :][-2:] == ["-Xmx1g", "-XX:TieredStopAtLevel=1"]
+
+
 @pytest.mark.parametrize("version", ["25.0.2", "11.0.1", ""])
 def test_a_java_that_spark_does_not_run_on_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
