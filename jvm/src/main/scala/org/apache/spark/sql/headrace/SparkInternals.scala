@@ -7,7 +7,7 @@ import java.util.concurrent.locks.ReentrantLock
 import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{functions, Column, DataFrame, Row, SparkSession}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, BindReferences, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeMap, BindReferences, Expression}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic
@@ -47,13 +47,23 @@ object SparkInternals {
     val columns = StructType(schema.fields.map(_.copy(nullable = true)))
     val rows = session.createDataFrame(session.sparkContext.emptyRDD[Row], columns)
     val plan = rows.select(functions.expr(text)).asInstanceOf[classic.Dataset[Row]].queryExecution.optimizedPlan
-    plan match {
-      case Project(Seq(Alias(condition, _)), child) if condition.dataType == BooleanType =>
-        BindReferences.bindReference(condition, child.output)
-      case Project(Seq(condition: Attribute), child) if condition.dataType == BooleanType =>
-        BindReferences.bindReference[Expression](condition, child.output)
-      case _ => throw new IllegalArgumentException(s"expected a BOOLEAN over columns of both sides as a join's condition, found $text")
+    val condition = plan match {
+      case Project(Seq(Alias(condition, _)), child)   => bound(condition, child)
+      case Project(Seq(condition: Attribute), child) => bound(condition, child)
+      case other                                     => bound(other.output.head, other)
     }
+    require(condition.dataType == BooleanType, s"expected a BOOLEAN over columns of both sides as a join's condition, found $text")
+    condition
+  }
+
+  /** An expression over what `below` gives as one over the rows at its bottom: what an expression has several times, as
+    * NULLIF and BETWEEN have their operand, Spark computes in a projection of its own.
+    */
+  private def bound(expression: Expression, below: LogicalPlan): Expression = below match {
+    case Project(columns, rows) =>
+      val computed = AttributeMap(columns.collect { case alias: Alias => alias.toAttribute -> alias.child })
+      bound(expression.transform { case column: Attribute => computed.getOrElse(column, column) }, rows)
+    case rows => BindReferences.bindReference(expression, rows.output)
   }
 
   /** `df`, whose watermark is `delayMs` behind from its last `transformWithState` on. */
