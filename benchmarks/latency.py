@@ -17,7 +17,8 @@ RATE = 100
 SPARSE_RATE = 4
 STATEFUL_RATE = 1000
 WARM_UP_S = 5
-STATEFUL_WARM_UP_S = 15
+STATEFUL_WARM_UP_S = 60
+"""The JVM's compiler takes half a core of a young driver: what a query has for good comes after that."""
 KEYS = 1000
 SLOTS = 10
 PHASES = {
