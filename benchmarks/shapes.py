@@ -227,6 +227,27 @@ def _bid(sizes: Sizes) -> Callable[[int], dict[str, object]]:
     return row
 
 
+def _quotes(sizes: Sizes) -> list[Iterator[Record]]:
+    return pieces(every(sizes.rank_records), _bid(sizes))
+
+
+_DEAR = 500_000
+"""As in `_PEAKS`."""
+
+
+def _peaks(sizes: Sizes) -> int:
+    """How often prices of an auction rise above `_DEAR` and fall again."""
+    was_dear: dict[object, bool | None] = {}
+    peaks = 0
+    for number in range(sizes.rank_records):
+        row = _bid(sizes)(number)
+        dear, before = int(str(row["price"])) > _DEAR, was_dear.get(row["auction"])
+        peaks += before is True and not dear
+        # A rise that nobody saw begin is no peak.
+        was_dear[row["auction"]] = dear if before is not None or not dear else None
+    return peaks
+
+
 def _top_three(sizes: Sizes) -> int:
     prices: dict[int, list[tuple[int, int]]] = {}
     for number in range(sizes.rank_records):
@@ -272,6 +293,7 @@ ACCOUNTS = Source(
 BRANCHES = Source(
     "branches", {"at": "BIGINT", "branch": "BIGINT", "region": "BIGINT"}, _branches, key="branch"
 )
+QUOTES = Source("quotes", {"at": "BIGINT", "n": "BIGINT", "auction": "BIGINT", "price": "BIGINT"}, _quotes)
 BIDS = Source("bids", {"at": "BIGINT", "n": "BIGINT", "auction": "BIGINT", "price": "BIGINT"}, _bids)
 
 _PER_PAGE = "SELECT window_start, window_end, page, COUNT(*) AS clicks, SUM(ms) AS total FROM"
@@ -291,6 +313,12 @@ _TOP_THREE = (
 _LATEST = (
     "SELECT auction, n, price FROM (SELECT auction, n, price, "
     "ROW_NUMBER() OVER (PARTITION BY auction ORDER BY {time} DESC, n DESC) AS place FROM bids) AS x WHERE place = 1"
+)
+
+_PEAKS = (
+    "SELECT auction, began, ended, n FROM (SELECT {time}, auction, price, n FROM quotes WHERE n >= 0) "
+    "MATCH_RECOGNIZE (PARTITION BY auction ORDER BY {time} MEASURES a.n AS began, c.n AS ended, COUNT(b.n) AS n "
+    "PATTERN (a b+ c) DEFINE a AS price <= 500000, b AS price > 500000, c AS price <= 500000) AS m"
 )
 
 SHAPES = (
@@ -392,5 +420,13 @@ SHAPES = (
         key="auction",
         changelog=True,
     ),
+    Shape(
+        "match_recognize",
+        (QUOTES,),
+        _PEAKS.format(time="at"),
+        _PEAKS.format(time="ts"),
+        records=lambda sizes: sizes.rank_records,
+        outputs=_peaks,
+    ),
 )
-PEERED = ("projection", "group_by", "tumble", "hop", "interval_join", "temporal_join")
+PEERED = ("projection", "group_by", "tumble", "hop", "interval_join", "temporal_join", "match_recognize")

@@ -42,6 +42,11 @@ OPERATORS = {
     "changelog_join": ("CHANGELOG", "SELECT c.k, c.v, d.v AS other FROM versions AS c JOIN other_versions AS d ON c.k = d.k"),
     "stream_join": ("STREAM", "SELECT l.k, l.v, r.v AS other FROM left_rows AS l JOIN right_rows AS r ON l.k = r.k AND l.v = r.v"),
     "top_n": ("CHANGELOG", f"{_TOP} v DESC, at) AS place FROM left_rows) AS x WHERE place <= 3"),
+    "match_recognize": (
+        "STREAM",
+        "SELECT * FROM left_rows MATCH_RECOGNIZE (PARTITION BY k ORDER BY at MEASURES a.v AS v, c.v AS other "
+        "PATTERN (a b+ c) WITHIN 10 SECONDS DEFINE b AS b.v > a.v, c AS c.v <= a.v) AS m",
+    ),
     "keep_last": ("CHANGELOG", f"{_LAST} at DESC) AS place FROM left_rows) AS x WHERE place = 1"),
 }  # fmt: skip
 WITH_TTL = ("changelog_group_by", "changelog_join", "stream_join", "top_n", "keep_last")

@@ -418,4 +418,139 @@ RANKS = (
     ),
 )
 
-CASES = (*STATELESS, *WINDOWS, *INTERVAL_JOINS, *TEMPORAL_JOINS, *REGULAR_JOINS, *AGGREGATES, *RANKS)
+_ASCENT = "v > LAST(up.v, 1) OR (LAST(up.v, 1) IS NULL AND v > low.v)"
+
+
+def _matches(
+    name: str, pattern: str, define: str, *measures: str, skip: str = "TO NEXT ROW", within: str = ""
+) -> Case:
+    """Matches among the rows of each key, which are told apart by the numbers of their rows."""
+
+    def select(time: str, span: str) -> str:
+        return (
+            f"SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY {time} MEASURES {', '.join(measures)} "
+            f"ONE ROW PER MATCH AFTER MATCH SKIP {skip} PATTERN ({pattern}) {span} DEFINE {define}) AS m WHERE m.{LIVE}"
+        )
+
+    ours, flinks = (f"WITHIN {within} SECONDS", f"WITHIN INTERVAL '{within}' SECOND") if within else ("", "")
+    return Case(name, select("t", ours), select("ts", flinks))
+
+
+PATTERNS = (
+    _matches(
+        "match_two", "a b", "a AS v > 50, b AS b.v < a.v", "a.n AS first", "b.n AS last", "b.v - a.v AS fall"
+    ),
+    _matches(
+        "match_ascent",
+        "low up+ down",
+        f"low AS v >= 0, up AS {_ASCENT}, down AS down.v < LAST(up.v)",
+        "low.n AS first",
+        "COUNT(up.v) AS steps",
+        "FIRST(up.n) AS next_n",
+        "LAST(up.n) AS top",
+        "down.n AS last",
+        skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_any",
+        "a l+? f",
+        "a AS v > 80, f AS f.v < 20",
+        "a.n AS first",
+        "FIRST(l.n) AS next_n",
+        "f.n AS last",
+    ),
+    _matches(
+        "match_greedy",
+        "a b* c",
+        "a AS v < 30, b AS v < 60, c AS v > 40",
+        "a.n AS first",
+        "LAST(b.n) AS middle",
+        "COUNT(b.n) AS n",
+        "c.n AS last",
+    ),
+    _matches(
+        "match_reluctant",
+        "a b*? c",
+        "a AS v < 30, b AS v < 60, c AS v > 40",
+        "a.n AS first",
+        "LAST(b.n) AS middle",
+        "c.n AS last",
+        skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_counted",
+        "a{2} b{1,3}? c",
+        "a AS v < 70, c AS v > 50",
+        "FIRST(a.n) AS first",
+        "LAST(a.n) AS next_n",
+        "LAST(b.n) AS middle",
+        "c.n AS last",
+    ),
+    _matches(
+        "match_optional",
+        "a b? c",
+        "a AS v < 50, b AS v > 90, c AS v > 50 AND v <= 90",
+        "a.n AS first",
+        "b.n AS middle",
+        "c.n AS last",
+        skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_first_optional",
+        "a* b",
+        "a AS v < 30, b AS v > 60",
+        "FIRST(a.n) AS first",
+        "LAST(a.n) AS middle",
+        "b.n AS last",
+        skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_within",
+        "a l+? f",
+        "a AS v > 60, f AS f.v < 30",
+        "a.n AS first",
+        "f.n AS last",
+        "f.t - a.t AS took",
+        within="4",
+    ),
+    _matches(
+        "match_to_first",
+        "a b+ c",
+        "a AS v < 50, b AS v >= 50, c AS v < 50",
+        "a.n AS first",
+        "c.n AS last",
+        skip="TO FIRST b",
+    ),
+    _matches(
+        "match_to_last",
+        "a b+ c",
+        "a AS v < 90, b AS v < 60, c AS v >= 60",
+        "a.n AS first",
+        "c.n AS last",
+        skip="TO LAST b",
+    ),
+    _matches(
+        "match_mean",
+        "a+ b",
+        "a AS AVG(a.d) < 60, b AS v >= 0",
+        "FIRST(a.n) AS first",
+        "LAST(a.n) AS middle",
+        "AVG(a.d) AS mean",
+        "SUM(a.v) AS total",
+        "MIN(a.v) AS least",
+        "MAX(a.v) AS most",
+        "b.n AS last",
+        skip="PAST LAST ROW",
+    ),
+)
+
+CASES = (
+    *STATELESS,
+    *WINDOWS,
+    *INTERVAL_JOINS,
+    *TEMPORAL_JOINS,
+    *REGULAR_JOINS,
+    *AGGREGATES,
+    *RANKS,
+    *PATTERNS,
+)

@@ -120,6 +120,8 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 for key in [*step.partition, *(order.column for order in step.order)]:
                     assert key in spark.table(step.input).columns
                 _view(spark, step.id, step.input, [*_but(spark, step.input, {"__op"}), *rank, *flag])
+            case physical.MatchRecognize():
+                _matched(spark, step)
             case physical.EncodeRows() | physical.WriteView() | physical.WriteResults():
                 found = {
                     field.name: field.dataType.simpleString() for field in spark.table(step.input).schema
@@ -146,6 +148,24 @@ def _joined(
     both = f"{step.left} l CROSS JOIN {step.right} r WHERE {step.condition or 'true'}"
     columns = [*(f"l.{name}" for name in left), *(f"r.{name}" for name in right), *time, *flags]
     spark.sql(f"SELECT {', '.join(columns)} FROM {both}").createOrReplaceTempView(step.id)
+
+
+def _matched(spark: SparkSession, step: physical.MatchRecognize) -> None:
+    """A view of the columns that the matches have."""
+    for key in [*step.partition, *(order.column for order in step.order)]:
+        assert key in spark.table(step.input).columns
+    values = [
+        f"array({identifier(item.column)})" if item.kind == "values" else identifier(item.column)
+        for item in step.navigations
+    ]
+    names = [identifier(item.name) for item in step.navigations]
+    shown = [f"{value} AS {name}" for value, name in zip(values, names, strict=True)]
+    _view(spark, step.id, step.input, [*shown, step.time])
+    for condition in filter(None, (variable.condition for variable in step.pattern)):
+        assert (
+            spark.sql(f"SELECT {condition} AS x FROM {step.id}").schema[0].dataType.simpleString()
+            == "boolean"
+        )
 
 
 def _view(spark: SparkSession, name: str, source: str, columns: list[str]) -> None:

@@ -272,6 +272,7 @@ SAMPLE = [
     ("changes", "restarted"),
     ("joins", "restarted"),
     ("windows", "cut"),
+    ("patterns", "restarted"),
     (RANDOM, "cut"),
 ]
 EVERY = [(group, schedule) for group in ALL for schedule in SCHEDULES]

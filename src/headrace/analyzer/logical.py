@@ -15,7 +15,7 @@ from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
-from headrace.core.types import BIGINT, DataType, Struct, Timestamp
+from headrace.core.types import BIGINT, Array, DataType, Struct, Timestamp
 from headrace.formats.base import TimestampFormat
 
 WINDOW_START = "window_start"
@@ -462,6 +462,74 @@ class TopN(LogicalNode):
             return self.input.sources
         place = Schema((Column(self.rank, BIGINT, nullable=False),))
         return (*self.input.sources, SourceColumns(RANK_SOURCE, place, hidden=False))
+
+
+MATCH = "__match"
+
+
+@dataclass(frozen=True)
+class Navigation:
+    """A value of the rows that a pattern has taken, by which it is called: of the row that stands `offset` rows after the `first` of a
+    `variable`'s, or before the `last`; `prev`: `offset` rows before the variable's last, whichever variable took that; `values`: of all
+    of its rows, as an array. None: of all rows of the match.
+    """
+
+    name: str
+    kind: str
+    variable: str | None
+    expression: Expression
+    offset: int = 0
+
+    @property
+    def type(self) -> DataType:
+        """The value's."""
+        return Array(self.expression.type) if self.kind == "values" else self.expression.type
+
+
+@dataclass(frozen=True)
+class PatternVariable:
+    """A variable of a pattern: it takes from `least` to `most` rows (None: any number) for which `condition`, over navigations, is
+    true (None: any row); with `greedy` as many as it can."""
+
+    name: str
+    least: int
+    most: int | None
+    greedy: bool
+    condition: Expression | None = None
+
+    def text(self) -> str:
+        """As it is written in a PATTERN."""
+        words = {(1, 1): "", (0, 1): "?", (0, None): "*", (1, None): "+"}
+        most = "" if self.most is None else str(self.most)
+        numbers = f"{{{self.least}}}" if self.least == self.most else f"{{{self.least},{most}}}"
+        return self.name + words.get((self.least, self.most), numbers) + ("" if self.greedy else "?")
+
+
+@dataclass(frozen=True)
+class MatchRecognize(LogicalNode):
+    """The matches of a pattern in the rows of each partition, which are in the order of event time and then of `order_by`.
+
+    `items` are computed of `navigations`, which they name as columns of the source `MATCH`: the partition's columns and the measures.
+    `skip` says where the search goes on after a match: at its second row (`next_row`), behind it (`past_last_row`), or at the `first`
+    or `last` row of `skip_to`. A match takes less than `within_ms` (None: any time).
+    """
+
+    input: LogicalNode
+    alias: str
+    partition_by: tuple[Expression, ...]
+    order_by: tuple[SortKey, ...]
+    items: tuple[Item, ...]
+    pattern: tuple[PatternVariable, ...]
+    navigations: tuple[Navigation, ...]
+    skip: str
+    skip_to: str | None = None
+    within_ms: int | None = None
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        columns = Schema(tuple(item.column for item in self.items))
+        return (SourceColumns(self.alias, columns, hidden=False),)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from headrace.analyzer.logical import (
     WindowKind,
     walk,
 )
+from headrace.analyzer.patterns import match_recognize
 from headrace.analyzer.scope import UNNAMED, Scope
 from headrace.analyzer.source_properties import source_properties, table_properties
 from headrace.catalog.objects import Relation, RelationKind
@@ -36,6 +37,7 @@ from headrace.core.properties import value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Array
+from headrace.sql.ast import MatchRecognize as MatchNode
 from headrace.sql.ast import Properties, duration_text, length_span, properties_of, span_of
 from headrace.sql.ast import TimeWindow as WindowNode
 
@@ -83,7 +85,28 @@ class SourceBinder:
         """One source; raises UserError 3D020, 3D008, 53000 and 0A000 at it."""
         if isinstance(node, WindowNode):
             return _window(node, self._rows(node.this, node))
+        if isinstance(node, MatchNode):
+            return self._matches(node)
         return self._rows(node, node)
+
+    def _matches(self, node: MatchNode) -> LogicalNode:
+        rows = self._rows(node.this, node.this)
+        if is_snapshot(rows):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "MATCH_RECOGNIZE takes a STREAM: the rows of what stands here have no event time",
+                hint="Match the rows of the stream, and store the matches.",
+                span=span_of(node.this),
+            )
+        alias = node.args.get("alias")
+        if alias is not None and alias.columns:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "the columns of a match cannot be renamed after its alias",
+                hint="Name them in MEASURES: expression AS name.",
+                span=span_of(alias.columns[0]),
+            )
+        return match_recognize(node, rows, alias.name if alias is not None else rows.sources[0].alias)
 
     def _rows(self, source: exp.Expr, outer: exp.Expr) -> LogicalNode:
         """A relation, a WITH query or a subquery, with the alias and the properties that `outer` has."""

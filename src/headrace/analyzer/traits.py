@@ -24,6 +24,7 @@ from headrace.analyzer.logical import (
     Limit,
     LogicalNode,
     LookupJoin,
+    MatchRecognize,
     Project,
     RegularJoin,
     Scan,
@@ -358,6 +359,11 @@ def ranks_windows(node: TopN) -> bool:
     )
 
 
+def _match_recognize(node: MatchRecognize) -> Traits:
+    """A match stays, and its time is that of its last row; where it may wait for an earlier one without end, no watermark follows it."""
+    return Traits(timed=node.skip == "next_row" or node.within_ms is not None)
+
+
 def _below(node: Sort | Limit) -> Traits:
     return traits(node.input)
 
@@ -378,6 +384,7 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
     Project: _project,
     Aggregate: _aggregate,
     TopN: _top_n,
+    MatchRecognize: _match_recognize,
     Union: _union,
     Sort: _below,
     Limit: _below,
@@ -385,10 +392,11 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
 """Node kind to what derives its traits."""
 
 
-def row_windows(root: LogicalNode) -> Iterator[tuple[int, TimeWindow]]:
-    """The relations whose rows go into a window one by one, by the identity of their scans, with that window."""
+def row_windows(root: LogicalNode) -> Iterator[tuple[int, TimeWindow | MatchRecognize]]:
+    """The relations whose rows go into a window or a pattern one by one, by the identity of their scans, with that: what the watermark
+    has passed comes too late for it."""
     for node in walk(root):
-        if isinstance(node, TimeWindow):
+        if isinstance(node, TimeWindow | MatchRecognize):
             below = node.input
             while isinstance(below, Filter | Project | Subquery | Unnest):
                 below = below.input

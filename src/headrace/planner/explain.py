@@ -15,6 +15,8 @@ from headrace.analyzer.logical import (
     Limit,
     LogicalNode,
     LookupJoin,
+    MatchRecognize,
+    PatternVariable,
     Project,
     RegularJoin,
     Scan,
@@ -160,7 +162,7 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
             f"of store {printed(relation.store or '')}, from {position}"
         )
         event_time = properties.event_time
-        arrival = event_time.arrival and id(scan) in windowed
+        arrival = event_time.arrival and isinstance(windowed.get(id(scan)), TimeWindow)
         if arrival:
             yield "    event time: when the record is read, the same for all of a batch"
         else:
@@ -178,9 +180,13 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
         late = properties.late_rows
         if late is not None and id(scan) in windowed:
             yield (
-                f"    rows too late for their window go to {path_text(late.entity)} of store {printed(late.store)} "
+                f"    rows too late for their {_late(windowed[id(scan)])} go to {path_text(late.entity)} of store {printed(late.store)} "
                 "(an interactive query drops them)"
             )
+
+
+def _late(window: TimeWindow | MatchRecognize) -> str:
+    return "window" if isinstance(window, TimeWindow) else "pattern"
 
 
 def _lookup(refresh_ms: int | None) -> str:
@@ -258,6 +264,10 @@ def _line(node: LogicalNode) -> str:
             partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
             order = ", ".join(map(_sorted, node.order_by))
             return f"TopN {node.limit} of {partition} by {order}{f' AS {printed(node.rank)}' if node.rank else ''}"
+        case MatchRecognize():
+            partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
+            within = f" within {duration_text(node.within_ms)}" if node.within_ms is not None else ""
+            return f"MatchRecognize {_pattern(node.pattern)}{within} of {partition} AS {printed(node.alias)}"
         case Normalize():
             return "Normalize"
         case Materialize():
@@ -284,6 +294,10 @@ def _line(node: LogicalNode) -> str:
         case Union():
             return f"Union {'distinct' if node.distinct else 'all'}"
     return type(node).__name__
+
+
+def _pattern(variables: Sequence[PatternVariable]) -> str:
+    return " ".join(variable.text() for variable in variables)
 
 
 def _items(node: Project | Aggregate) -> str:
@@ -380,6 +394,9 @@ def _step(step: physical.Step) -> str:
             return f"{step.how} join of {step.left} with {step.right}, with deletions"
         case physical.TopN():
             return f"the first {step.limit} of each {', '.join(step.partition) or 'relation'} of {step.input}"
+        case physical.MatchRecognize():
+            variables = " ".join(variable.name for variable in step.pattern)
+            return f"match {variables} in each {', '.join(step.partition) or 'relation'} of {step.input}"
         case physical.EncodeRows():
             tombstones = f", no value where {step.deleted}" if step.deleted else ""
             return f"encode {step.input} as {step.value.label}{tombstones}"

@@ -19,6 +19,7 @@ from headrace.analyzer.logical import (
     Limit,
     LogicalNode,
     LookupJoin,
+    MatchRecognize,
     Project,
     RegularJoin,
     Scan,
@@ -148,7 +149,8 @@ def _timed(node: LogicalNode, what: str, span: Span | None) -> Operator:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{what}, with an event time; {_called(node)} has none",
-            hint="Of a query's parts, filters, projections, time windows and joins by time keep the event time of their rows.",
+            hint="Of a query's parts, filters, projections, time windows, joins by time and matches keep the event time of their rows; "
+            "matches need WITHIN for that, unless they skip TO NEXT ROW.",
             span=span,
         )
     return place(node, Mode.INSERT)
@@ -210,6 +212,12 @@ def _top_n(node: TopN, wanted: _Wanted) -> Operator:
     return Operator(node, Mode.UPSERT if upserts else Mode.SIGNED, found, (below,))
 
 
+def _match_recognize(node: MatchRecognize, _wanted: _Wanted) -> Operator:
+    return Operator(
+        node, Mode.INSERT, traits(node), (_timed(node.input, "MATCH_RECOGNIZE takes a STREAM", node.span),)
+    )
+
+
 def _union(node: Union, _wanted: _Wanted) -> Operator:
     branches = tuple(place(branch, Mode.SIGNED) for branch in node.branches)
     signed = any(branch.mode is Mode.SIGNED for branch in branches)
@@ -240,5 +248,6 @@ _PLACED: dict[type[LogicalNode], Callable[[Any, _Wanted], Operator]] = {
     LookupJoin: _lookup_join,
     RegularJoin: _regular_join,
     TopN: _top_n,
+    MatchRecognize: _match_recognize,
     Union: _union,
 }

@@ -320,6 +320,47 @@ class TopN(_Data):
     state_ttl_ms: int = 0
 
 
+class PatternVariable(_Data):
+    """Takes from `least` to `most` rows (None: any number) for which `condition` is true, Spark SQL over the names of navigations
+    (None: any row); `greedy`: all that it can, else as few as possible."""
+
+    name: str
+    least: int = 1
+    most: int | None = 1
+    greedy: bool = True
+    condition: str | None = None
+
+
+class Navigation(_Data):
+    """The `column` of a row of `variable` (None: of the match): the `first` plus or the `last` less `offset` of its rows, or (`prev`)
+    `offset` rows before its last one, whichever they are; or of all of its rows (`values`), an ARRAY."""
+
+    name: str
+    kind: Literal["first", "last", "prev", "values"]
+    variable: str | None = None
+    column: str
+    offset: int = 0
+
+
+class MatchRecognize(_Data):
+    """The matches of `pattern` in the rows of each partition, in the order of `time` and then of `order`, once the watermark has passed
+    them. Output: a column for each navigation, and `time`, of the last row of the match.
+    """
+
+    step: Literal["match_recognize"] = "match_recognize"
+    id: str
+    input: str
+    time: str = "__rowtime"
+    partition: list[str]
+    order: list[OrderKey]
+    pattern: list[PatternVariable]
+    navigations: list[Navigation]
+    skip: Literal["next_row", "past_last_row", "first", "last"] = "next_row"
+    skip_to: str | None = None
+    within_ms: int = 0
+    state_ttl_ms: int = 0
+
+
 class EncodeRows(_Data):
     """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true).
 
@@ -444,6 +485,7 @@ Step = Annotated[
     | ChangelogAggregate
     | ChangelogJoin
     | TopN
+    | MatchRecognize
     | EncodeRows
     | WriteEntity
     | WriteRows

@@ -9,6 +9,7 @@ from headrace.analyzer.logical import (
     Aggregate,
     IntervalJoin,
     LogicalNode,
+    MatchRecognize,
     RegularJoin,
     Subquery,
     TemporalJoin,
@@ -98,11 +99,25 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
             )
             partition = ", ".join(map(SHOWN.bare, node.partition_by))
             return state("Top-N", kept, lived, of=f" by {partition}" if partition else "")
+        case MatchRecognize():
+            return _matches(node, ttl_ms, operator)
         case Normalize():
             return state("the last row of each key", "one row for each key", lived, of=_of(node.input))
         case Materialize():
             return state("the rows of each key", "the rows of each key of the result", lived)
     return None
+
+
+def _matches(node: MatchRecognize, ttl_ms: int, operator: Operator) -> State:
+    """Rows wait for the watermark, and then as long as a match may still come of them."""
+    kept, bounds = "rows of matches that are not complete", [node.within_ms, ttl_ms]
+    if any(item.kind == "prev" for item in node.navigations):
+        kept, bounds = f"{kept}, and the last ones of each partition", [ttl_ms]
+    longest = min(filter(None, bounds), default=None)
+    bound = f"until the watermark is {duration_text(longest)} past them" if longest is not None else None
+    partition = ", ".join(map(SHOWN.bare, node.partition_by))
+    of = f" by {partition}" if partition else ""
+    return State("MATCH_RECOGNIZE", of, kept, bound, waits=True, operator=operator)
 
 
 def _windows(node: Aggregate) -> str:
@@ -130,7 +145,7 @@ def _growth(node: LogicalNode) -> str:
             return "the number of groups"
         case TemporalJoin() | Normalize() | Materialize():
             return "the number of keys"
-        case TopN():
+        case TopN() | MatchRecognize():
             return "the number of partitions"
     return "the rows of both sides"
 

@@ -2,7 +2,7 @@
 
 A query is `Select`: sqlglot's tree, with these rules of ours.
 
-    source          exp.Table, TimeWindow, exp.Unnest or exp.Subquery; `properties_of(node)` gives its WITH (…)
+    source          exp.Table, TimeWindow, MatchRecognize, exp.Unnest or exp.Subquery; `properties_of(node)` gives its WITH (…)
     join            exp.Join (side, kind, on, using as sqlglot has them); `within_of(join)` gives WITHIN in milliseconds or
                     None, `is_comma(join)` tells one more source of a list
     name            exp.Identifier, already folded: unquoted names are lower case. `quoted` is not significant
@@ -143,6 +143,37 @@ class TimeWindow(exp.Expression):
         """HOP's advance or CUMULATE's step in milliseconds."""
         value = self.args.get("advance_ms")
         return None if value is None else int(value)
+
+
+class PatternVariable(exp.Expression):
+    """A variable of a PATTERN: `this` exp.Identifier, how many rows it takes, `least` to `most` (None: any number), and whether it is
+    `greedy`, which is to take as many as it can.
+    """
+
+    arg_types = {"this": True, "least": True, "most": False, "greedy": True}  # noqa: RUF012
+
+
+class MatchRecognize(exp.Expression):
+    """The matches of a pattern in the rows of a relation, in FROM.
+
+    Arguments: `this` exp.Table (name only, with the properties of the source) or exp.Subquery (no alias), `partition_by` a list or
+    None, `order` exp.Order, `measures` a list of exp.Alias, `skip` 'TO NEXT ROW' | 'PAST LAST ROW' | 'TO FIRST' | 'TO LAST' or None,
+    `skip_to` exp.Identifier of the last two, `pattern` a list of PatternVariable, `within_ms` an int or None, `define` a list of
+    exp.Alias (variable as the name of its condition) or None, `alias` exp.TableAlias or None.
+    """
+
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "partition_by": False,
+        "order": True,
+        "measures": True,
+        "skip": False,
+        "skip_to": False,
+        "pattern": True,
+        "within_ms": False,
+        "define": False,
+        "alias": False,
+    }
 
 
 class TypeName(exp.Expression):

@@ -17,7 +17,7 @@ from headrace.sql.lexer import Source, folded, is_word
 from headrace.sql.limits import DURATION_MAX_MS, LIST_MAX, too_long_time, too_many_items
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])")
-_UNIT_MS = {
+UNIT_MS = {
     "MILLISECOND": 1,
     "SECOND": 1_000,
     "MINUTE": 60_000,
@@ -332,9 +332,9 @@ class Cursor:
             raise self.error(f"{what} longer than zero")
         self.index += 1
         unit = self.word() or ""
-        size = _UNIT_MS.get(unit.removesuffix("S"))
+        size = UNIT_MS.get(unit.removesuffix("S"))
         if size is None:
-            raise self.error(f"a time unit, one of {', '.join(_UNIT_MS)}")
+            raise self.error(f"a time unit, one of {', '.join(UNIT_MS)}")
         self.index += 1
         if len(token.text) > 18 or int(token.text) * size > DURATION_MAX_MS:
             raise too_long_time(DURATION_MAX_MS, self.span_from(start))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from sqlglot import exp, parser
 from sqlglot.parser import binary_range_parser
@@ -419,6 +419,24 @@ class ExpressionParser(parser.Parser):
         taken = cursor.accept(*words)
         self._retreat(cursor.index)
         return taken
+
+    def at(self, *words: str) -> bool:
+        """True when the next tokens are these words or symbols."""
+        return self.cursor.at(*words)
+
+    def read(self, read: Callable[[Cursor], T]) -> T:
+        """Let a cursor read something and step over it."""
+        return self._read(read)
+
+    def parse_name(self, what: str) -> exp.Identifier:
+        """A name; `what` says in errors what it names."""
+        return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), what))
+
+    def parse_order(self) -> exp.Order | None:
+        """ORDER BY and its keys, if it is next."""
+        if self._curr.token_type is not TokenType.ORDER_BY:
+            return None
+        return cast(exp.Order, self._parse_order())
 
     def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
         """Raise 42601 at the next token."""

@@ -154,6 +154,8 @@ def is_word(token: Token) -> bool:
     return token.token_type not in _NEVER_WORDS and _WORD.match(token.text) is not None
 
 
+_QUANTIFIERS = ("?", "{", "}", "|", "^", "$")
+"""Characters that mean something in a PATTERN only. The last three are refused there, by what they are."""
 _PLANS = ("EXPLAIN", "VERBOSE", "DESCRIBE")
 _END = ("END", "APPLICATION")
 
@@ -174,6 +176,7 @@ def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token
         extra = found[TOKENS_MAX]
         raise too_long_text(len(found), source.span(begin + extra.start, begin + extra.end + 1))
     placed: list[Token] = []
+    pattern = 0
     for token in found:
         pair, last = _pair(placed, token), begin + token.end
         if pair is not None:
@@ -185,7 +188,9 @@ def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token
                 kind = TokenType.VAR
         span = source.span(start, last + 1)
         placed.append(Token(kind, text, span.line, span.column, start, last))
-        _check_token(source, placed[-1])
+        pattern = _depth_in_pattern(placed, pattern)
+        if not (pattern and token.text in _QUANTIFIERS):
+            _check_token(source, placed[-1])
     return placed
 
 
@@ -254,6 +259,17 @@ def _pair(placed: list[Token], token: Token) -> TokenType | None:
     if token.token_type is not TokenType.VAR or not placed or placed[-1].token_type is not TokenType.VAR:
         return None
     return _WORD_PAIRS.get((folded(placed[-1]), folded(token)))
+
+
+def _depth_in_pattern(placed: list[Token], depth: int) -> int:
+    """How many brackets are open from that of a PATTERN on, after the last of the tokens."""
+    kind = placed[-1].token_type
+    if kind is TokenType.L_PAREN:
+        begins = (
+            len(placed) > 1 and placed[-2].token_type is TokenType.VAR and folded(placed[-2]) == "PATTERN"
+        )
+        return depth + 1 if depth or begins else 0
+    return depth - 1 if depth and kind is TokenType.R_PAREN else depth
 
 
 def _check_token(source: Source, token: Token) -> None:

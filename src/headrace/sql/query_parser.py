@@ -17,11 +17,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import NESTING_MAX
-from headrace.sql.ast import JsonCall, TimeWindow, TypeName, span_of
+from headrace.sql.ast import JsonCall, MatchRecognize, PatternVariable, TimeWindow, TypeName, span_of
 from headrace.sql.cursor import Cursor
 from headrace.sql.expression_parser import ExpressionParser
 from headrace.sql.lexer import Source, folded
 from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
+from headrace.sql.pattern_parser import match_recognize
 
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
@@ -50,6 +51,8 @@ _NODES = frozenset(
             exp.TableAlias,
             exp.Unnest,
             TimeWindow,
+            MatchRecognize,
+            PatternVariable,
             exp.Identifier,
             exp.Column,
             exp.Dot,
@@ -274,8 +277,12 @@ class QueryParser(ExpressionParser):
             this = self._parse_time_window()
         else:
             this = self._parse_relation()
-        if self.cursor.at("MATCH_RECOGNIZE"):
-            raise self.cursor.unsupported("MATCH_RECOGNIZE")
+        if self.cursor.at("MATCH_RECOGNIZE", "("):
+            if isinstance(this, TimeWindow):
+                raise self.cursor.unsupported(
+                    f"MATCH_RECOGNIZE over {this.kind}", hint="Match the rows of the relation itself."
+                )
+            this = match_recognize(self, this)
         this.set("alias", self._parse_source_alias())
         self._parse_source_properties(this)
         return this
@@ -315,6 +322,8 @@ class QueryParser(ExpressionParser):
         cursor = self.cursor
         if not cursor.at("WITH", "("):
             return
+        if isinstance(this, MatchRecognize):
+            this = this.this
         if not isinstance(this.this if isinstance(this, TimeWindow) else this, exp.Table):
             raise cursor.error(
                 "no properties after a subquery", hint="Put WITH (…) after the relation inside."

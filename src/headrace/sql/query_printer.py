@@ -11,6 +11,8 @@ from headrace.core.names import printed, quote
 from headrace.sql import calls
 from headrace.sql.ast import (
     JsonCall,
+    MatchRecognize,
+    PatternVariable,
     TimeWindow,
     TypeName,
     duration_text,
@@ -43,6 +45,38 @@ def _time_window(printer: generator.Generator, node: TimeWindow) -> str:
     return f"{text}){_alias_and_properties(printer, node)}"
 
 
+def _match_recognize(printer: generator.Generator, node: MatchRecognize) -> str:
+    def listed(key: str) -> str:
+        return ", ".join(printer.sql(item) for item in node.args[key])
+
+    # The properties stand after the alias, though they are the relation's.
+    rows = printer.table_parts(node.this) if isinstance(node.this, exp.Table) else printer.sql(node, "this")
+    parts = []
+    if node.args.get("partition_by"):
+        parts.append(f"PARTITION BY {listed('partition_by')}")
+    parts += [printer.sql(node, "order").strip(), f"MEASURES {listed('measures')}"]
+    if skip := node.args.get("skip"):
+        to = printer.sql(node, "skip_to")
+        parts.append(f"AFTER MATCH SKIP {skip}{f' {to}' if to else ''}")
+    parts.append(f"PATTERN ({' '.join(map(printer.sql, node.args['pattern']))})")
+    if (within := node.args.get("within_ms")) is not None:
+        parts.append(f"WITHIN {duration_text(within)}")
+    if definitions := node.args.get("define"):
+        shown = (f"{printer.sql(item, 'alias')} AS {printer.sql(item, 'this')}" for item in definitions)
+        parts.append(f"DEFINE {', '.join(shown)}")
+    alias = printer.sql(node, "alias")
+    made = f"{rows} MATCH_RECOGNIZE ({' '.join(parts)})"
+    return made + (f" AS {alias}" if alias else "") + properties_of(node.this).sql()
+
+
+def _pattern_variable(printer: generator.Generator, node: PatternVariable) -> str:
+    least, most = node.args["least"], node.args.get("most")
+    words = {(1, 1): "", (0, 1): "?", (0, None): "*", (1, None): "+"}
+    if (word := words.get((least, most))) is None:
+        word = f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
+    return printer.sql(node, "this") + word + ("" if node.args["greedy"] else "?")
+
+
 def _alias_and_properties(printer: generator.Generator, node: exp.Expr) -> str:
     alias = printer.sql(node, "alias")
     return (f" AS {alias}" if alias else "") + properties_of(node).sql()
@@ -65,6 +99,8 @@ class QueryPrinter(generator.Generator):
     TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
         **generator.Generator.TRANSFORMS,
         TimeWindow: _time_window,
+        MatchRecognize: _match_recognize,
+        PatternVariable: _pattern_variable,
         TypeName: lambda _, node: str(node.this),
         JsonCall: _json_call,
     }

@@ -217,6 +217,7 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
 
 ALIAS = NAMES.map(lambda name: f" AS {quote(name)}")
 SPAN = st.sampled_from(["5 MINUTES", "1 DAY", "1500 MILLISECONDS"])
+QUANTIFIERS = st.sampled_from(["", "+", "*?", "??", "{3}", "{2,}", "{2,3}?", "{,4}"])
 SOURCES = st.recursive(
     st.tuples(QUALIFIED.map(str), st.just("") | ALIAS, PROPERTIES.map(Properties.sql)).map("".join),
     lambda inner: st.one_of(
@@ -241,6 +242,21 @@ SOURCES = st.recursive(
             lambda parts: f"CUMULATE({parts[0]}, SIZE {parts[1]}, STEP BY {parts[1]})"
         ),
         st.tuples(QUALIFIED, SPAN).map(lambda parts: f"SESSION({parts[0]}, GAP {parts[1]})"),
+        st.tuples(
+            QUALIFIED,
+            NAMES,
+            EXPRESSIONS,
+            QUANTIFIERS,
+            SPAN,
+            st.just("") | ALIAS,
+            PROPERTIES.map(Properties.sql),
+        ).map(
+            lambda parts: (
+                f"{parts[0]} MATCH_RECOGNIZE (PARTITION BY {parts[2]} ORDER BY {quote(parts[1])} DESC "
+                f"MEASURES {parts[2]} AS {quote(parts[1])} AFTER MATCH SKIP TO FIRST {quote(parts[1])} "
+                f"PATTERN ({quote(parts[1])}{parts[3]} b) WITHIN {parts[4]} DEFINE b AS {parts[2]}){parts[5]}{parts[6]}"
+            )
+        ),
     ),
     max_leaves=4,
 )

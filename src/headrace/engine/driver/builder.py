@@ -352,9 +352,7 @@ def _top_n(work: Build, step: physical.TopN) -> DataFrame:
     ranked = _operators(work).TopN.rank(
         work.frames[step.input]._jdf,
         _listed(work, step.partition),
-        _listed(work, [key.column for key in step.order]),
-        _listed(work, [key.descending for key in step.order]),
-        _listed(work, [key.nulls_first for key in step.order]),
+        *_ordered(work, step.order),
         step.limit,
         _SIGN if step.signed else None,
         step.output,
@@ -363,6 +361,46 @@ def _top_n(work: Build, step: physical.TopN) -> DataFrame:
         step.state_ttl_ms,
     )
     return DataFrame(ranked, work.session)
+
+
+def _match_recognize(work: Build, step: physical.MatchRecognize) -> DataFrame:
+    operators = _operators(work)
+    pattern = [
+        operators.PatternVariable(
+            variable.name,
+            variable.least,
+            -1 if variable.most is None else variable.most,
+            variable.greedy,
+            variable.condition,
+        )
+        for variable in step.pattern
+    ]
+    navigations = [
+        operators.Navigation(item.name, item.kind, item.variable, item.column, item.offset)
+        for item in step.navigations
+    ]
+    matches = operators.MatchRecognize.recognize(
+        work.frames[step.input]._jdf,
+        step.time,
+        _listed(work, step.partition),
+        *_ordered(work, step.order),
+        _listed(work, pattern),
+        _listed(work, navigations),
+        step.skip,
+        step.skip_to,
+        step.within_ms,
+        step.state_ttl_ms,
+    )
+    return DataFrame(matches, work.session)
+
+
+def _ordered(work: Build, keys: list[physical.OrderKey]) -> tuple[Any, Any, Any]:
+    """The columns of an order, and for each of them whether it descends and whether NULL comes first."""
+    return (
+        _listed(work, [key.column for key in keys]),
+        _listed(work, [key.descending for key in keys]),
+        _listed(work, [key.nulls_first for key in keys]),
+    )
 
 
 def _operators(work: Build) -> Any:
@@ -411,6 +449,7 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "changelog_aggregate": _changelog_aggregate,
     "changelog_join": _changelog_join,
     "top_n": _top_n,
+    "match_recognize": _match_recognize,
     "encode_rows": _encode_rows,
 }
 """Step kind to its function; for the outputs of a plan see `sinks.SINKS`."""

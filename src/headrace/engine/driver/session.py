@@ -213,6 +213,8 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.serializer": _SERIALIZER,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # A watermark does not get through a shuffle that is used again: the operator behind it would stand still.
+        "spark.sql.exchange.reuse": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Kept for that page all the same: by default the plans of a thousand batches and a hundred thousand tasks.

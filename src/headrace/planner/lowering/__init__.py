@@ -15,6 +15,7 @@ from headrace.analyzer.logical import (
     IntervalJoin,
     LogicalNode,
     LookupJoin,
+    MatchRecognize,
     Project,
     RegularJoin,
     Scan,
@@ -26,7 +27,7 @@ from headrace.analyzer.logical import (
     Union,
     Unnest,
 )
-from headrace.planner.lowering import aggregates, changes, joins, selects, sources, top_n
+from headrace.planner.lowering import aggregates, changes, joins, patterns, selects, sources, top_n
 from headrace.planner.lowering.fragments import Fragment, Rows
 from headrace.planner.modes import Materialize, Normalize
 
@@ -42,6 +43,7 @@ FRAGMENTS: Mapping[type[LogicalNode], Callable[..., Fragment]] = {
     LookupJoin: joins.lookup_join,
     RegularJoin: joins.regular_join,
     TopN: top_n.top_n,
+    MatchRecognize: patterns.match_recognize,
     Normalize: changes.normalized,
 }
 SELECTS: Mapping[type[LogicalNode], Callable[..., Rows]] = {

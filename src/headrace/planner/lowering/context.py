@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, Expression, references
-from headrace.analyzer.logical import LogicalNode, Scan, TimeWindow
+from headrace.analyzer.logical import LogicalNode, MatchRecognize, Scan, TimeWindow
 from headrace.analyzer.traits import Place
 from headrace.planner import physical
 from headrace.planner.lowering.fragments import Fragment, Hidden, Rows, select
@@ -41,7 +41,8 @@ class Wants:
 class Lowering:
     """One query on its way to steps. `time` says whether rows keep their event time at all, `watermarked` whether a watermark follows
     it; `append_only` whether Spark's own operators must give final rows only; `carrying` is the source whose record keys go
-    through; `windows` are those that a source's rows go into, by the identity of its scan. `outputs` are those beside the sink.
+    through; `windows` are those that a source's rows go into, or the pattern, by the identity of its scan. `outputs` are those
+    beside the sink.
 
     Of a query in an application, `names` are the ids that all its queries have used, `shared` names the reading of the query's one
     source where others read it too: the steps of that have the same ids in each of them.
@@ -55,7 +56,7 @@ class Lowering:
     interactive: bool = False
     state_ttl_ms: int = 0
     carrying: Scan | None = None
-    windows: Mapping[int, TimeWindow] = field(default_factory=dict)
+    windows: Mapping[int, TimeWindow | MatchRecognize] = field(default_factory=dict)
     steps: list[physical.Step] = field(default_factory=list)
     outputs: list[physical.WriteEntity] = field(default_factory=list)
     names: set[str] = field(default_factory=set)

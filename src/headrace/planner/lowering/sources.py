@@ -11,6 +11,7 @@ from headrace.analyzer.logical import (
     WINDOW_START,
     WINDOW_TIME,
     Filter,
+    MatchRecognize,
     Scan,
     SideTopic,
     SingleRow,
@@ -57,7 +58,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, needed: Needed) -> Fragm
                 window_ms=size,
                 advance_ms=advance,
                 late=late,
-                clock_step_ms=_step(window) if window is not None and arrival else 0,
+                clock_step_ms=_step(window) if isinstance(window, TimeWindow) and arrival else 0,
             )
         )
     alias = identifier(node.alias)
@@ -107,27 +108,31 @@ def _rows(low: Lowering, node: Scan, *, arrival: bool) -> physical.ReadRows:
     )
 
 
-def _by_arrival(node: Scan, window: TimeWindow | None) -> bool:
+def _by_arrival(node: Scan, window: TimeWindow | MatchRecognize | None) -> bool:
     """True when the rows' time is when they are read. Raises UserError 0A000 where that was asked for without a window."""
     time = node.properties.event_time
-    if time.arrival and window is None and time.arrival_span is not None:
+    windowed = isinstance(window, TimeWindow)
+    if time.arrival and not windowed and time.arrival_span is not None:
         raise _without_window(
             node, "'source.time' = ARRIVAL is for windows", "source.time", time.arrival_span
         )
-    return time.arrival and window is not None
+    return time.arrival and windowed
 
 
 def _without_window(node: Scan, message: str, key: str, span: Span | None) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        f"{message}, and the rows of {node.relation.name} go into none that is grouped",
+        f"{message}, and the rows of {node.relation.name} go into none",
         hint=f"Leave '{key}' out, or group TUMBLE, HOP, CUMULATE or SESSION over the relation by its bounds.",
         span=span,
     )
 
 
-def _last(window: TimeWindow) -> tuple[int, int]:
-    """The size and advance of a row's last window: CUMULATE's last is the whole one, and a SESSION begins with the row."""
+def _last(window: TimeWindow | MatchRecognize) -> tuple[int, int]:
+    """The size and advance of a row's last window: CUMULATE's last is the whole one, and a SESSION begins with the row. For a pattern a
+    row is late as soon as the watermark has passed it."""
+    if isinstance(window, MatchRecognize):
+        return 1, 0
     if window.kind is WindowKind.CUMULATE:
         return window.size_ms, window.size_ms
     return window.size_ms, 0 if window.kind is WindowKind.SESSION else window.advance_ms
@@ -178,7 +183,7 @@ def _on_error(low: Lowering, node: Scan, read: str) -> str:
     return _side_output(low, "dead_letters", node, read, letters)
 
 
-def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | None) -> str | None:
+def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | MatchRecognize | None) -> str | None:
     """The output for rows that are too late for their windows; None: they are dropped. Raises UserError 0A000 without windows."""
     topic = node.properties.late_rows
     if topic is None:
@@ -186,7 +191,9 @@ def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | None) -> st
     if window is None:
         if topic.span is None:
             return None  # the relation's own wish, for the queries that have windows
-        raise _without_window(node, "late rows are those of windows", "source.late.rows.handling", topic.span)
+        raise _without_window(
+            node, "late rows are those of windows and patterns", "source.late.rows.handling", topic.span
+        )
     return None if low.interactive else _side_output(low, "late_rows", node, read, topic)
 
 

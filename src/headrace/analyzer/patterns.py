@@ -1,0 +1,551 @@
+"""MATCH_RECOGNIZE: the patterns in the rows of a stream, in the meaning that Flink gives them.
+
+A measure or a condition is an expression over *navigations*: values of the rows that a variable has taken, such as the last price of
+`b`. Each navigation has a name, by which the expression knows it as a column of the source `MATCH`, so that the operator only has to
+find rows. An aggregate is a function of an array, which are the values of all those rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.analyzer.coercion import as_type
+from headrace.analyzer.expression_binder import ExpressionBinder
+from headrace.analyzer.expressions import (
+    NULL,
+    ROW_TIME,
+    TRUE,
+    Call,
+    ColumnReference,
+    Expression,
+    Literal,
+    SortKey,
+    over_rows,
+    transform,
+)
+from headrace.analyzer.functions import CATALOGUE, is_aggregate
+from headrace.analyzer.functions.signature import Function, PerType, Spelling, function
+from headrace.analyzer.logical import (
+    MATCH,
+    WINDOW_TIME,
+    Aggregate,
+    Filter,
+    Item,
+    LogicalNode,
+    LookupJoin,
+    MatchRecognize,
+    Navigation,
+    PatternVariable,
+    Project,
+    Scan,
+    Subquery,
+    TemporalJoin,
+    Unnest,
+)
+from headrace.analyzer.scope import Scope
+from headrace.analyzer.traits import Place, place_of, window_groups
+from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.names import printed
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import BIGINT, TIMESTAMP_LTZ, VARCHAR, Array, DataType, Decimal
+from headrace.sql.ast import MatchRecognize as MatchNode
+from headrace.sql.ast import span_of
+
+OFFSET_MAX = 1000
+"""How many rows FIRST, LAST and PREV may go: so many are kept of each partition."""
+_MOVES = {"FIRST": "first", "LAST": "last", "PREV": "prev"}
+_UNSUPPORTED = {
+    "NEXT": "A condition sees the rows up to its own: move it to the variable that follows.",
+    "CLASSIFIER": "Write a measure for each variable.",
+    "MATCH_NUMBER": None,
+    "MATCH_PROCTIME": "MATCH_ROWTIME() is the event time of the match.",
+}
+_ROW_FACTS = {"row_timestamp": "rowtime", "row_key": "rowkey", "row_metadata": "rowmeta"}
+
+
+def match_recognize(node: MatchNode, rows: LogicalNode, alias: str) -> MatchRecognize:
+    """The node of `rows MATCH_RECOGNIZE (…) AS alias`.
+
+    Raises UserError 42601 for clauses that do not fit together, 42703 for names, 42804 for types, 0A000 for what is not supported.
+    """
+    elements = node.args["pattern"]
+    names = [element.this.name for element in elements]
+    _check_pattern(elements)
+    bindings = _Navigations()
+    scope = Scope(rows.sources)
+    over_row = ExpressionBinder(scope)
+    definitions = _definitions(node, names)
+
+    def condition(name: str) -> Expression | None:
+        if name not in definitions:
+            return None
+        binder = _PatternBinder(scope, names, bindings, current=name)
+        return binder.whole(binder.condition(definitions[name], "DEFINE"))
+
+    pattern = tuple(
+        PatternVariable(
+            element.this.name,
+            element.args["least"],
+            element.args.get("most"),
+            element.args["greedy"],
+            condition(element.this.name),
+        )
+        for element in elements
+    )
+    partition = tuple(over_row.bind(key) for key in node.args.get("partition_by") or ())
+    for key in partition:
+        _refuse_over_rows(key)
+    items = [
+        Item(_partition_name(key, place), bindings.last(None, key)) for place, key in enumerate(partition, 1)
+    ]
+    measured = _PatternBinder(scope, names, bindings, current=None)
+    for measure in node.args["measures"]:
+        expression = measured.whole(measured.bind(measure.this))
+        items.append(
+            Item(measure.alias, as_type(expression, VARCHAR) if expression.type == NULL else expression)
+        )
+    _check_names(items, node)
+    skip, skip_to = _skip(node, names, pattern)
+    return MatchRecognize(
+        input=rows,
+        alias=alias,
+        partition_by=partition,
+        order_by=_order(node, rows, over_row),
+        items=tuple(items),
+        pattern=pattern,
+        navigations=tuple(bindings.found),
+        skip=skip,
+        skip_to=skip_to,
+        within_ms=node.args.get("within_ms"),
+        span=span_of(node.this) or span_of(node),
+    )
+
+
+# --- the pattern
+
+
+def _check_pattern(elements: Sequence[exp.Expr]) -> None:
+    """Raises UserError 0A000 where a variable stands twice, nothing need match, or the end of a match could not be told."""
+    names = [element.this.name for element in elements]
+    for place, element in enumerate(elements):
+        if element.this.name in names[:place]:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the variable {printed(element.this.name)} stands in the PATTERN twice",
+                hint="Give the second one a name of its own, and the same condition.",
+                span=span_of(element),
+            )
+    last = elements[-1]
+    least, most, greedy = last.args["least"], last.args.get("most"), last.args["greedy"]
+    if least == 0:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the PATTERN ends with {printed(last.this.name)}, which need not come: a match is complete without it",
+            hint="Leave it out, or let it be one row.",
+            span=span_of(last),
+        )
+    if greedy and least != most:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the PATTERN ends with {printed(last.this.name)}, which takes as many rows as it can: the last one is never known",
+            hint=f"End it with a variable of one row, or take as few as possible: {printed(last.this.name)}+?.",
+            span=span_of(last),
+        )
+
+
+def _definitions(node: MatchNode, names: Sequence[str]) -> Mapping[str, exp.Expr]:
+    found: dict[str, exp.Expr] = {}
+    for definition in node.args.get("define") or ():
+        name, place = definition.alias, definition.args["alias"]
+        if name not in names:
+            raise _no_variable(name, names, span_of(place))
+        if name in found:
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"DEFINE has {printed(name)} twice",
+                hint="Join the conditions with AND.",
+                span=span_of(place),
+            )
+        found[name] = definition.this
+    return found
+
+
+def _no_variable(name: str, names: Sequence[str], span: Span | None) -> UserError:
+    return UserError(
+        SqlState.UNDEFINED_COLUMN,
+        f"the PATTERN has no variable {printed(name)}",
+        hint=f"It has {', '.join(map(printed, names))}.",
+        span=span,
+    )
+
+
+def _skip(
+    node: MatchNode, names: Sequence[str], pattern: Sequence[PatternVariable]
+) -> tuple[str, str | None]:
+    words, to = node.args.get("skip"), node.args.get("skip_to")
+    if to is None:
+        return "past_last_row" if words == "PAST LAST ROW" else "next_row", None
+    if to.name not in names:
+        raise _no_variable(to.name, names, span_of(to))
+    first = pattern[0]
+    only = first.least == first.most == 1
+    if to.name == first.name and first.least and (words == "TO FIRST" or only):
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"AFTER MATCH SKIP {words} {printed(to.name)} goes back to the row at which the match began",
+            hint="Write AFTER MATCH SKIP TO NEXT ROW.",
+            span=span_of(to),
+        )
+    return "first" if words == "TO FIRST" else "last", to.name
+
+
+# --- partitions, order and names
+
+
+def _partition_name(key: Expression, place: int) -> str:
+    return (
+        key.column
+        if isinstance(key, ColumnReference) and not key.column.startswith("__")
+        else f"partition_{place}"
+    )
+
+
+def _check_names(items: Sequence[Item], node: MatchNode) -> None:
+    seen: set[str] = set()
+    for item in items:
+        if item.name in seen or item.name.startswith("__"):
+            what = (
+                "is the name of two columns of the match"
+                if item.name in seen
+                else "begins with two underscores, which are reserved"
+            )
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"{printed(item.name)} {what}",
+                hint="A match has the columns of PARTITION BY and the measures. Give one another name with AS.",
+                span=item.expression.span or span_of(node),
+            )
+        seen.add(item.name)
+
+
+def _order(node: MatchNode, rows: LogicalNode, binder: ExpressionBinder) -> tuple[SortKey, ...]:
+    """The keys after the event time. Raises UserError 0A000 where that is not the first one, ascending."""
+    first, *rest = node.args["order"].expressions
+    bound = binder.bind(first.this)
+    read = bound.arguments[0] if isinstance(bound, Call) and bound.function.name == "UNIX_MILLIS" else bound
+    times = event_times(rows)
+    if bool(first.args.get("desc")) or place_of(read) not in times:
+        shown = [printed(column) for _, column in sorted(times) if not column.startswith("__")]
+        hint = f"Write ORDER BY {' or '.join([*shown, *(['rowtime()'] if isinstance(rows, Scan) else [])])}."
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "MATCH_RECOGNIZE is ordered by the event time first, ascending",
+            hint=hint if times else "Let the subquery select the event time of its rows.",
+            span=span_of(first.this),
+        )
+    keys = tuple(
+        SortKey(binder.bind(key.this), bool(key.args.get("desc")), key.args.get("nulls_first"))
+        for key in rest
+    )
+    for key in keys:
+        _refuse_over_rows(key.expression)
+    return keys
+
+
+def event_times(node: LogicalNode) -> frozenset[Place]:
+    """The columns that are the event time of a node's rows."""
+    match node:
+        case Scan():
+            column = node.properties.event_time.column
+            return frozenset(
+                {(node.alias, ROW_TIME)} | ({(node.alias, column)} if column is not None else set())
+            )
+        case Subquery():
+            return frozenset((node.alias, column) for _, column in event_times(node.input))
+        case Filter() | Unnest():
+            return event_times(node.input)
+        case TemporalJoin() | LookupJoin():
+            return event_times(node.left)
+        case Project():
+            below = event_times(node.input)
+            return frozenset(("", item.name) for item in node.items if _read(item.expression) in below)
+        case Aggregate() if window_groups(node):
+            return frozenset(
+                ("", item.name)
+                for item in node.items
+                if (place := place_of(item.expression)) is not None and place[1] == WINDOW_TIME
+            )
+        case MatchRecognize():
+            last = [item.name for item in node.navigations if item.kind == "last" and item.variable is None]
+            return frozenset(
+                (node.alias, item.name)
+                for item in node.items
+                if isinstance(item.expression, ColumnReference)
+                and item.expression.column in last
+                and _moves_time(node, item.expression.column)
+            )
+    return frozenset()
+
+
+def _moves_time(node: MatchRecognize, name: str) -> bool:
+    moved = next(item for item in node.navigations if item.name == name)
+    return moved.offset == 0 and _read(moved.expression) in event_times(node.input)
+
+
+def _read(expression: Expression) -> Place | None:
+    """The column that an expression is, or the event time that it shows as milliseconds."""
+    if isinstance(expression, Call) and expression.function.name == "UNIX_MILLIS":
+        expression = expression.arguments[0]
+    return place_of(expression)
+
+
+def _refuse_over_rows(expression: Expression) -> None:
+    for found in over_rows(expression):
+        raise UserError(
+            SqlState.GROUPING_ERROR, "PARTITION BY and ORDER BY are of single rows", span=found.span
+        )
+
+
+# --- measures and conditions
+
+
+class _Navigations:
+    """Those of one MATCH_RECOGNIZE, each once."""
+
+    def __init__(self) -> None:
+        self.found: list[Navigation] = []
+
+    def reference(
+        self, kind: str, variable: str | None, expression: Expression, offset: int, span: Span | None
+    ) -> ColumnReference:
+        """The value as a column of the match."""
+        expression = as_type(expression, VARCHAR) if expression.type == NULL else expression
+        made = Navigation("", kind, variable, expression, offset)
+        known = next((item for item in self.found if replace(item, name="") == made), None)
+        if known is None:
+            known = replace(made, name=f"__navigation_{len(self.found) + 1}")
+            self.found.append(known)
+        nullable = kind != "values" and (variable is not None or offset > 0 or expression.nullable)
+        return ColumnReference(source=MATCH, column=known.name, type=known.type, nullable=nullable, span=span)
+
+    def last(self, variable: str | None, expression: Expression) -> ColumnReference:
+        """Of the last row."""
+        return self.reference("last", variable, expression, 0, expression.span)
+
+
+class _PatternBinder(ExpressionBinder):
+    """Binds the condition of the variable `current`, or measures (None). A column without a variable is of the current row, which is
+    the last one of the match in a measure."""
+
+    def __init__(
+        self, scope: Scope, variables: Sequence[str], found: _Navigations, *, current: str | None
+    ) -> None:
+        super().__init__(scope)
+        self._rows = scope
+        self._variables = variables
+        self._found = found
+        self._current = current
+
+    def whole(self, bound: Expression) -> Expression:
+        """A bound expression with all that it reads of a row as navigations."""
+        for found in over_rows(bound):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED, "OVER is not supported in MATCH_RECOGNIZE", span=found.span
+            )
+        return transform(bound, self._moved)
+
+    def _moved(self, expression: Expression) -> Expression:
+        if isinstance(expression, ColumnReference) and expression.source != MATCH:
+            return self._found.last(self._current, expression)
+        return expression
+
+    def _column(self, node: exp.Column) -> Expression:
+        row = _RowBinder(self._rows, self._variables)
+        bound = row.bind(node)
+        return self._found.last(row.variable, bound) if row.named else bound
+
+    def _call(self, node: exp.Anonymous) -> Expression:
+        name, span = str(node.this).upper(), span_of(node)
+        if name == "MATCH_ROWTIME":
+            if node.expressions:
+                raise UserError(SqlState.SYNTAX_ERROR, "MATCH_ROWTIME() takes no argument", span=span)
+            time = ColumnReference(
+                source=self._rows.sources[0].alias,
+                column=ROW_TIME,
+                type=TIMESTAMP_LTZ,
+                nullable=False,
+                span=span,
+            )
+            return self._found.reference("last", None, time, 0, span)
+        if name in _MOVES:
+            return self._moved_by(name, node, span)
+        if name in _UNSUPPORTED:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{name} is not supported in MATCH_RECOGNIZE",
+                hint=_UNSUPPORTED[name],
+                span=span,
+            )
+        return self._aggregate(name, node, span) if is_aggregate(name) else super()._call(node)
+
+    def _filter(self, node: exp.Filter) -> Expression:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "FILTER is not supported in MATCH_RECOGNIZE",
+            hint="Write SUM(CASE WHEN condition THEN value END).",
+            span=span_of(node),
+        )
+
+    def _moved_by(self, name: str, node: exp.Anonymous, span: Span | None) -> Expression:
+        """FIRST, LAST or PREV of an expression over the columns of one variable."""
+        if not 1 <= len(node.expressions) <= 2:
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"{name} takes an expression and, if need be, a number of rows, found {len(node.expressions)} arguments",
+                span=span,
+            )
+        row = _RowBinder(self._rows, self._variables)
+        bound = row.bind(node.expressions[0])
+        _one_variable(row, name, span)
+        offset = (
+            self._offset(name, node.expressions[1], span)
+            if len(node.expressions) == 2
+            else int(name == "PREV")
+        )
+        if name == "PREV" and offset == 0:
+            name = "LAST"
+        variable = row.variable if row.named or name != "PREV" else self._current
+        return self._found.reference(_MOVES[name], variable, bound, offset, span)
+
+    def _offset(self, name: str, node: exp.Expr, span: Span | None) -> int:
+        bound = self.bind(node)
+        if (
+            not isinstance(bound, Literal)
+            or not (bound.text or "").isdecimal()
+            or int(bound.text or 0) > OFFSET_MAX
+        ):
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"{name} goes a number of rows from 0 to {OFFSET_MAX}, written as such",
+                span=bound.span or span,
+            )
+        return int(bound.text or 0)
+
+    def _aggregate(self, name: str, node: exp.Anonymous, span: Span | None) -> Expression:
+        """A function of the array of the values."""
+        row = _RowBinder(self._rows, self._variables)
+        argument = node.expressions[0] if len(node.expressions) == 1 else None
+        if name == "COUNT" and isinstance(argument, exp.Star):
+            rows = self._found.reference("values", None, TRUE, 0, span)
+            return Call(function=_NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
+        if name == "COUNT" and isinstance(argument, exp.Column) and isinstance(argument.this, exp.Star):
+            variable = argument.parts[0].name
+            if variable not in self._variables or len(argument.parts) != 2:
+                raise _no_variable(variable, self._variables, span)
+            rows = self._found.reference("values", variable, TRUE, 0, span)
+            return Call(function=_NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
+        call = row.bind(node)
+        if not isinstance(call, Call) or call.function.name not in _OVER_ROWS or call.distinct:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{name}{'(DISTINCT …)' if isinstance(call, Call) and call.distinct else ''} is not supported in MATCH_RECOGNIZE",
+                hint=f"Aggregates there are {', '.join(sorted(_OVER_ROWS))}.",
+                span=span,
+            )
+        _one_variable(row, name, span)
+        values = self._found.reference("values", row.variable, call.arguments[0], 0, span)
+        return replace(call, function=_OVER_ROWS[call.function.name], arguments=(values,))
+
+
+class _RowBinder(ExpressionBinder):
+    """Binds an expression over one row, whose columns may have a variable before them. `named` are those that have come up."""
+
+    def __init__(self, scope: Scope, variables: Sequence[str]) -> None:
+        super().__init__(scope)
+        self._rows = scope
+        self._variables = variables
+        self.named: set[str] = set()
+        self.unnamed = False
+
+    @property
+    def variable(self) -> str | None:
+        """The one that has come up."""
+        return next(iter(self.named), None)
+
+    def _column(self, node: exp.Column) -> Expression:
+        parts = list(node.parts)
+        if len(parts) > 1 and parts[0].name in self._variables:
+            self.named.add(parts[0].name)
+            rest = parts[1:]
+            fact = _ROW_FACTS.get(rest[0].name)
+            if len(rest) == 1 and fact is not None and not self._rows.has(rest[0].name):
+                call = exp.Anonymous(this=fact, expressions=[])
+                call.meta.update(rest[0].meta)
+                return self.bind(call)
+            names = [*reversed(rest), None, None, None]
+            node = exp.Column(this=names[0], table=names[1], db=names[2])
+        elif len(parts) > 1 and not self._knows(parts[0].name):
+            raise _no_variable(parts[0].name, self._variables, span_of(node))
+        else:
+            self.unnamed = True
+        return super()._column(node)
+
+    def _knows(self, name: str) -> bool:
+        return self._rows.has(name) or any(source.alias == name for source in self._rows.sources)
+
+    def _call(self, node: exp.Anonymous) -> Expression:
+        name = str(node.this).upper()
+        if name in _MOVES or name in _UNSUPPORTED or name == "MATCH_ROWTIME":
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{name} is not supported inside another call of several rows",
+                span=span_of(node),
+            )
+        return super()._call(node)
+
+
+def _one_variable(row: _RowBinder, name: str, span: Span | None) -> None:
+    if len(row.named) + (row.unnamed and bool(row.named)) > 1:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"{name} takes the columns of one variable, found {' and '.join(sorted(map(printed, row.named)))}"
+            + (" and columns without one" if row.unnamed else ""),
+            hint="Write a variable before each column of the argument, the same for all.",
+            span=span,
+        )
+
+
+def _sum(kind: str) -> str:
+    return f"aggregate({{0}}, CAST(NULL AS {kind}), (a, v) -> CAST(coalesce(a + v, a, v) AS {kind}))"
+
+
+_COUNT = "size(filter({0}, v -> v IS NOT NULL))"
+
+
+def _mean(kinds: Sequence[DataType], result: DataType) -> Spelling:
+    """As AVG of groups: of DECIMALs the quotient of two of them, else of DOUBLEs."""
+    (values,) = kinds
+    if not isinstance(values, Array):
+        raise InternalError(f"the mean of {values}")
+    if isinstance(values.element, Decimal) and isinstance(result, Decimal):
+        return f"CAST({_sum(f'DECIMAL(38, {values.element.scale})')} / CAST(nullif({_COUNT}, 0) AS DECIMAL(20, 0)) AS {{type}})"
+    return f"({_sum('DOUBLE')} / nullif({_COUNT}, 0))"
+
+
+def _over_array(name: str, spark: Spelling | PerType) -> Function:
+    return function(name, "array", lambda kinds: kinds[0], CATALOGUE[name].doc, spark=spark)
+
+
+_OVER_ROWS: Mapping[str, Function] = {
+    "COUNT": _over_array("COUNT", f"CAST({_COUNT} AS BIGINT)"),
+    "SUM": _over_array("SUM", _sum("{type}")),
+    "AVG": _over_array("AVG", PerType(_mean)),
+    "MIN": _over_array("MIN", "array_min({0})"),
+    "MAX": _over_array("MAX", "array_max({0})"),
+}
+_NUMBER_OF_ROWS = function(
+    "COUNT", "array", BIGINT, CATALOGUE["COUNT"].doc, spark="CAST(size({0}) AS BIGINT)"
+)
