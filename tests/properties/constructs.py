@@ -319,8 +319,8 @@ ARRIVAL = tuple(
 _IN_ORDER = "PARTITION BY k ORDER BY t, d, v"
 _NUMBERED = f"(SELECT *, ROW_NUMBER() OVER ({_IN_ORDER} NULLS FIRST) AS place FROM s)"
 _PAIRS = (
-    "(SELECT k, t AS at, v AS av, bt, bv, bt AS t FROM (SELECT *, LEAD(t) OVER next AS bt, LEAD(v) OVER next AS bv "
-    f"FROM s WINDOW next AS ({_IN_ORDER} NULLS FIRST)) WHERE bv > v)"
+    "(SELECT k, t AS t1, v AS v1, t2, v2, t2 AS t FROM (SELECT *, LEAD(t) OVER next AS t2, LEAD(v) OVER next AS v2 "
+    f"FROM s WINDOW next AS ({_IN_ORDER} NULLS FIRST)) WHERE v2 > v)"
 )
 
 
@@ -330,30 +330,30 @@ def _matches(clauses: str, where: str = "") -> str:
     )
 
 
-_PAIR = _matches("MEASURES a.t AS at, a.v AS av, b.t AS bt, b.v AS bv PATTERN (a b) DEFINE b AS b.v > a.v")
+_PAIR = _matches("MEASURES a.t AS t1, a.v AS v1, b.t AS t2, b.v AS v2 PATTERN (a b) DEFINE b AS b.v > a.v")
 PATTERNS = (
     Template(
-        "match_pair", f"SELECT * FROM {_PAIR}", f"SELECT k, at, av, bt, bv FROM {_PAIRS}", exactly_once=True
+        "match_pair", f"SELECT * FROM {_PAIR}", f"SELECT k, t1, v1, t2, v2 FROM {_PAIRS}", exactly_once=True
     ),
     Template(
         "match_within",
         "SELECT * FROM "
         + _matches(
-            "MEASURES a.t AS at, b.v AS bv, c.t AS ct PATTERN (a b c) WITHIN 5 SECONDS DEFINE b AS b.v <> a.v, c AS v > 50"
+            "MEASURES a.t AS t1, b.v AS v2, c.t AS t3 PATTERN (a b c) WITHIN 5 SECONDS DEFINE b AS b.v <> a.v, c AS v > 50"
         ),
-        "SELECT k, t AS at, bv, ct FROM (SELECT *, LEAD(v) OVER next AS bv, LEAD(v, 2) OVER next AS cv, LEAD(t, 2) OVER next AS ct "
-        f"FROM s WINDOW next AS ({_IN_ORDER} NULLS FIRST)) WHERE bv <> v AND cv > 50 AND ct - t < 5000",
+        "SELECT k, t AS t1, v2, t3 FROM (SELECT *, LEAD(v) OVER next AS v2, LEAD(v, 2) OVER next AS v3, LEAD(t, 2) OVER next AS t3 "
+        f"FROM s WINDOW next AS ({_IN_ORDER} NULLS FIRST)) WHERE v2 <> v AND v3 > 50 AND t3 - t < 5000",
     ),
     Template(
         "match_loop",
         "SELECT * FROM "
         + _matches(
-            "MEASURES a.t AS at, c.t AS ct, COUNT(b.v) AS n, SUM(b.v) AS total PATTERN (a b+ c) "
+            "MEASURES a.t AS t1, c.t AS t3, COUNT(b.v) AS n, SUM(b.v) AS total PATTERN (a b+ c) "
             "DEFINE a AS v < 50, b AS v >= 50, c AS v < 50",
             " AND v IS NOT NULL",
         ),
-        "SELECT k, t AS at, ct, c_place - place - 1 AS n, CAST(c_sum - c_v - total AS BIGINT) AS total FROM "
-        "(SELECT *, LEAD(t) OVER low AS ct, LEAD(place) OVER low AS c_place, LEAD(total) OVER low AS c_sum, LEAD(v) OVER low AS c_v "
+        "SELECT k, t AS t1, t3, c_place - place - 1 AS n, CAST(c_sum - c_v - total AS BIGINT) AS total FROM "
+        "(SELECT *, LEAD(t) OVER low AS t3, LEAD(place) OVER low AS c_place, LEAD(total) OVER low AS c_sum, LEAD(v) OVER low AS c_v "
         f"FROM (SELECT *, ROW_NUMBER() OVER ({_IN_ORDER}) AS place, SUM(v) OVER ({_IN_ORDER} ROWS UNBOUNDED PRECEDING) AS total "
         "FROM s WHERE v IS NOT NULL) WHERE v < 50 WINDOW low AS (PARTITION BY k ORDER BY place)) WHERE c_place - place > 1",
         exactly_once=True,
@@ -361,37 +361,37 @@ PATTERNS = (
     Template(
         "match_apart",
         "SELECT * FROM "
-        + _matches("MEASURES a.t AS at, LAST(b.t) AS bt AFTER MATCH SKIP PAST LAST ROW PATTERN (a b{2})"),
-        f"SELECT k, t AS at, bt FROM (SELECT *, LEAD(t, 2) OVER (PARTITION BY k ORDER BY place) AS bt FROM {_NUMBERED}) "
-        "WHERE place % 3 = 1 AND bt IS NOT NULL",
+        + _matches("MEASURES a.t AS t1, LAST(b.t) AS t2 AFTER MATCH SKIP PAST LAST ROW PATTERN (a b{2})"),
+        f"SELECT k, t AS t1, t2 FROM (SELECT *, LEAD(t, 2) OVER (PARTITION BY k ORDER BY place) AS t2 FROM {_NUMBERED}) "
+        "WHERE place % 3 = 1 AND t2 IS NOT NULL",
     ),
     Template(
         "match_reluctant",
         "SELECT * FROM "
         + _matches(
-            "MEASURES a.t AS at, COUNT(b.t) AS n, c.t AS ct PATTERN (a b*? c) DEFINE a AS v < 30, c AS v > 70"
+            "MEASURES a.t AS t1, COUNT(b.t) AS n, c.t AS t3 PATTERN (a b*? c) DEFINE a AS v < 30, c AS v > 70"
         ),
-        "SELECT x.k, x.t AS at, c_place - x.place - 1 AS n, y.t AS ct FROM (SELECT *, MIN(CASE WHEN v > 70 THEN place END) OVER "
+        "SELECT x.k, x.t AS t1, c_place - x.place - 1 AS n, y.t AS t3 FROM (SELECT *, MIN(CASE WHEN v > 70 THEN place END) OVER "
         f"(PARTITION BY k ORDER BY place ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS c_place FROM {_NUMBERED}) x "
         f"JOIN {_NUMBERED} y ON x.k = y.k AND y.place = c_place WHERE x.v < 30",
     ),
     Template(
         "match_before",
         "SELECT * FROM "
-        + _matches("MEASURES a.t AS at, PREV(a.v) AS before PATTERN (a) DEFINE a AS a.v > PREV(a.v)"),
-        f"SELECT k, t AS at, before FROM (SELECT *, LAG(v) OVER ({_IN_ORDER} NULLS FIRST) AS before FROM s) WHERE v > before",
+        + _matches("MEASURES a.t AS t1, PREV(a.v) AS before PATTERN (a) DEFINE a AS a.v > PREV(a.v)"),
+        f"SELECT k, t AS t1, before FROM (SELECT *, LAG(v) OVER ({_IN_ORDER} NULLS FIRST) AS before FROM s) WHERE v > before",
     ),
     _changelog(
         "match_window",
-        f"SELECT window_start, window_end, k, COUNT(*) AS n, MAX(bv) AS most FROM TUMBLE((SELECT * FROM {_PAIR}), SIZE 10 SECONDS) "
+        f"SELECT window_start, window_end, k, COUNT(*) AS n, MAX(v2) AS most FROM TUMBLE((SELECT * FROM {_PAIR}), SIZE 10 SECONDS) "
         "GROUP BY window_start, window_end, k",
-        f"SELECT {window(10)} AS window_start, {window(10)} + INTERVAL 10 SECOND AS window_end, k, COUNT(*) AS n, MAX(bv) AS most "
+        f"SELECT {window(10)} AS window_start, {window(10)} + INTERVAL 10 SECOND AS window_end, k, COUNT(*) AS n, MAX(v2) AS most "
         f"FROM {_PAIRS} GROUP BY ALL",
     ),
     Template(
         "match_temporal",
-        f"SELECT m.k AS k, m.bt AS bt, m.bv AS bv, c.w AS w FROM {_PAIR} JOIN c {_S} ON m.k = c.k",
-        f"SELECT m.k, m.bt, m.bv, c.w FROM {_PAIRS} m ASOF JOIN c ON m.k = c.k AND m.t >= c.t",
+        f"SELECT m.k AS k, m.t2 AS t2, m.v2 AS v2, c.w AS w FROM {_PAIR} JOIN c {_S} ON m.k = c.k",
+        f"SELECT m.k, m.t2, m.v2, c.w FROM {_PAIRS} m ASOF JOIN c ON m.k = c.k AND m.t >= c.t",
         exactly_once=True,
     ),
 )
