@@ -422,7 +422,13 @@ _ASCENT = "v > LAST(up.v, 1) OR (LAST(up.v, 1) IS NULL AND v > low.v)"
 
 
 def _matches(
-    name: str, pattern: str, define: str, *measures: str, skip: str = "TO NEXT ROW", within: str = ""
+    name: str,
+    pattern: str,
+    define: str,
+    *measures: str,
+    skip: str = "TO NEXT ROW",
+    within: str = "",
+    documented: str = "",
 ) -> Case:
     """Matches among the rows of each key, which are told apart by the numbers of their rows."""
 
@@ -433,7 +439,7 @@ def _matches(
         )
 
     ours, flinks = (f"WITHIN {within} SECONDS", f"WITHIN INTERVAL '{within}' SECOND") if within else ("", "")
-    return Case(name, select("t", ours), select("ts", flinks))
+    return Case(name, select("t", ours), select("ts", flinks), documented=documented)
 
 
 PATTERNS = (
@@ -528,6 +534,15 @@ PATTERNS = (
         "a.n AS first",
         "c.n AS last",
         skip="TO LAST b",
+    ),
+    _matches(
+        "match_at_most",
+        "a b{1,2} c",
+        "a AS v < 50, b AS v < 60, c AS v > 30",
+        "a.n AS first",
+        "LAST(b.n) AS middle",
+        "c.n AS last",
+        documented="Patterns",
     ),
     _matches(
         "match_mean",

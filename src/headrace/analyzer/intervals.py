@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expressions import (
     INTERVAL,
-    ROW_TIME,
     Call,
     Cast,
-    ColumnReference,
     Expression,
     Literal,
     references,
 )
 from headrace.analyzer.logical import (
-    Filter,
     LogicalNode,
-    LookupJoin,
-    Project,
-    Scan,
-    Subquery,
-    TemporalJoin,
-    TimeWindow,
-    Union,
-    Unnest,
 )
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
@@ -119,53 +109,8 @@ def _moment(expression: Expression, sides: Sequence[LogicalNode]) -> tuple[Logic
     read = {reference.source for reference in references(expression)}
     for side in sides:
         if read and read <= {source.alias for source in side.sources}:
-            return (side, 0) if _is_event_time(expression, side) else None
+            return (side, 0) if is_event_time(expression, side) else None
     return None
-
-
-def _is_event_time(expression: Expression, side: LogicalNode) -> bool:
-    """True of the `timestamp` column of a source, through subqueries too, and of `rowtime(source)`."""
-    match expression:
-        case ColumnReference():
-            return (expression.source, expression.column) in event_times(side)
-        case Call(arguments=(ColumnReference(column=column),)):
-            return column == ROW_TIME
-    return False
-
-
-def event_times(node: LogicalNode) -> frozenset[tuple[str, str]]:
-    """The columns, by source and name, that hold the event time of a row. A join's rows have that of neither side alone."""
-    match node:
-        case Scan():
-            column = node.properties.event_time.column
-            return frozenset({(node.alias, column)}) if column is not None else frozenset()
-        case Filter() | Unnest() | TimeWindow():
-            return event_times(node.input)
-        case TemporalJoin() | LookupJoin():
-            return event_times(node.left)
-        case Subquery():
-            return frozenset((node.alias, name) for name in _output_times(node.input))
-    return frozenset()
-
-
-def _output_times(query: LogicalNode) -> set[str]:
-    match query:
-        case Project():
-            known = event_times(query.input)
-            columns = ((item.name, item.expression) for item in query.items)
-            return {
-                name
-                for name, column in columns
-                if isinstance(column, ColumnReference) and (column.source, column.column) in known
-            }
-        case Union():
-            names = [branch.schema.names for branch in query.branches]
-            places = [
-                {columns.index(name) for name in _output_times(branch)}
-                for columns, branch in zip(names, query.branches, strict=True)
-            ]
-            return {names[0][place] for place in set.intersection(*places)}
-    return set()
 
 
 def _milliseconds(expression: Expression) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headrace.analyzer.coercion import as_type
+from headrace.analyzer.event_times import event_times, is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import (
     NULL,
@@ -30,23 +31,14 @@ from headrace.analyzer.functions import CATALOGUE, is_aggregate
 from headrace.analyzer.functions.signature import Function, PerType, Spelling, function
 from headrace.analyzer.logical import (
     MATCH,
-    WINDOW_TIME,
-    Aggregate,
-    Filter,
     Item,
     LogicalNode,
-    LookupJoin,
     MatchRecognize,
     Navigation,
     PatternVariable,
-    Project,
     Scan,
-    Subquery,
-    TemporalJoin,
-    Unnest,
 )
 from headrace.analyzer.scope import Scope
-from headrace.analyzer.traits import Place, place_of, window_groups
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
@@ -234,16 +226,15 @@ def _check_names(items: Sequence[Item], node: MatchNode) -> None:
 def _order(node: MatchNode, rows: LogicalNode, binder: ExpressionBinder) -> tuple[SortKey, ...]:
     """The keys after the event time. Raises UserError 0A000 where that is not the first one, ascending."""
     first, *rest = node.args["order"].expressions
-    bound = binder.bind(first.this)
-    read = bound.arguments[0] if isinstance(bound, Call) and bound.function.name == "UNIX_MILLIS" else bound
-    times = event_times(rows)
-    if bool(first.args.get("desc")) or place_of(read) not in times:
-        shown = [printed(column) for _, column in sorted(times) if not column.startswith("__")]
-        hint = f"Write ORDER BY {' or '.join([*shown, *(['rowtime()'] if isinstance(rows, Scan) else [])])}."
+    if bool(first.args.get("desc")) or not is_event_time(binder.bind(first.this), rows):
+        shown = sorted(printed(column) for _, column in event_times(rows))
+        shown += ["rowtime()"] if isinstance(rows, Scan) else []
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "MATCH_RECOGNIZE is ordered by the event time first, ascending",
-            hint=hint if times else "Let the subquery select the event time of its rows.",
+            hint=f"Write ORDER BY {' or '.join(shown)}."
+            if shown
+            else "Let the subquery select the event time of its rows.",
             span=span_of(first.this),
         )
     keys = tuple(
@@ -253,53 +244,6 @@ def _order(node: MatchNode, rows: LogicalNode, binder: ExpressionBinder) -> tupl
     for key in keys:
         _refuse_over_rows(key.expression)
     return keys
-
-
-def event_times(node: LogicalNode) -> frozenset[Place]:
-    """The columns that are the event time of a node's rows."""
-    match node:
-        case Scan():
-            column = node.properties.event_time.column
-            return frozenset(
-                {(node.alias, ROW_TIME)} | ({(node.alias, column)} if column is not None else set())
-            )
-        case Subquery():
-            return frozenset((node.alias, column) for _, column in event_times(node.input))
-        case Filter() | Unnest():
-            return event_times(node.input)
-        case TemporalJoin() | LookupJoin():
-            return event_times(node.left)
-        case Project():
-            below = event_times(node.input)
-            return frozenset(("", item.name) for item in node.items if _read(item.expression) in below)
-        case Aggregate() if window_groups(node):
-            return frozenset(
-                ("", item.name)
-                for item in node.items
-                if (place := place_of(item.expression)) is not None and place[1] == WINDOW_TIME
-            )
-        case MatchRecognize():
-            last = [item.name for item in node.navigations if item.kind == "last" and item.variable is None]
-            return frozenset(
-                (node.alias, item.name)
-                for item in node.items
-                if isinstance(item.expression, ColumnReference)
-                and item.expression.column in last
-                and _moves_time(node, item.expression.column)
-            )
-    return frozenset()
-
-
-def _moves_time(node: MatchRecognize, name: str) -> bool:
-    moved = next(item for item in node.navigations if item.name == name)
-    return moved.offset == 0 and _read(moved.expression) in event_times(node.input)
-
-
-def _read(expression: Expression) -> Place | None:
-    """The column that an expression is, or the event time that it shows as milliseconds."""
-    if isinstance(expression, Call) and expression.function.name == "UNIX_MILLIS":
-        expression = expression.arguments[0]
-    return place_of(expression)
 
 
 def _refuse_over_rows(expression: Expression) -> None:

@@ -13,7 +13,7 @@ from headrace.core.context import SessionContext
 from headrace.core.errors import Span, UserError
 from headrace.core.names import VIRTUAL_DATABASE, RelationName
 from headrace.core.sqlstate import SqlState
-from headrace.sql.ast import TimeWindow, properties_of, span_of
+from headrace.sql.ast import MatchRecognize, TimeWindow, properties_of, span_of
 
 Virtual = Mapping[RelationName, exp.Query]
 """The queries of virtual relations, in which no names are left that depend on a session, nor virtual ones."""
@@ -72,8 +72,8 @@ def _found(name: RelationName, known: Virtual, span: Span | None) -> exp.Query:
 
 
 def _put(table: exp.Table, query: exp.Query, name: RelationName) -> None:
-    source = table.parent if isinstance(table.parent, TimeWindow) else table
-    given = properties_of(source)
+    source = table.parent if isinstance(table.parent, TimeWindow | MatchRecognize) else table
+    given = properties_of(table) or properties_of(source)
     if given:
         raise UserError(
             SqlState.INVALID_PARAMETER,

@@ -8,9 +8,11 @@ from __future__ import annotations
 import pytest
 
 from headrace.analyzer.logical import MatchRecognize, walk
+from headrace.analyzer.virtual import inlined
 from headrace.core.errors import UserError
+from headrace.core.names import RelationName
 from tests.plans.shapes import text, tree
-from tests.plans.world import planned
+from tests.plans.world import planned, select_of
 
 
 def query(
@@ -256,3 +258,12 @@ def test_a_match_that_may_wait_without_end_is_in_no_window(skip: str, within: st
     with pytest.raises(UserError, match="with an event time") as caught:
         planned(text)
     assert "WITHIN" in (caught.value.hint or "")
+
+
+def test_a_virtual_relation_of_an_application_can_be_matched() -> None:
+    rows = select_of("SELECT flight_time AS t, delay FROM flights").expression
+    matches = select_of(
+        "SELECT d FROM virtual.public.v MATCH_RECOGNIZE (ORDER BY t MEASURES a.delay AS d PATTERN (a b))"
+    )
+    made = inlined(matches.expression, {RelationName("virtual", "public", "v"): rows}).sql(dialect="headrace")
+    assert planned(made).mode == "micro_batch"
