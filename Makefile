@@ -77,7 +77,7 @@ SHORT_LIVED := HEADRACE_JAVA_OPTIONS=-XX:TieredStopAtLevel=1
 
 test: setup archive browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
 	@if test -d jvm/src/test/scala; then $(SHORT_LIVED) $(MAKE) --no-print-directory jvm-test; fi
-	$(SHORT_LIVED) $(BIN)/pytest -n 2 --dist loadfile tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=40
+	$(SHORT_LIVED) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=40
 
 prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): hours
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q tests/properties || exit 1; done
