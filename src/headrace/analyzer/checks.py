@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.expressions import (
+    INTERVAL,
     Call,
     ColumnReference,
     Expression,
@@ -25,12 +26,15 @@ from headrace.analyzer.logical import (
     Aggregate,
     Limit,
     LogicalNode,
+    MatchRecognize,
     Project,
     Scan,
     SetOperation,
     Sort,
     Subquery,
     TimeWindow,
+    TopN,
+    Union,
     WindowKind,
     expressions,
 )
@@ -42,6 +46,7 @@ from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import Array, DataType, Map, Struct
 
 Check = Callable[[LogicalPlan], None]
 
@@ -216,6 +221,46 @@ def partition_columns_exist(plan: LogicalPlan) -> None:
             )
 
 
+def keys_can_be_compared(plan: LogicalPlan) -> None:
+    """42804: no MAP is a key of groups, partitions or an order of a continuous query, nor a column of what is to be distinct."""
+    if plan.snapshot:
+        return
+    for node in nodes(plan.root):
+        for kind, span in _keys(node):
+            if kind == INTERVAL or _has_map(kind):
+                raise UserError(
+                    SqlState.DATATYPE_MISMATCH,
+                    f"keys must be of types that can be compared, found {kind}",
+                    hint="Take a value of it: column['key']." if kind != INTERVAL else None,
+                    span=span or _place(node),
+                )
+
+
+def _keys(node: LogicalNode) -> Iterator[tuple[DataType, Span | None]]:
+    match node:
+        case Aggregate():
+            keys: tuple[Expression, ...] = node.group_by
+        case TopN() | MatchRecognize():
+            keys = (*node.partition_by, *(key.expression for key in node.order_by))
+        case Union(distinct=True):
+            yield from ((column.type, None) for column in node.schema.columns)
+            return
+        case _:
+            return
+    yield from ((key.type, key.span) for key in keys)
+
+
+def _has_map(kind: DataType) -> bool:
+    match kind:
+        case Map():
+            return True
+        case Array():
+            return _has_map(kind.element)
+        case Struct():
+            return any(_has_map(part) for _, part in kind.fields)
+    return False
+
+
 def functions_run_where_they_are(plan: LogicalPlan) -> None:
     """0A000: a function without a spelling for views is not for snapshot queries; DISTINCT inside an aggregate is COUNT's."""
     for node in nodes(plan.root):
@@ -284,4 +329,5 @@ CHECKS: tuple[Check, ...] = (
     partition_columns_exist,
     rows_are_numbered_for_a_top_n,
     functions_run_where_they_are,
+    keys_can_be_compared,
 )
