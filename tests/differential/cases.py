@@ -432,10 +432,12 @@ def _matches(
 ) -> Case:
     """Matches among the rows of each key, which are told apart by the numbers of their rows."""
 
+    after = f"AFTER MATCH SKIP {skip}" if skip else ""
+
     def select(time: str, span: str) -> str:
         return (
             f"SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY {time} MEASURES {', '.join(measures)} "
-            f"ONE ROW PER MATCH AFTER MATCH SKIP {skip} PATTERN ({pattern}) {span} DEFINE {define}) AS m WHERE m.{LIVE}"
+            f"ONE ROW PER MATCH {after} PATTERN ({pattern}) {span} DEFINE {define}) AS m WHERE m.{LIVE}"
         )
 
     ours, flinks = (f"WITHIN {within} SECONDS", f"WITHIN INTERVAL '{within}' SECOND") if within else ("", "")
@@ -446,6 +448,7 @@ PATTERNS = (
     _matches(
         "match_two", "a b", "a AS v > 50, b AS b.v < a.v", "a.n AS first", "b.n AS last", "b.v - a.v AS fall"
     ),
+    _matches("match_any_three", "a b c", "b AS b.v > a.v", "a.n AS first", "c.n AS last", skip=""),
     _matches(
         "match_ascent",
         "low up+ down",
