@@ -228,7 +228,12 @@ def _bid(sizes: Sizes) -> Callable[[int], dict[str, object]]:
 
 
 def _quotes(sizes: Sizes) -> list[Iterator[Record]]:
-    return pieces(every(sizes.rank_records), _bid(sizes))
+    """As bids, each in a millisecond of its own: for a pattern Flink drops rows of the watermark's own time."""
+
+    def row(number: int) -> dict[str, object]:
+        return {**_bid(sizes)(number), "at": START_MS + number}
+
+    return pieces(every(sizes.rank_records), row)
 
 
 _DEAR = 500_000
