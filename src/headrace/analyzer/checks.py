@@ -46,7 +46,7 @@ from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import Array, DataType, Map, Struct
+from headrace.core.types import DataType, has_map
 
 Check = Callable[[LogicalPlan], None]
 
@@ -227,7 +227,7 @@ def keys_can_be_compared(plan: LogicalPlan) -> None:
         return
     for node in nodes(plan.root):
         for kind, span in _keys(node):
-            if kind == INTERVAL or _has_map(kind):
+            if kind == INTERVAL or has_map(kind):
                 raise UserError(
                     SqlState.DATATYPE_MISMATCH,
                     f"keys must be of types that can be compared, found {kind}",
@@ -248,17 +248,6 @@ def _keys(node: LogicalNode) -> Iterator[tuple[DataType, Span | None]]:
         case _:
             return
     yield from ((key.type, key.span) for key in keys)
-
-
-def _has_map(kind: DataType) -> bool:
-    match kind:
-        case Map():
-            return True
-        case Array():
-            return _has_map(kind.element)
-        case Struct():
-            return any(_has_map(part) for _, part in kind.fields)
-    return False
 
 
 def functions_run_where_they_are(plan: LogicalPlan) -> None:

@@ -11,7 +11,7 @@ from headrace.analyzer.expressions import NULL, Cast, Expression, Literal
 from headrace.analyzer.typing import common
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import DATE, DOUBLE, INTEGRAL, DataType, Map, is_numeric
+from headrace.core.types import DATE, DOUBLE, INTEGRAL, DataType, has_map, is_numeric
 
 _FRACTION = re.compile(r"\.(\d{1,9})")
 
@@ -54,7 +54,7 @@ def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[l
 def same_type(left: Expression, right: Expression, *, span: Span | None) -> tuple[Expression, Expression]:
     """Both operands of an equality as one type, so that equal keys are equal bytes; raises UserError 42804."""
     kind = common([left.type, right.type])
-    if kind is None or isinstance(kind, Map):
+    if kind is None or has_map(kind):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"keys must be of types that can be compared, found {left.type} and {right.type}",

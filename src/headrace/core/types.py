@@ -149,6 +149,18 @@ def is_primitive(kind: DataType) -> bool:
     return not isinstance(kind, Array | Map | Struct)
 
 
+def has_map(kind: DataType) -> bool:
+    """True for a MAP and for what holds one: such values cannot be compared, and are no keys."""
+    match kind:
+        case Map():
+            return True
+        case Array():
+            return has_map(kind.element)
+        case Struct():
+            return any(has_map(part) for _, part in kind.fields)
+    return False
+
+
 def parse_type(text: str, *, span: Span | None = None) -> DataType:
     """Read a type's text, any case, synonyms STRING, INT and VARBINARY included.
 

@@ -21,7 +21,7 @@ from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
 from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, VARCHAR
+from headrace.core.types import BOOLEAN, VARCHAR, has_map
 from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee, subjects
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import (
@@ -333,6 +333,14 @@ def _schema(statement: CreateRelation) -> Schema:
                 SqlState.UNDEFINED_COLUMN,
                 f"the primary key names {identifier}, which is not a column",
                 hint=f"Columns: {', '.join(sorted(seen))}.",
+                span=identifier.span,
+            )
+        kind = next(column.type for column in statement.columns if column.name.name == identifier.name)
+        if has_map(kind):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"keys must be of types that can be compared, found {kind}",
+                hint="Make another column the primary key.",
                 span=identifier.span,
             )
     if statement.kind == "CHANGELOG" and statement.columns and not primary_key:

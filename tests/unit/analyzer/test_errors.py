@@ -72,6 +72,7 @@ TYPES = [
         "CAST(NULL AS type)",
     ),
     ("SELECT 1 FROM flights f JOIN flights g ON f.tags = g.tags", "42804", "g.tags", None),
+    ("SELECT 1 FROM flights f JOIN flights g ON ARRAY[f.tags] = ARRAY[g.tags]", "42804", None, None),
     (f"SELECT tags, COUNT(*) AS n {F} GROUP BY tags", "42804", "tags", "column['key']"),
     (f"SELECT DISTINCT carrier, tags {F}", "42804", "tags", "column['key']"),
     (f"SELECT COUNT(*) AS n {F} GROUP BY ARRAY[tags]", "42804", None, None),
