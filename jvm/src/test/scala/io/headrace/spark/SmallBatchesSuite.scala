@@ -60,7 +60,7 @@ class SmallBatchesSuite extends PatientSuite {
   private val end = Seq(0, 1).map(partition => (partition, at(5000), "end", 0))
 
   private def pieces(rows: Seq[(Int, Timestamp, String, Int)]): Iterator[Seq[(Int, Timestamp, String, Int)]] =
-    rows.grouped(1 + random.nextInt(120))
+    rows.grouped(20 + random.nextInt(100))
 
   test("windows are as in a batch, whether one task makes a batch or many, over one checkpoint, and rows are counted right") {
     val source = new Source
