@@ -14,9 +14,7 @@ from headrace.analyzer.expressions import (
     Literal,
     references,
 )
-from headrace.analyzer.logical import (
-    LogicalNode,
-)
+from headrace.analyzer.logical import LogicalNode
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import INTEGRAL

@@ -497,13 +497,6 @@ class PatternVariable:
     greedy: bool
     condition: Expression | None = None
 
-    def text(self) -> str:
-        """As it is written in a PATTERN."""
-        words = {(1, 1): "", (0, 1): "?", (0, None): "*", (1, None): "+"}
-        most = "" if self.most is None else str(self.most)
-        numbers = f"{{{self.least}}}" if self.least == self.most else f"{{{self.least},{most}}}"
-        return self.name + words.get((self.least, self.most), numbers) + ("" if self.greedy else "?")
-
 
 @dataclass(frozen=True)
 class MatchRecognize(LogicalNode):

@@ -40,7 +40,7 @@ from headrace.planner.plan import placed
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink
 from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.state import State, needs_event_time, states, warning
-from headrace.sql.ast import duration_text
+from headrace.sql.ast import duration_text, quantified
 
 
 def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: Sink | None = None) -> str:
@@ -297,7 +297,7 @@ def _line(node: LogicalNode) -> str:
 
 
 def _pattern(variables: Sequence[PatternVariable]) -> str:
-    return " ".join(variable.text() for variable in variables)
+    return " ".join(quantified(item.name, item.least, item.most, item.greedy) for item in variables)
 
 
 def _items(node: Project | Aggregate) -> str:

@@ -57,6 +57,14 @@ def duration_text(milliseconds: int) -> str:
     return f"{count} {unit}" if count == 1 else f"{count} {unit}S"
 
 
+def quantified(variable: str, least: int, most: int | None, greedy: bool) -> str:
+    """A variable of a PATTERN as it is written: `b+`, `b{2,}?`. `most` None is any number of rows."""
+    words = {(1, 1): "", (0, 1): "?", (0, None): "*", (1, None): "+"}
+    if (word := words.get((least, most))) is None:
+        word = f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
+    return variable + word + ("" if greedy else "?")
+
+
 @dataclass(frozen=True)
 class Property:
     """One entry of WITH (…). `value` is text as written, without its quotes; None when the key stands alone, or is to be `removed`.

@@ -18,6 +18,7 @@ from headrace.sql.ast import (
     duration_text,
     is_comma,
     properties_of,
+    quantified,
     quoted_text,
     within_of,
 )
@@ -70,11 +71,10 @@ def _match_recognize(printer: generator.Generator, node: MatchRecognize) -> str:
 
 
 def _pattern_variable(printer: generator.Generator, node: PatternVariable) -> str:
-    least, most = node.args["least"], node.args.get("most")
-    words = {(1, 1): "", (0, 1): "?", (0, None): "*", (1, None): "+"}
-    if (word := words.get((least, most))) is None:
-        word = f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
-    return printer.sql(node, "this") + word + ("" if node.args["greedy"] else "?")
+    arguments = node.args
+    return quantified(
+        printer.sql(node, "this"), arguments["least"], arguments.get("most"), arguments["greedy"]
+    )
 
 
 def _alias_and_properties(printer: generator.Generator, node: exp.Expr) -> str:

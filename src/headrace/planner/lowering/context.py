@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, Expression, references
+from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, Expression, SortKey, references
 from headrace.analyzer.logical import LogicalNode, MatchRecognize, Scan, TimeWindow
 from headrace.analyzer.traits import Place
 from headrace.planner import physical
@@ -189,6 +189,19 @@ class Lowering:
         if self.carrying is None or self.carrying.alias not in fragment.aliases:
             return []
         return [f"{fragment.column(self.carrying.alias, KEY_BYTES)} AS {identifier(KEY_BYTES)}"]
+
+
+def order_keys(keys: Sequence[SortKey], column: Callable[[Expression, str], str]) -> list[physical.OrderKey]:
+    """The keys of an order, each a column of its own that `column` makes of an expression under a name."""
+    return [
+        physical.OrderKey(
+            column=column(key.expression, f"__order_{number}"),
+            descending=key.descending,
+            # As Flink, NULL is the smallest where the statement does not say.
+            nulls_first=not key.descending if key.nulls_first is None else key.nulls_first,
+        )
+        for number, key in enumerate(keys, 1)
+    ]
 
 
 def unused(base: str, names: set[str]) -> str:

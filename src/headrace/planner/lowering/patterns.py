@@ -6,7 +6,7 @@ from headrace.analyzer.expressions import ROW_TIME, ColumnReference, Expression
 from headrace.analyzer.logical import MatchRecognize, Navigation, PatternVariable
 from headrace.planner import physical
 from headrace.planner.expression_sql import ExpressionSql
-from headrace.planner.lowering.context import Lowering, Needed, places
+from headrace.planner.lowering.context import Lowering, Needed, order_keys, places
 from headrace.planner.lowering.fragments import Fragment, Hidden, exact, indented, select
 from headrace.planner.modes import Operator
 from headrace.planner.spark_sql import SPARK, identifier
@@ -28,15 +28,7 @@ def match_recognize(low: Lowering, operator: Operator, node: MatchRecognize, nee
 
     read = {value: column(value, f"__value_{number}") for number, value in enumerate(values, 1)}
     partition = [column(key, f"__partition_{number}") for number, key in enumerate(node.partition_by, 1)]
-    keys = [
-        physical.OrderKey(
-            column=column(key.expression, f"__order_{number}"),
-            descending=key.descending,
-            # As Flink, NULL is the smallest where the statement does not say.
-            nulls_first=not key.descending if key.nulls_first is None else key.nulls_first,
-        )
-        for number, key in enumerate(node.order_by, 1)
-    ]
+    keys = order_keys(node.order_by, column)
     matched = low.add(
         physical.MatchRecognize(
             id=low.name("matched", node.alias),

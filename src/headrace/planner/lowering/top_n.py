@@ -6,7 +6,7 @@ from headrace.analyzer.expressions import Expression
 from headrace.analyzer.logical import RANK_SOURCE, TopN
 from headrace.analyzer.traits import ranks_windows, traits
 from headrace.planner import physical
-from headrace.planner.lowering.context import Lowering, Needed, places
+from headrace.planner.lowering.context import Lowering, Needed, order_keys, places
 from headrace.planner.lowering.fragments import Fragment, indented, select
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.spark_sql import identifier
@@ -27,15 +27,7 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
         return name
 
     partition = [column(key, f"__partition_{number}") for number, key in enumerate(node.partition_by, 1)]
-    order = [
-        physical.OrderKey(
-            column=column(key.expression, f"__order_{number}"),
-            descending=key.descending,
-            # As Flink, NULL is the smallest where the statement does not say.
-            nulls_first=not key.descending if key.nulls_first is None else key.nulls_first,
-        )
-        for number, key in enumerate(node.order_by, 1)
-    ]
+    order = order_keys(node.order_by, column)
     closes = None
     end = traits(node.input).window
     if ranks_windows(node) and end is not None:
