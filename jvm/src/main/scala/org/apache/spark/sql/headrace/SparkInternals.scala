@@ -47,11 +47,7 @@ object SparkInternals {
     val columns = StructType(schema.fields.map(_.copy(nullable = true)))
     val rows = session.createDataFrame(session.sparkContext.emptyRDD[Row], columns)
     val plan = rows.select(functions.expr(text)).asInstanceOf[classic.Dataset[Row]].queryExecution.optimizedPlan
-    val condition = plan match {
-      case Project(Seq(Alias(condition, _)), child)   => bound(condition, child)
-      case Project(Seq(condition: Attribute), child) => bound(condition, child)
-      case other                                     => bound(other.output.head, other)
-    }
+    val condition = bound(plan.output.head, plan)
     require(condition.dataType == BooleanType, s"expected a BOOLEAN over columns of both sides as a join's condition, found $text")
     condition
   }
