@@ -43,14 +43,16 @@ async def test_the_connector_runs_statements(https_server: HeadraceProcess) -> N
 
 
 @pytest.mark.usefixtures("trusted")
-async def test_the_sdk_makes_and_lists(https_server: HeadraceProcess) -> None:
+async def test_the_sdk_makes_and_lists(https_server: HeadraceProcess, seed: str) -> None:
     async def provide() -> str:
         return https_server.token
 
+    database = f"sdk_{seed}"
     async with DeltaStreamClient(server_url=f"{https_server.url}/v2", token_provider=provide) as client:
-        await client.databases.create(name="d")
-        assert [item.name for item in await client.databases.list()] == ["d"]
-        await client.databases.delete("d")
+        await client.databases.create(name=database)
+        assert database in [item.name for item in await client.databases.list()]
+        await client.databases.delete(database)
+        assert database not in [item.name for item in await client.databases.list()]
 
 
 @pytest.mark.usefixtures("trusted")
