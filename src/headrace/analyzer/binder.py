@@ -106,6 +106,7 @@ def _bind_query(
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
             f"queries may be nested {SUBQUERY_DEPTH_MAX} deep at most",
+            hint="Store an inner query as a relation of its own, and read that.",
             span=span_of(node),
         )
     with_clause = node.args.get("with_")
@@ -239,6 +240,7 @@ class SelectBinder:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"a subquery that is a value gives one column, found {len(query.items)}",
+                hint="Name one column in its SELECT.",
                 span=span_of(node),
             )
         self._asked += 1
@@ -331,7 +333,10 @@ class SelectBinder:
                 expression = as_type(expression, VARCHAR)
             if expression.type == INTERVAL:
                 raise UserError(
-                    SqlState.DATATYPE_MISMATCH, "an INTERVAL cannot be an output column", span=expression.span
+                    SqlState.DATATYPE_MISMATCH,
+                    "an INTERVAL cannot be an output column",
+                    hint="Add it to a timestamp, or give a number of units: TIMESTAMPDIFF(SECOND, a, b).",
+                    span=expression.span,
                 )
             if isinstance(node, exp.Column) and len(node.parts) == 1:
                 alias = node.name
@@ -345,7 +350,12 @@ class SelectBinder:
         qualifier = node.parts[-2].name if isinstance(node, exp.Column) else None
         sources = self._scope.sources if qualifier is None else (self._scope.source(qualifier, span=span),)
         if not sources:
-            raise UserError(SqlState.SYNTAX_ERROR, "* needs a FROM", span=span)
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                "* needs a FROM",
+                hint="Name the columns, or say FROM what they come.",
+                span=span,
+            )
         shared = self._scope.shared if qualifier is None else {}
         return [
             *(Item(name, self._scope.column(name, alias=None, span=span)) for name in shared),
@@ -429,7 +439,10 @@ def _scalars_of(expression: Expression) -> list[ColumnReference]:
 def _refuse_columns(count: int, span: Span | None) -> None:
     if count != 1:
         raise UserError(
-            SqlState.SYNTAX_ERROR, f"the subquery of IN gives one column, found {count}", span=span
+            SqlState.SYNTAX_ERROR,
+            f"the subquery of IN gives one column, found {count}",
+            hint="Name one column in its SELECT.",
+            span=span,
         )
 
 

@@ -174,6 +174,7 @@ class Special:
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
                 f"expected a DATE or TIMESTAMP to cut to a unit, found {operand.type}",
+                hint="CAST it to TIMESTAMP, or use TO_TIMESTAMP(text, format).",
                 span=operand.span or span,
             )
         kind = operand.type if isinstance(operand.type, Timestamp) else Timestamp(3)
@@ -342,6 +343,9 @@ def _json_as(operand: Expression, kind: DataType, span: Span | None, *, scalar: 
         return Cast(operand=operand, type=kind, safe=True, span=span)
     if not isinstance(kind, Array):
         raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED, f"JSON_QUERY … RETURNING {kind} is not supported", span=span
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"JSON_QUERY … RETURNING {kind} is not supported",
+            hint="Use RETURNING ARRAY<…>, or leave RETURNING out for a VARCHAR.",
+            span=span,
         )
     return Call(function=_FROM_JSON, arguments=(operand,), type=kind, span=span)

@@ -203,6 +203,7 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "a continuous query takes LIMIT at its end only, and no OFFSET",
+                hint="For the first rows of each key, use ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n.",
                 span=plan.span,
             )
 

@@ -282,6 +282,7 @@ class ExpressionBinder:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "expected an INTERVAL of whole MILLISECONDs, SECONDs, MINUTEs, HOURs, DAYs or WEEKs",
+                hint="Write INTERVAL '90' SECOND, for example; for months, TIMESTAMPADD(MONTH, 1, time).",
                 span=span,
             )
         milliseconds = int(text) * _UNIT_MS[unit]
@@ -305,7 +306,10 @@ class ExpressionBinder:
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if row.name != "COUNT" or distinct:
                 raise UserError(
-                    SqlState.SYNTAX_ERROR, f"* is an argument of COUNT only, not of {name}", span=span
+                    SqlState.SYNTAX_ERROR,
+                    f"* is an argument of COUNT only, not of {name}",
+                    hint="Name what it takes.",
+                    span=span,
                 )
             return Call(function=row, arguments=(STAR,), type=BIGINT, nullable=False, span=span)
         bound = [self.bind(argument) for argument in arguments]

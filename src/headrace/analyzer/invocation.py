@@ -56,6 +56,7 @@ def call(
             raise UserError(
                 SqlState.GROUPING_ERROR,
                 "an aggregate cannot contain an aggregate or a window function",
+                hint="Compute the inner one in a subquery of FROM, and aggregate its rows.",
                 span=argument.span,
             )
     kind = row.result([argument.type for argument in arguments])

@@ -90,7 +90,12 @@ def pending(
         refuse_aggregates(condition, "ON", None)
         conditions.extend(conjuncts(condition))
     elif kind is not JoinKind.CROSS:
-        raise UserError(SqlState.SYNTAX_ERROR, "a join needs ON, except a CROSS JOIN", span=span_of(node))
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            "a join needs ON, except a CROSS JOIN",
+            hint="Write ON and a condition, or USING (column).",
+            span=span_of(node),
+        )
     span = span_of(node.this) if is_comma(node) else span_of(node)
     return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span), shared
 

@@ -36,7 +36,10 @@ def filtered(arguments: Sequence[Expression], condition: Expression) -> tuple[Ex
     """The arguments of an aggregate FILTER (WHERE condition): all aggregates ignore NULLs, so the others become NULL."""
     for found in over_rows(condition):
         raise UserError(
-            SqlState.GROUPING_ERROR, f"{found.function.name} cannot be in FILTER", span=found.span
+            SqlState.GROUPING_ERROR,
+            f"{found.function.name} cannot be in FILTER",
+            hint="Compute it in a subquery of FROM, and filter by its column.",
+            span=found.span,
         )
     first, *rest = arguments
     value = ONE if first == STAR else first
@@ -126,7 +129,12 @@ def _frame(node: exp.Window, keys: Sequence[SortKey], bind: Bind) -> Frame | Non
     start = _bound(spec, "start", unit, keys, bind, node)
     end = _bound(spec, "end", unit, keys, bind, node) if spec.args.get("end") is not None else None
     if _place(start) > _place(end) or start == ("FOLLOWING", None) or end == ("PRECEDING", None):
-        raise UserError(SqlState.SYNTAX_ERROR, "the frame of OVER ends before it begins", span=span_of(node))
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            "the frame of OVER ends before it begins",
+            hint="Write the earlier bound first: BETWEEN 2 PRECEDING AND CURRENT ROW.",
+            span=span_of(node),
+        )
     return Frame(unit, start, end)
 
 

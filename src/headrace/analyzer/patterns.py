@@ -249,7 +249,10 @@ def _order(node: MatchNode, rows: LogicalNode, binder: ExpressionBinder) -> tupl
 def _refuse_over_rows(expression: Expression) -> None:
     for found in over_rows(expression):
         raise UserError(
-            SqlState.GROUPING_ERROR, "PARTITION BY and ORDER BY are of single rows", span=found.span
+            SqlState.GROUPING_ERROR,
+            "PARTITION BY and ORDER BY are of single rows",
+            hint="Compute it in a subquery of FROM, and use its column.",
+            span=found.span,
         )
 
 
@@ -297,7 +300,10 @@ class _PatternBinder(ExpressionBinder):
         """A bound expression with all that it reads of a row as navigations."""
         for found in over_rows(bound):
             raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED, "OVER is not supported in MATCH_RECOGNIZE", span=found.span
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "OVER is not supported in MATCH_RECOGNIZE",
+                hint="Compute it in a subquery, which MATCH_RECOGNIZE reads.",
+                span=found.span,
             )
         return transform(bound, self._moved)
 
@@ -446,6 +452,7 @@ class _RowBinder(ExpressionBinder):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{name} is not supported inside another call of several rows",
+                hint="Give it a measure of its own, and combine the measures in the SELECT outside.",
                 span=span_of(node),
             )
         return super()._call(node)

@@ -314,11 +314,19 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
     """`left`, each row once for every element of an array; raises UserError 42804 and 42601."""
     span = span_of(node)
     if len(node.expressions) != 1:
-        raise UserError(SqlState.FEATURE_NOT_SUPPORTED, "UNNEST takes one array", span=span)
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "UNNEST takes one array",
+            hint="Write a CROSS JOIN UNNEST(…) for each array.",
+            span=span,
+        )
     array = ExpressionBinder(scope).bind(node.expressions[0])
     if not isinstance(array.type, Array):
         raise UserError(
-            SqlState.DATATYPE_MISMATCH, f"UNNEST takes an ARRAY, found {array.type}", span=array.span or span
+            SqlState.DATATYPE_MISMATCH,
+            f"UNNEST takes an ARRAY, found {array.type}",
+            hint="Make one of text by SPLIT(text, separator) or JSON_QUERY(… RETURNING ARRAY<…>).",
+            span=array.span or span,
         )
     alias = node.args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
