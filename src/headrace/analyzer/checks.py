@@ -275,16 +275,26 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     )
 
 
+_INSTEAD_OF_OVER = (
+    "Of a continuous query's rows, HOP aggregates those of a span of time, MATCH_RECOGNIZE compares a row with the one before, "
+    "and ROW_NUMBER() keeps the first of each group."
+)
+
+
 def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
     """0A000: of window functions, a continuous query has ROW_NUMBER() in a Top-N, and INTERSECT and EXCEPT need an end."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
         for over in (found for expression in expressions(node) for found in overs(expression)):
+            name = over.function.name
+            where = "queries of materialized views"
+            if name == "ROW_NUMBER":
+                where = "a continuous query where it keeps the first rows only"
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{over.function.name} OVER is supported in a continuous query where it keeps the first rows only",
-                hint=PATTERN,
+                f"{name} OVER is supported in {where}",
+                hint=PATTERN if name in ("ROW_NUMBER", "RANK", "DENSE_RANK") else _INSTEAD_OF_OVER,
                 span=over.span,
             )
         if isinstance(node, SetOperation):

@@ -119,6 +119,7 @@ class ExpressionBinder:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{type(node).__name__.upper()} is not supported in an expression",
+                hint="Use LIKE, or REGEXP(text, pattern)." if isinstance(node, exp.SimilarTo) else None,
                 span=span_of(node),
             )
         return branch(node)

@@ -8,8 +8,10 @@ from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expressions import Call, Cast, Expression, Literal, over_rows
 from headrace.analyzer.functions import OPERATORS_BY_NAME
 from headrace.analyzer.functions.signature import Function
+from headrace.analyzer.typing import is_temporal
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import DataType, is_numeric
 
 COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "IS NOT DISTINCT FROM", "IS DISTINCT FROM"}
 _NOT_NULL_IN_NOT_NULL_OUT = {
@@ -94,18 +96,23 @@ def _keeps_not_null(row: Function) -> bool:
 
 
 def _mismatch(row: Function, arguments: Sequence[Expression], span: Span | None) -> UserError:
-    kinds = [str(argument.type) for argument in arguments]
+    kinds = [argument.type for argument in arguments]
     if row.infix is not None and len(kinds) == 2:
         message = f"the operator {row.infix} is not defined for {kinds[0]} and {kinds[1]}"
-        hint = (
-            "Use CAST(… AS type) on one side, or || to join texts."
-            if row.infix == "+"
-            else "Use CAST(… AS type) on one side."
-        )
+        hint = _way_out(row.infix, *kinds)
         return UserError(SqlState.DATATYPE_MISMATCH, message, hint=hint, span=span)
     return UserError(
         SqlState.DATATYPE_MISMATCH,
-        f"{row.name} is not defined for {', '.join(kinds)}",
+        f"{row.name} is not defined for {', '.join(map(str, kinds))}",
         hint=f"Write {row.signature}. {row.doc}",
         span=span,
     )
+
+
+def _way_out(infix: str, left: DataType, right: DataType) -> str:
+    """What to write in the place of an operator that is not defined for its sides."""
+    if infix == "-" and is_temporal(left) and is_temporal(right):
+        return "Use TIMESTAMPDIFF(SECOND, earlier, later)."
+    if infix in ("+", "-") and is_temporal(left) and is_numeric(right):
+        return f"Give the number a unit: {infix} INTERVAL '5' MINUTE, or TIMESTAMPADD(MINUTE, number, time)."
+    return "Use CAST(… AS type) on one side" + (", or || to join texts." if infix == "+" else ".")

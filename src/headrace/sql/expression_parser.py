@@ -22,6 +22,7 @@ from headrace.sql.ast import TypeName
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Source, folded, is_word
 from headrace.sql.limits import LIST_MAX, too_many_items, too_nested
+from headrace.sql.other_dialects import INSTEAD_OF_QUANTIFIERS, QUANTIFIERS
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
@@ -241,6 +242,8 @@ class ExpressionParser(parser.Parser):
     def _parse_operand(self) -> exp.Expr | None:
         token, following = self._curr, self._next.token_type
         kind, word = token.token_type, folded(token)
+        if word in QUANTIFIERS and self.cursor.at(word, "(", "SELECT"):
+            raise self.cursor.unsupported(f"{word} (SELECT …)", hint=INSTEAD_OF_QUANTIFIERS)
         if kind in _LITERALS:
             return self._parse_literal()
         if kind is TokenType.DOT and following is TokenType.NUMBER and self._next.start == token.end + 1:

@@ -21,6 +21,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.names import unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
 from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_number, too_long_text
+from headrace.sql.other_dialects import INSTEAD_OF_COLONS
 
 PIECE = re.compile(
     r"(?P<space>\s+)"
@@ -284,12 +285,15 @@ def _check_token(source: Source, token: Token) -> None:
         token.token_type is TokenType.VAR and not _WORD.match(token.text)
     ):
         bad = next((i for i, char in enumerate(token.text) if not (char.isalnum() or char in "_$")), 0)
+        start = token.start + bad
         raise _error(
             source,
             f"unexpected character {token.text[bad]!r}",
-            token.start + bad,
-            token.start + bad + 1,
-            hint='Put names with special characters in double quotes: "my-name".',
+            start,
+            start + 1,
+            hint=INSTEAD_OF_COLONS
+            if source.text.startswith("::", start)
+            else 'Put names with special characters in double quotes: "my-name".',
         )
 
 

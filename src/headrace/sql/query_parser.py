@@ -22,6 +22,7 @@ from headrace.sql.cursor import Cursor
 from headrace.sql.expression_parser import ExpressionParser
 from headrace.sql.lexer import Source, folded
 from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
+from headrace.sql.other_dialects import CLAUSES
 from headrace.sql.pattern_parser import match_recognize
 
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
@@ -135,8 +136,9 @@ class QueryParser(ExpressionParser):
         if misspelt and alias.token_type is TokenType.VAR and before in _BEFORE_ALIAS:
             cursor.index -= 1
             raise cursor.error(f"a clause such as {close[0]}", hint=f"Did you mean {close[0]}?")
-        close = difflib.get_close_matches(cursor.token.text.upper(), _CLAUSES, n=1, cutoff=0.6)
-        hint = f"Did you mean {close[0]}?" if close else None
+        found = cursor.token.text.upper()
+        close = difflib.get_close_matches(found, _CLAUSES, n=1, cutoff=0.6)
+        hint = f"Did you mean {close[0]}?" if close and close[0] != found else None
         raise cursor.error("',', a clause or the end of the query", hint=hint)
 
     def _check_nodes(self, query: exp.Expr) -> None:
@@ -176,6 +178,7 @@ class QueryParser(ExpressionParser):
             query.set("limit", exp.Limit(expression=self._parse_count("LIMIT")))
         if self._match(TokenType.OFFSET):
             query.set("offset", exp.Offset(expression=self._parse_count("OFFSET")))
+        self._refuse_clauses_of_other_dialects()
         if with_ is not None:
             query.set("with_", with_)
         return query
@@ -225,10 +228,17 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.WHERE):
             query.set("where", exp.Where(this=self._require(self._parse_disjunction())))
         if self._match(TokenType.GROUP_BY):
+            self._refuse_clauses_of_other_dialects()
             query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_disjunction)))
         if self._match(TokenType.HAVING):
             query.set("having", exp.Having(this=self._require(self._parse_disjunction())))
+        self._refuse_clauses_of_other_dialects()
         return query
+
+    def _refuse_clauses_of_other_dialects(self) -> None:
+        for words, instead in CLAUSES:
+            if self.cursor.at(*words):
+                raise self.cursor.unsupported(" ".join(words), hint=instead, words=len(words))
 
     def _parse_items(self) -> list[exp.Expr]:
         return self._parse_required_csv(self._parse_item)
@@ -236,6 +246,10 @@ class QueryParser(ExpressionParser):
     def _parse_item(self) -> exp.Expr | None:
         token = self._curr
         if self._match(TokenType.STAR):
+            if self.cursor.at("EXCEPT", "(") or self.cursor.at("EXCLUDE"):
+                raise self.cursor.unsupported(
+                    f"* {self._curr.text.upper()}", hint="Name the columns to keep."
+                )
             return exp.Star().update_positions(token)
         this = self._parse_disjunction()
         if this is None:
@@ -265,7 +279,9 @@ class QueryParser(ExpressionParser):
         token = self._curr
         cursor = self.cursor
         if token.token_type is TokenType.LATERAL:
-            raise cursor.unsupported("LATERAL")
+            raise cursor.unsupported(
+                "LATERAL", hint="Write CROSS JOIN UNNEST(array) AS t(element), or a join."
+            )
         if cursor.at("TABLE", "("):
             raise cursor.unsupported("TABLE(…)", hint="Write TUMBLE(relation, SIZE 5 MINUTES).")
         if token.token_type is TokenType.UNNEST:
@@ -283,7 +299,9 @@ class QueryParser(ExpressionParser):
                     f"MATCH_RECOGNIZE over {this.kind}", hint="Match the rows of the relation itself."
                 )
             this = match_recognize(self, this)
+        self._refuse_clauses_of_other_dialects()
         this.set("alias", self._parse_source_alias())
+        self._refuse_clauses_of_other_dialects()
         self._parse_source_properties(this)
         return this
 
@@ -394,9 +412,12 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.USING):
             self._expect(TokenType.L_PAREN, "'(' and the names of columns after USING")
             join.set("using", self._parse_column_names())
-            return join
-        self._expect(TokenType.ON, "ON and the join's condition, or USING and columns")
-        join.set("on", self._require(self._parse_disjunction()))
+        else:
+            self._expect(TokenType.ON, "ON and the join's condition, or USING and columns")
+            join.set("on", self._require(self._parse_disjunction()))
+        if self.cursor.at("WITHIN"):
+            hint = "Write JOIN relation AS alias WITHIN 5 MINUTES ON condition."
+            raise self.cursor.error("WITHIN before ON or USING", hint=hint)
         return join
 
     def _parse_within(self, join: exp.Join) -> None:

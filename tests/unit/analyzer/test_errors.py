@@ -44,12 +44,17 @@ NAMES = [
 TYPES = [
     (f"SELECT distance + 'x' {F}", "42804", "'x'", "CAST"),
     (f"SELECT carrier {F} WHERE distance + 'x' > 3", "42804", "'x'", None),
+    (f"SELECT departed - departed {F}", "42804", "departed", "TIMESTAMPDIFF(SECOND, earlier, later)"),
+    (f"SELECT departed + distance {F}", "42804", "distance", "INTERVAL '5' MINUTE"),
     (f"SELECT carrier {F} WHERE carrier", "42804", "carrier", "IS NOT NULL"),
     (f"SELECT carrier {F} WHERE distance AND cancelled", "42804", "distance", None),
     (f"SELECT carrier {F} WHERE distance = 'far'", "42804", "'far'", "CAST"),
     (f"SELECT carrier {F} WHERE distance IN (1, 'x')", "42804", "'x'", "CAST"),
     (f"SELECT carrier {F} WHERE departed > 'yesterday'", "42804", "'yesterday'", None),
     (f"SELECT SUM(carrier) {F}", "42804", "carrier", "SUM(number)"),
+    (f"SELECT PROCTIME() {F}", "3D017", "PROCTIME", "'source.time' = ARRIVAL"),
+    (f"SELECT COUNT(*) {F} GROUP BY TUMBLE(departed, INTERVAL '1' DAY)", "3D017", None, "window_start"),
+    (f"SELECT COUNT(*) {F} GROUP BY CUBE (carrier, dest)", "3D017", None, "UNION ALL"),
     (f"SELECT upper(distance) {F}", "42804", "distance", "UPPER(text)"),
     (f"SELECT substring(carrier) {F}", "42804", "substring(carrier", "SUBSTRING(text, integer [, integer])"),
     (f"SELECT round(delay, distance) {F}", "42804", "distance", None),
@@ -62,8 +67,8 @@ TYPES = [
         None,
     ),
     (f"SELECT COALESCE(distance, 1, 'x') {F}", "42804", "'x'", "CAST"),
-    (f"SELECT carrier {F} f CROSS JOIN UNNEST(carrier) AS t(x)", "42804", "carrier", None),
-    (f"SELECT INTERVAL '5' MINUTE {F}", "42804", None, None),
+    (f"SELECT carrier {F} f CROSS JOIN UNNEST(carrier) AS t(x)", "42804", "carrier", "SPLIT"),
+    (f"SELECT INTERVAL '5' MINUTE {F}", "42804", None, "TIMESTAMPDIFF"),
     ("SELECT carrier FROM flights UNION ALL SELECT distance FROM arrivals", "42804", None, "CAST"),
     (
         "SELECT carrier, note FROM flights UNION ALL SELECT note FROM arrivals",
@@ -210,6 +215,8 @@ LIMITS = [
 ]
 
 NOT_SUPPORTED = [
+    (f"SELECT carrier {F} WHERE carrier SIMILAR TO 'A%'", "carrier SIMILAR TO 'A%'", "REGEXP"),
+    (f"SELECT LAG(carrier) OVER (PARTITION BY dest ORDER BY departed) {F}", None, "MATCH_RECOGNIZE"),
     ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
     (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
     ("SELECT f.carrier FROM flights f CROSS JOIN bookings b", None, "how the rows belong together"),

@@ -18,6 +18,7 @@ from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.functions.windows import RANKINGS, WINDOW_FUNCTIONS
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.sql import other_dialects
 
 CATALOGUE: dict[str, Function] = {row.name: row for row in (*SCALARS, *TEMPORALS, *AGGREGATES)}
 """The functions that are called by name, with parentheses."""
@@ -91,7 +92,8 @@ def lookup(name: str, *, span: Span | None = None) -> Function:
         )
     if row is None:
         near = difflib.get_close_matches(upper, [*CATALOGUE, *SYNONYMS], n=3, cutoff=0.6)
-        hint = f"Did you mean {' or '.join(near)}?" if near else _WHICH
+        nearest = f"Did you mean {' or '.join(near)}?" if near else _WHICH
+        hint = other_dialects.FUNCTIONS.get(upper, nearest)
         raise UnknownFunctionError(name, hint=hint, span=span)
     return row
 
