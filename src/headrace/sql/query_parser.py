@@ -236,6 +236,7 @@ class QueryParser(ExpressionParser):
         return query
 
     def _refuse_clauses_of_other_dialects(self) -> None:
+        """Where their first word would be read as an alias, or as the beginning of something else."""
         for words, instead in CLAUSES:
             if self.cursor.at(*words):
                 raise self.cursor.unsupported(" ".join(words), hint=instead, words=len(words))
@@ -301,7 +302,6 @@ class QueryParser(ExpressionParser):
             this = match_recognize(self, this)
         self._refuse_clauses_of_other_dialects()
         this.set("alias", self._parse_source_alias())
-        self._refuse_clauses_of_other_dialects()
         self._parse_source_properties(this)
         return this
 
@@ -389,6 +389,7 @@ class QueryParser(ExpressionParser):
         return exp.Unnest(expressions=[this], alias=alias, offset=ordinality or None).update_positions(token)
 
     def _parse_join_clause(self) -> exp.Join | None:
+        self._refuse_clauses_of_other_dialects()
         token = self._curr
         if self._match(TokenType.COMMA):
             return exp.Join(this=self._parse_source()).update_positions(token)
