@@ -79,8 +79,8 @@ test: setup archive browser check web-check ## check, then the rest of the suite
 	@if test -d jvm/src/test/scala; then $(SHORT_LIVED) $(MAKE) --no-print-directory jvm-test; fi
 	$(SHORT_LIVED) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=40
 
-prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): hours
-	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q tests/properties || exit 1; done
+prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run
+	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
 	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/slt -k views_in_clickhouse
 
 faults: setup ## Every fault, where make test has some of them (RUNS=5: as often, each time at other moments): a quarter of an hour a run
