@@ -69,7 +69,7 @@ class PromptWindowsSuite extends PatientSuite {
       }
       val (cut, rest) = rows.splitAt(450)
       val came = for (part <- Seq(cut, rest)) yield running(counts(source.rows, slide), checkpoint) { query =>
-        part.grouped(20 + random.nextInt(100)).foreach { batch =>
+        pieces(part, random).foreach { batch =>
           source.stream.addData(batch)
           query.rows()
         }

@@ -59,9 +59,6 @@ class SmallBatchesSuite extends PatientSuite {
 
   private val end = Seq(0, 1).map(partition => (partition, at(5000), "end", 0))
 
-  private def pieces(rows: Seq[(Int, Timestamp, String, Int)]): Iterator[Seq[(Int, Timestamp, String, Int)]] =
-    rows.grouped(20 + random.nextInt(100))
-
   test("windows are as in a batch, whether one task makes a batch or many, over one checkpoint, and rows are counted right") {
     val source = new Source
     val checkpoint = newCheckpoint()
@@ -70,7 +67,7 @@ class SmallBatchesSuite extends PatientSuite {
     val came = for ((part, records) <- parts.zip(Seq(2000, 0, 2000, 0))) yield upTo(records) {
       running(counts(source.rows), checkpoint) { query =>
         var read = 0L
-        pieces(part).foreach { batch =>
+        pieces(part, random).foreach { batch =>
           source.stream.addData(batch)
           val _ = query.rows()
           assertEquals(query.query.lastProgress.numInputRows, batch.size.toLong)
@@ -91,7 +88,7 @@ class SmallBatchesSuite extends PatientSuite {
     def last(records: Int): Map[Any, Any] = upTo(records) {
       val source = new Source
       running(countsOfCounts(source.rows)) { query =>
-        for (batch <- pieces(rows) ++ Iterator(end)) {
+        for (batch <- pieces(rows, random) ++ Iterator(end)) {
           source.stream.addData(batch)
           val _ = query.rows()
         }

@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
+import scala.util.Random
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.commons.io.FileUtils
@@ -38,6 +39,11 @@ object SparkTesting {
   }
 
   def at(seconds: Double): Timestamp = new Timestamp((seconds * 1000).toLong)
+
+  /** All rows, in batches of 1 to 120. */
+  def pieces[T](rows: Seq[T], random: Random): Iterator[Seq[T]] = Iterator.unfold(rows) { left =>
+    Option.when(left.nonEmpty)(left.splitAt(1 + random.nextInt(120)))
+  }
 
   def newCheckpoint(): Path = Files.createTempDirectory(checkpoints, "")
 
