@@ -163,7 +163,7 @@ class SelectBinder:
         rows = self._with_scalars(rows)
         if not value:
             return Asked(rows, None, outside)
-        _refuse_columns(len(items), span_of(self._node))
+        _refuse_columns(_OF_IN, len(items), span_of(self._node))
         beyond = {source.alias for source in outer} - {source.alias for source in rows.sources}
         if any(read.source in beyond for read in references(items[0].expression)):
             raise UserError(
@@ -224,7 +224,7 @@ class SelectBinder:
             rows = Subquery(self._subquery(query), "asked")
             columns = rows.schema.columns
             if operand is not None:
-                _refuse_columns(len(columns), member.span)
+                _refuse_columns(_OF_IN, len(columns), member.span)
             value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
             asked = Asked(rows, value if operand is not None else None, ())
         return joined(source, member, operand, asked, f"__asked_{self._asked}")
@@ -236,13 +236,7 @@ class SelectBinder:
             raise _no_scalar("in a query of materialized views", node)
         if not isinstance(query, Aggregate) or query.group_by or query.having is not None:
             raise _no_scalar("where it is one aggregate, without GROUP BY and HAVING", node)
-        if len(query.items) != 1:
-            raise UserError(
-                SqlState.SYNTAX_ERROR,
-                f"a subquery that is a value gives one column, found {len(query.items)}",
-                hint="Name one column in its SELECT.",
-                span=span_of(node),
-            )
+        _refuse_columns("a subquery that is a value", len(query.items), span_of(node))
         self._asked += 1
         source = Subquery(query, f"{SCALAR}{self._asked}")
         self._scalars.append(source)
@@ -353,7 +347,7 @@ class SelectBinder:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 "* needs a FROM",
-                hint="Name the columns, or say FROM what they come.",
+                hint="Write FROM and a relation, or name what to compute.",
                 span=span,
             )
         shared = self._scope.shared if qualifier is None else {}
@@ -436,11 +430,14 @@ def _scalars_of(expression: Expression) -> list[ColumnReference]:
     return [found for child in children(expression) for found in _scalars_of(child)]
 
 
-def _refuse_columns(count: int, span: Span | None) -> None:
+_OF_IN = "the subquery of IN"
+
+
+def _refuse_columns(subquery: str, count: int, span: Span | None) -> None:
     if count != 1:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"the subquery of IN gives one column, found {count}",
+            f"{subquery} gives one column, found {count}",
             hint="Name one column in its SELECT.",
             span=span,
         )

@@ -126,10 +126,13 @@ class Properties:
         return f"{prefix}WITH ({', '.join(entry.sql() for entry in self.entries)})"
 
 
+TIME_WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+
+
 class TimeWindow(exp.Expression):
     """A window function over a relation, in FROM.
 
-    Arguments: `this` exp.Table (name only) or exp.Subquery (no alias), `kind` 'TUMBLE' | 'HOP' | 'CUMULATE' | 'SESSION',
+    Arguments: `this` exp.Table (name only) or exp.Subquery (no alias), `kind` one of TIME_WINDOWS,
     `size_ms` an int (the gap of a SESSION), `advance_ms` an int or None (HOP's advance, CUMULATE's step), `alias`
     exp.TableAlias or None.
     """
@@ -138,7 +141,7 @@ class TimeWindow(exp.Expression):
 
     @property
     def kind(self) -> str:
-        """TUMBLE, HOP, CUMULATE or SESSION."""
+        """One of TIME_WINDOWS."""
         return str(self.args["kind"])
 
     @property

@@ -1,8 +1,12 @@
-"""What people write who know another dialect, and what there is in its place: hints for errors, nothing else."""
+"""What people write in queries who know another dialect, and what there is in its place: hints for errors, nothing else.
+
+Whole statements are in `catalogue`.
+"""
 
 from __future__ import annotations
 
-_WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+from headrace.sql.ast import TIME_WINDOWS
+
 _GROUPINGS = "Write a query for each grouping, with UNION ALL between them."
 _ARRIVAL = "Read the source WITH ('source.time' = ARRIVAL)."
 
@@ -26,11 +30,14 @@ CLAUSES = (
 """The first words of clauses, in places where a clause may begin, and the hint for each."""
 
 FUNCTIONS = {
-    **{name: f"Write FROM {name}(relation, …) and GROUP BY window_start, window_end." for name in _WINDOWS},
-    **{f"{name}_START": "Use window_start." for name in _WINDOWS},
-    **{f"{name}_END": "Use window_end." for name in _WINDOWS},
-    **{f"{name}_ROWTIME": "Use window_time." for name in _WINDOWS},
-    **{f"{name}_PROCTIME": _ARRIVAL for name in _WINDOWS},
+    **{
+        name: f"Write FROM {name}(relation, …) and GROUP BY window_start, window_end."
+        for name in TIME_WINDOWS
+    },
+    **{f"{name}_START": "Use window_start." for name in TIME_WINDOWS},
+    **{f"{name}_END": "Use window_end." for name in TIME_WINDOWS},
+    **{f"{name}_ROWTIME": "Use window_time." for name in TIME_WINDOWS},
+    **{f"{name}_PROCTIME": _ARRIVAL for name in TIME_WINDOWS},
     "PROCTIME": _ARRIVAL,
     "ROLLUP": _GROUPINGS,
     "CUBE": _GROUPINGS,

@@ -17,7 +17,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import NESTING_MAX
-from headrace.sql.ast import JsonCall, MatchRecognize, PatternVariable, TimeWindow, TypeName, span_of
+from headrace.sql.ast import (
+    TIME_WINDOWS,
+    JsonCall,
+    MatchRecognize,
+    PatternVariable,
+    TimeWindow,
+    TypeName,
+    span_of,
+)
 from headrace.sql.cursor import Cursor
 from headrace.sql.expression_parser import ExpressionParser
 from headrace.sql.lexer import Source, folded
@@ -25,7 +33,6 @@ from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
 from headrace.sql.other_dialects import CLAUSES
 from headrace.sql.pattern_parser import match_recognize
 
-WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
 _BEFORE_ALIAS = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.END)
 _AFTER_QUERY = ("PARTITION BY", "QUERY", "WITH")
@@ -232,14 +239,14 @@ class QueryParser(ExpressionParser):
             query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_disjunction)))
         if self._match(TokenType.HAVING):
             query.set("having", exp.Having(this=self._require(self._parse_disjunction())))
-        self._refuse_clauses_of_other_dialects()
         return query
 
     def _refuse_clauses_of_other_dialects(self) -> None:
         """Where their first word would be read as an alias, or as the beginning of something else."""
+        cursor = self.cursor
         for words, instead in CLAUSES:
-            if self.cursor.at(*words):
-                raise self.cursor.unsupported(" ".join(words), hint=instead, words=len(words))
+            if cursor.at(*words):
+                raise cursor.unsupported(" ".join(words), hint=instead, words=len(words))
 
     def _parse_items(self) -> list[exp.Expr]:
         return self._parse_required_csv(self._parse_item)
@@ -290,7 +297,7 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.L_PAREN):
             this: exp.Expr = exp.Subquery(this=self._parse_query())
             self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
-        elif self._next.token_type is TokenType.L_PAREN and folded(token) in WINDOW_FUNCTIONS:
+        elif self._next.token_type is TokenType.L_PAREN and folded(token) in TIME_WINDOWS:
             this = self._parse_time_window()
         else:
             this = self._parse_relation()
@@ -311,7 +318,7 @@ class QueryParser(ExpressionParser):
             parts.append(self._require(self._parse_id_var(any_token=True), "a name after '.'"))
         if self._curr.token_type is TokenType.L_PAREN:
             self._fail(
-                f"a relation or one of {', '.join(WINDOW_FUNCTIONS)} or UNNEST",
+                f"a relation or one of {', '.join(TIME_WINDOWS)} or UNNEST",
                 hint="Other table functions are not supported yet.",
             )
         names: list[exp.Expr | None] = [*reversed(parts), None, None]

@@ -19,6 +19,7 @@ from headrace.analyzer.functions.windows import RANKINGS, WINDOW_FUNCTIONS
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.sql import other_dialects
+from headrace.sql.ast import TIME_WINDOWS
 
 CATALOGUE: dict[str, Function] = {row.name: row for row in (*SCALARS, *TEMPORALS, *AGGREGATES)}
 """The functions that are called by name, with parentheses."""
@@ -40,7 +41,8 @@ __all__ = [
 _FORMS = frozenset(
     {
         *("ROWTIME", "ROWKEY", "ROWMETA", "ROWHEADERS", "ROW", "TYPEOF", "CAST", "TRY_CAST", "EXTRACT"),
-        *("UNNEST", "TUMBLE", "HOP", "CUMULATE", "SESSION", "MATCH_ROWTIME", "EXISTS", "IN"),
+        *TIME_WINDOWS,
+        *("UNNEST", "MATCH_ROWTIME", "EXISTS", "IN"),
     }
 )
 """What looks like the call of a function, and has a meaning of its own."""
