@@ -13,13 +13,14 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from demo import check, data, lake, tutorial
 from demo.loading import load
 from demo.server import SESSION, TOKEN, Server
-from headrace.client import Client
+from headrace.client import Client, ClientError
 
 CHECK_TIMEOUT_S = 900
 DAYS_PER_SECOND = 2.0
@@ -42,6 +43,10 @@ def main() -> int:
         return _run(server, options)
     except KeyboardInterrupt:
         return 0
+    except (ClientError, RuntimeError) as error:
+        console.print(f"[red]The demonstration stopped:[/] {escape(str(error))}")
+        console.print(f"The server's log is {server.log}.")
+        return 1
     finally:
         console.print("Stopping.")
         server.stop()

@@ -32,6 +32,11 @@ class Server:
         self._process: subprocess.Popen[str] | None = None
 
     @property
+    def log(self) -> Path:
+        """The file that the server's standard error goes to."""
+        return self.folder / "server.log"
+
+    @property
     def bootstrap(self) -> str:
         """The broker's address."""
         return f"127.0.0.1:{self._kafka_port}"
@@ -41,7 +46,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "headrace.cli", "up", "--data-dir", str(self.folder)]
         command += ["--port", str(self._port), "--with-kafka", str(self._kafka_port)]
-        with (self.folder / "server.log").open("a") as log:
+        with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 command,
                 stdout=subprocess.PIPE,
@@ -51,9 +56,7 @@ class Server:
             )
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line.startswith("headrace ready "):
-            raise RuntimeError(
-                "the server did not start:\n" + (self.folder / "server.log").read_text()[-3000:]
-            )
+            raise RuntimeError("the server did not start:\n" + self.log.read_text()[-3000:])
         self.url = line.split()[2]
         self._port = int(self.url.rsplit(":", 1)[1])
 

@@ -127,6 +127,7 @@ KNOWS_KAFKA = (
     "connectors/registry.py",
     "runtime/",
     "server/process.py",
+    "server/quick_start.py",
     "server/__main__.py",
     "cli/__main__.py",
     "cli/commands.py",

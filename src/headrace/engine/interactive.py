@@ -21,7 +21,8 @@ from headrace.engine.protocol import Ack, QueryEnded, Rows, StartQuery, StopQuer
 from headrace.engine.results import ResultChannel
 from headrace.planner.physical import SparkPlan, WriteResults
 
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 300.0
+"""A driver starts in 15 s on an idle core and in two minutes on a quarter of one: a reader rather waits than asks again."""
 _GENERATION = 1
 
 

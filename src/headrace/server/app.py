@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from headrace.catalog.objects import Principal
-from headrace.server import failures, probes, signin
+from headrace.server import failures, probes, quick_start, signin
 from headrace.server.auditing import refused_request
 from headrace.server.auth import TokenGate, principal_of
 from headrace.server.dataplane.tickets import TicketOffice
@@ -74,6 +74,7 @@ def create_app(parts: ServerParts) -> FastAPI:
     )
     app.include_router(downloads.router(parts.download, parts.audit))
     app.include_router(probes.router(parts.is_ready))
+    app.include_router(quick_start.router(parts.broker))
     if parts.accounts is not None:
         app.include_router(signin.router(parts.settings, hosts, parts.accounts, sessions, parts.audit))
 

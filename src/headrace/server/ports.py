@@ -141,7 +141,7 @@ class ServerParts:
     `download` gives the file of a source by its kind, organization and name, None where there is none for the principal; it blocks.
     `sample_queries` lists the continuous queries for the metrics page; `is_ready` says whether statements can be answered (it may
     block). Without `accounts` nobody signs in with a password. `audit` records what happens at the doors, and
-    `may_read_metrics` says who gets the metrics page.
+    `may_read_metrics` says who gets the metrics page. `broker` is the address of the broker that was started with the server.
     """
 
     settings: Settings
@@ -154,3 +154,4 @@ class ServerParts:
     audit: Callable[[AuditEntry], None] = lambda _entry: None
     may_read_metrics: Callable[[Principal], bool] = lambda _principal: True
     download: Callable[[Principal, str, str, str], bytes | None] = lambda *_: None
+    broker: str | None = None

@@ -59,8 +59,8 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             try:
                 wiring = await asyncio.to_thread(importlib.import_module, "headrace.server.wiring")
             finally:
-                await broker
-            wired = wiring.build(settings)
+                address = await broker
+            wired = wiring.build(settings, broker=address)
             life.callback(wired.catalog.close)
             # What has been read stays: the garbage collector need not go through it: a quarter of a second at 10,000 relations.
             gc.freeze()
@@ -218,9 +218,10 @@ def _forget_token(file: Path, token: str) -> None:
         file.unlink()
 
 
-async def _enter_broker(life: AsyncExitStack, folder: Path, port: int | None) -> None:
-    if port is not None:
-        await life.enter_async_context(kafka_broker(folder, port))
+async def _enter_broker(life: AsyncExitStack, folder: Path, port: int | None) -> str | None:
+    if port is None:
+        return None
+    return (await life.enter_async_context(kafka_broker(folder, port))).bootstrap
 
 
 @asynccontextmanager

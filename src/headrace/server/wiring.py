@@ -34,8 +34,11 @@ class Wired:
     audit_kept: AbstractAsyncContextManager[None]
 
 
-def build(settings: Settings) -> Wired:
-    """The real parts over `settings.data_dir`, not started. Raises HeadraceError when the catalog cannot be opened."""
+def build(settings: Settings, *, broker: str | None = None) -> Wired:
+    """Build the real parts over `settings.data_dir`, not started. Raises HeadraceError when the catalog cannot be opened.
+
+    `broker` is the address of the broker that was started with the server, if one was.
+    """
     if settings.oidc_issuer is not None and not settings.oidc_client_id:
         message = "HEADRACE_OIDC_ISSUER names a provider, and HEADRACE_OIDC_CLIENT_ID does not say what it calls this server"
         raise UserError(
@@ -58,6 +61,7 @@ def build(settings: Settings) -> Wired:
         catalog.audit.record,
         partial(_may_read_metrics, catalog),
         statements.download,
+        broker,
     )
     return Wired(create_app(parts), catalog, engine, kept(catalog.audit, settings.audit_days))
 

@@ -102,6 +102,13 @@ export class StatementClient {
     return response.ok ? readProblems(await response.json().catch(() => null)) : [];
   }
 
+  /** First statements for a new user, for the broker that this server was started with. */
+  async quickStart(): Promise<string> {
+    const response = await this.#send("quick-start", {}, undefined);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, null));
+    return response.text();
+  }
+
   async #gather(first: StatementAnswer, signal: AbortSignal | undefined): Promise<ResultSet> {
     const rows = [...first.rows];
     let partition = 1;

@@ -81,6 +81,11 @@ export class SqlEditor {
     return placed(splitStatements(this.#view.state.doc.toString()), 0);
   }
 
+  /** Puts a first text into an editor in which nobody has typed yet. */
+  fillIfEmpty(text: string): void {
+    if (this.#view.state.doc.length === 0) this.#view.dispatch({ changes: { from: 0, insert: text } });
+  }
+
   /** Puts a statement behind the text and selects it, so that the next Run runs it. */
   insertStatement(statement: string): void {
     const { doc } = this.#view.state;

@@ -133,7 +133,9 @@ const COMPLETIONS: Readonly<Record<Way, string>> = {
   invitation: "new-password",
 };
 const HELP: Readonly<Record<Way, string>> = {
-  token: "headrace up writes one to a file when it starts first. It is kept in this browser tab only.",
+  token:
+    "The first start of headrace up writes one to the file token in its data directory and prints the path: " +
+    "~/.local/share/headrace/token by default. This browser tab keeps it until you sign out.",
   password: "ALTER USER … SET PASSWORD sets the first one of the user admin.",
   invitation: "You were invited. At least 12 characters: a few words that do not belong together.",
 };

@@ -2,7 +2,6 @@ import type { SQLNamespace } from "@codemirror/lang-sql";
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 import type { SqlEditor } from "../../sql/editor";
 import { spanAt } from "../../sql/position";
-import { STARTING_TEXT } from "../../sql/starting-text";
 import { Splitter } from "../../ui/splitter";
 import { EditorPane } from "./editor-pane";
 import { Results } from "./results";
@@ -24,7 +23,7 @@ interface WorkspaceProps {
 export function Workspace({ environment, editor, runApart, names }: WorkspaceProps) {
   const [height, setHeight] = useState(() => Math.round(window.innerHeight * 0.42));
   const [hasSelection, setHasSelection] = useState(false);
-  const initialText = useRef(sessionStorage.getItem(TEXT_KEY) ?? STARTING_TEXT);
+  const keptText = useRef(sessionStorage.getItem(TEXT_KEY));
   const runner = useRun({
     ...environment,
     onSuccess: (statement) => {
@@ -36,6 +35,15 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
       if (failure.kind === "sql" && offset !== null) editor.current?.showFailure({ text, offset }, failure);
     },
   });
+  const { client } = environment;
+  useEffect(() => {
+    if (keptText.current !== null) return;
+    client
+      .quickStart()
+      .then((text) => editor.current?.fillIfEmpty(text))
+      // A server that is away is reported by the banner; the editor stays empty.
+      .catch(() => {});
+  }, [client, editor]);
   const { state, run, stop } = runner;
   const isRunning = isActive(state.current);
 
@@ -95,7 +103,7 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
       <div className="editor-frame" style={{ height }}>
         <EditorPane
           editor={editor}
-          initialText={initialText.current}
+          initialText={keptText.current ?? ""}
           names={names}
           onRun={runAtCursor}
           onRunAll={runAll}

@@ -1,0 +1,41 @@
+"""README's statements, which are also the page's first text, run as they are written: rows come, from a cold start."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from headrace.server.quick_start import USUAL_BROKER
+from headrace.sql import parse
+from headrace.sql.statements.query import SelectStatement
+from tests.harness.doors import RestDoor
+from tests.harness.kafka import KafkaClient
+from tests.harness.patience import until
+from tests.harness.process import HeadraceProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def test_a_new_user_sees_rows(headrace_server: HeadraceProcess, kafka: KafkaClient) -> None:
+    headers = {"Authorization": f"Bearer {headrace_server.token}"}
+    answer = httpx.get(f"{headrace_server.url}/v2/quick-start", headers=headers, trust_env=False)
+    # The server of the tests has no broker of its own, and names the usual address.
+    statements = parse(answer.text.replace(USUAL_BROKER, kafka.bootstrap))
+    live, snapshot = [statement for statement in statements if isinstance(statement, SelectStatement)]
+    door = RestDoor(headrace_server)
+    try:
+        for statement in statements[: statements.index(live)]:
+            door.execute(statement.text)
+        rows = door.stream(live.text, count=2, when_live=lambda: None)
+        assert sorted(tuple(row.cells[2:]) for row in rows) == [
+            ("chair", "1", "120.00"),
+            ("lamp", "2", "61.40"),
+        ]
+        until(lambda: door.execute(snapshot.text) == [["lamp", "3"], ["chair", "1"]], "the view's rows")
+        for statement in statements[statements.index(snapshot) :]:
+            assert door.execute(statement.text), statement.text
+    finally:
+        for name in ("MATERIALIZED VIEW best_sellers", "CHANGELOG sales_per_minute"):
+            door.execute(f"DROP {name} CASCADE;")
+        door.execute("DROP DATABASE shop CASCADE; DROP STORE broker CASCADE;")
+        door.close()
