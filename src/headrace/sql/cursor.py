@@ -186,12 +186,16 @@ class Cursor:
             )
         return name
 
-    def query_reference(self) -> Identifier:
-        """A query's id, bare or quoted, or its name."""
+    def query_reference(self) -> QualifiedName:
+        """Parse a query's id, bare or quoted, its name, or the name of the relation that it writes."""
         start = self.index
         if self.token is not None and self.token.token_type is TokenType.STRING:
-            return Identifier(self.string(), self.span_from(start))
-        return self.name_or_uuid("the id or the name of a query")
+            return QualifiedName((Identifier(self.string(), self.span_from(start)),))
+        first = self.name_or_uuid("the id or the name of a query, or of the relation that it writes")
+        if not self.accept("."):
+            return QualifiedName((first,))
+        rest = self.qualified_name("the rest of the relation's name", 2)
+        return QualifiedName((first, *rest.parts))
 
     def name_or_uuid(self, what: str) -> Identifier:
         """A name, or a bare UUID, which would otherwise read as numbers and words."""

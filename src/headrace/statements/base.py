@@ -55,6 +55,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
 from headrace.planner.cycles import over
 from headrace.sql.ast import Properties, Property, Statement
+from headrace.statements.query_names import named_query
 
 T = TypeVar("T")
 CatalogObject = (
@@ -266,18 +267,9 @@ class Execution:
             )
         return schema
 
-    def query(self, reference: Identifier) -> Query:
-        """The query of that id or name; raises 3D019."""
-        query = self.catalog.query(reference.name) or self.catalog.query_by_name(reference.name)
-        if query is None or not self.knows(query):
-            names = [query.name for query in self.visible(self.catalog.queries()) if query.name is not None]
-            raise UserError(
-                SqlState.QUERY_NOT_FOUND,
-                f"the query {reference.name!r} does not exist or is not authorized",
-                hint=suggestion(reference.name, names, otherwise="LIST QUERIES shows those that do."),
-                span=reference.span,
-            )
-        return query
+    def query(self, reference: QualifiedName) -> Query:
+        """Return the query of that id or name, or the one that writes the relation of that name; raises 3D019."""
+        return named_query(reference, self)
 
     def object(self, kind: str, name: QualifiedName) -> CatalogObject:
         """The existing object of a kind, which is a word of `sql.statements.grant.KINDS`."""
@@ -303,7 +295,7 @@ class Execution:
             case "COMPUTE_POOL":
                 return self.named_compute_pool(name.last)
             case "QUERY":
-                return self.query(name.last)
+                return self.query(name)
         return self.relation(name)
 
     def described(self, store: Store, kind: StoreDescriptor, entity: EntityPath) -> EntityDescription | None:

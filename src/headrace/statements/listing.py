@@ -162,6 +162,7 @@ QUERIES = Projection(
         "Query": "query",
         **_OWNED,
         "Message": "message",
+        "Sink": "sink_fqn",
     },
 )
 LISTED_RELATIONS = Projection(

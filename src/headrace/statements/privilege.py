@@ -55,7 +55,7 @@ def _refused(privilege: Privilege, statement: CanI, run: Execution) -> str | Non
         requirement = Requirement(privilege)
     elif kind == "QUERY":
         try:
-            requirement = Requirement(privilege, run.query(name.last))
+            requirement = Requirement(privilege, run.query(name))
         except UserError as error:
             return error.message
     else:

@@ -135,7 +135,7 @@ def test_columns_of_any_type(columns: list[tuple[Identifier, DataType, bool]]) -
 
 @given(st.uuids().map(str) | NAMES)
 def test_references_to_queries(reference: str) -> None:
-    reread(TerminateQuery(NOWHERE, "", Identifier(reference)))
+    reread(TerminateQuery(NOWHERE, "", QualifiedName((Identifier(reference),))))
 
 
 @given(EXPRESSIONS, NAMES)

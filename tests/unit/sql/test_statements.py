@@ -457,3 +457,4 @@ def test_a_query_reference_is_folded_unless_quoted() -> None:
     assert read(f"TERMINATE QUERY {QUERY_ID.upper()}") == read(f"TERMINATE QUERY '{QUERY_ID}'")
     assert read("TERMINATE QUERY Mine") == read('TERMINATE QUERY "mine"')
     assert read("TERMINATE QUERY Mine") != read('TERMINATE QUERY "Mine"')
+    assert read("TERMINATE QUERY shop.Public.sink").sql() == "TERMINATE QUERY shop.public.sink"

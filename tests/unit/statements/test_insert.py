@@ -121,6 +121,26 @@ async def test_the_answer_names_the_columns_that_are_left_out(shop: Shop) -> Non
     assert str(summary).endswith("writes shop.public.b")
 
 
+async def test_a_query_without_a_name_is_known_by_the_relation_that_it_writes(shop: Shop) -> None:
+    await shop.execute("INSERT INTO b SELECT x FROM a")
+    [(query_id, *_, sink)] = await shop.execute("LIST QUERIES")
+    assert sink == '"shop"."public"."b"'
+    for name in ("b", "public.b", "shop.public.b"):
+        facts = {row[0]: row[1] for row in await shop.execute(f"DESCRIBE QUERY {name}")}
+        assert facts["id"] == query_id
+    await shop.execute("INSERT INTO b SELECT y FROM a")
+    with pytest.raises(UserError, match=f"2 queries write shop.public.b: {query_id}, "):
+        await shop.execute("TERMINATE QUERY b")
+    await shop.execute(f"TERMINATE QUERY {query_id}")
+    [(*_, remaining)] = await shop.execute("TERMINATE QUERY b")
+    assert remaining != query_id
+    # All are terminated by now: the last one is meant.
+    await shop.execute("RESTART QUERY b")
+    for name in ("a", "missing", "nowhere.public.b"):
+        with pytest.raises(UserError, match="does not exist or is not authorized"):
+            await shop.execute(f"TERMINATE QUERY {name}")
+
+
 async def test_a_query_that_does_not_exist_is_pointed_at(shop: Shop) -> None:
     await shop.execute("INSERT INTO b SELECT x FROM a QUERY WITH ('query.name' = 'first')")
     text = "TERMINATE QUERY frist"

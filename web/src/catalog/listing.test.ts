@@ -38,15 +38,14 @@ describe("listings", () => {
   it("know a query without a name by the relation that it writes", () => {
     const queries = readQueries(
       answer(
-        ["ID", "Name", "Query"],
-        ["q1", null, "CREATE CHANGELOG shop.public.per_minute AS\nSELECT 1"],
-        ["q2", null, 'insert into "shop"."My Sink" SELECT 1'],
-        ["q3", null, "create materialized view if not exists best AS SELECT 1"],
-        ["q4", "named", "CREATE STREAM a AS SELECT 1"],
-        ["q5", null, "SELECT 1"],
+        ["ID", "Name", "Sink"],
+        ["q1", null, '"shop"."public"."per_minute"'],
+        ["q2", null, '"shop"."public"."My Sink"'],
+        ["q3", "named", '"shop"."public"."a"'],
+        ["q4", null, ""],
       ),
     );
-    expect(queries.map((query) => query.name)).toEqual(["per_minute", "My Sink", "best", "named", "q5"]);
+    expect(queries.map((query) => query.name)).toEqual(["per_minute", "My Sink", "named", "q4"]);
   });
 
   it("take the first column for a missing name", () => {

@@ -127,7 +127,7 @@ function prefix(read: Reader): readonly string[] {
 export function readQueries(result: ResultSet): readonly QueryItem[] {
   const queries = readers(result).map((read) => ({
     id: read("id") || read("name"),
-    name: read("name") || sinkOf(read("query") || read("dsql")) || read("id"),
+    name: read("name") || sinkOf(read("sink")) || read("id"),
     state: stateOf(read("actualstate") || read("state")),
     intendedState: stateOf(read("intendedstate")),
     sql: read("query") || read("dsql"),
@@ -136,15 +136,9 @@ export function readQueries(result: ResultSet): readonly QueryItem[] {
   return [...queries.filter((query) => !isEnded(query)), ...queries.filter(isEnded)];
 }
 
-const SINK =
-  /^\s*(?:CREATE\s+(?:STREAM|CHANGELOG|MATERIALIZED\s+VIEW)(?:\s+IF\s+NOT\s+EXISTS)?|INSERT\s+INTO)\s+((?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|[\w.])+)/i;
-
-/** What a query without a name is known by: the relation that it writes. */
-function sinkOf(sql: string): string {
-  const found = SINK.exec(sql)?.[1];
-  if (found === undefined) return "";
-  const parts = /["`]/.test(found) ? readPath(found) : found.split(".");
-  return parts.at(-1) ?? "";
+/** What a query without a name is known by: the relation that it writes, the last of three quoted parts. */
+function sinkOf(sink: string): string {
+  return sink === "" ? "" : (readPath(sink).at(-1) ?? "");
 }
 
 export function isEnded(query: QueryItem): boolean {

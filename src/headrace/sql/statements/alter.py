@@ -100,7 +100,7 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess:
 
 def _name(cursor: Cursor, kind: str) -> QualifiedName:
     if kind == "QUERY":
-        return QualifiedName((cursor.query_reference(),))
+        return cursor.query_reference()
     if kind == "FUNCTION":
         return QualifiedName((cursor.signature(),))
     most = {"SCHEMA": 2}.get(kind, 3 if kind in RELATIONS else 1)

@@ -288,7 +288,7 @@ def _target(cursor: Cursor) -> Target:
     if kind is None:
         raise cursor.error(f"ORGANIZATION, {', '.join(KINDS)}")
     if kind == "QUERY":
-        return Target(kind, QualifiedName((cursor.query_reference(),)))
+        return Target(kind, cursor.query_reference())
     if kind == "FUNCTION":
         return Target(kind, QualifiedName((cursor.signature(),)))
     most = {"SCHEMA": 2, "RELATION": 3}.get(kind, 1)

@@ -33,7 +33,7 @@ def can_i(cursor: Cursor) -> CanI:
     if kind is None:
         raise cursor.error(f"ORGANIZATION, {', '.join(KINDS)}")
     if kind == "QUERY":
-        return CanI(*cursor.origin, privilege, kind, QualifiedName((cursor.query_reference(),)))
+        return CanI(*cursor.origin, privilege, kind, cursor.query_reference())
     if kind == "FUNCTION":
         return CanI(*cursor.origin, privilege, kind, QualifiedName((cursor.signature(),)))
     return CanI(*cursor.origin, privilege, kind, cursor.qualified_name(f"the name of the {kind.lower()}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headrace.core.names import Identifier, QualifiedName, printed
+from headrace.core.names import QualifiedName
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import QUERY_STARTS, grammar, select, statement
@@ -71,13 +71,13 @@ def list_queries(cursor: Cursor) -> ListQueries:
 
 @dataclass(frozen=True)
 class DescribeQuery(Statement):
-    """`DESCRIBE QUERY [HISTORY | METRICS | EVENTS | STATE] reference`; the reference is an id or a name."""
+    """`DESCRIBE QUERY [HISTORY | METRICS | EVENTS | STATE] reference`, by id, name or the relation that it writes."""
 
-    reference: Identifier
+    reference: QualifiedName
     aspect: str | None = None
 
     def sql(self) -> str:
-        return f"DESCRIBE QUERY {self.aspect + ' ' if self.aspect else ''}{_reference(self.reference.name)}"
+        return f"DESCRIBE QUERY {self.aspect + ' ' if self.aspect else ''}{_reference(self.reference)}"
 
 
 @grammar("DESCRIBE QUERY")
@@ -88,12 +88,12 @@ def describe_query(cursor: Cursor) -> DescribeQuery:
 
 @dataclass(frozen=True)
 class TerminateQuery(Statement):
-    """`TERMINATE QUERY reference`; the reference is an id or a name."""
+    """`TERMINATE QUERY reference`, by id, name or the relation that it writes."""
 
-    reference: Identifier
+    reference: QualifiedName
 
     def sql(self) -> str:
-        return f"TERMINATE QUERY {_reference(self.reference.name)}"
+        return f"TERMINATE QUERY {_reference(self.reference)}"
 
 
 @grammar("TERMINATE QUERY")
@@ -103,12 +103,12 @@ def terminate_query(cursor: Cursor) -> TerminateQuery:
 
 @dataclass(frozen=True)
 class RestartQuery(Statement):
-    """`RESTART QUERY reference`; the reference is an id or a name."""
+    """`RESTART QUERY reference`, by id, name or the relation that it writes."""
 
-    reference: Identifier
+    reference: QualifiedName
 
     def sql(self) -> str:
-        return f"RESTART QUERY {_reference(self.reference.name)}"
+        return f"RESTART QUERY {_reference(self.reference)}"
 
 
 @grammar("RESTART QUERY")
@@ -148,6 +148,6 @@ def _explained(cursor: Cursor) -> Statement:
     return result
 
 
-def _reference(text: str) -> str:
-    """A name as it must be typed; an id stays bare when it reads as one."""
-    return text if _UUID_SHAPE.fullmatch(text) else printed(text)
+def _reference(reference: QualifiedName) -> str:
+    """Return a reference as it must be typed; an id stays bare when it reads as one."""
+    return reference.last.name if _UUID_SHAPE.fullmatch(reference.last.name) else str(reference)
