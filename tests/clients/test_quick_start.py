@@ -16,6 +16,16 @@ from tests.harness.process import HeadraceProcess
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
+def answer_of(server: HeadraceProcess, statement: str) -> dict[str, object]:
+    body: dict[str, object] = httpx.post(
+        f"{server.url}/v2/statements",
+        json={"statement": statement},
+        headers={"Authorization": f"Bearer {server.token}"},
+        trust_env=False,
+    ).json()
+    return body
+
+
 def test_a_new_user_sees_rows(headrace_server: HeadraceProcess, kafka: KafkaClient) -> None:
     headers = {"Authorization": f"Bearer {headrace_server.token}"}
     answer = httpx.get(f"{headrace_server.url}/v2/quick-start", headers=headers, trust_env=False)
@@ -31,6 +41,10 @@ def test_a_new_user_sees_rows(headrace_server: HeadraceProcess, kafka: KafkaClie
             ("chair", "1", "120.00"),
             ("lamp", "2", "61.40"),
         ]
+        # Who reads from now on only is told so, and nobody else.
+        latest = answer_of(headrace_server, "SELECT * FROM shop.public.orders")
+        assert "from now on" in str(latest["message"])
+        assert "message" not in answer_of(headrace_server, live.text.replace("FROM ", "FROM shop.public."))
         until(lambda: door.execute(snapshot.text) == [["lamp", "3"], ["chair", "1"]], "the view's rows")
         for statement in statements[statements.index(snapshot) :]:
             assert door.execute(statement.text), statement.text

@@ -189,7 +189,7 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
                 f"the statement did not end within {limits.seconds:g} seconds"
             ) from None
         if answer.message:
-            say(answer.message)
+            (_tell if answer.is_stream else say)(answer.message)
         await _keep_copied(client, statement, answer)
         if answer.is_stream:
             await _write_stream(answer, out, limits, patience=patience)

@@ -21,6 +21,7 @@ class ResultChannel:
 
     The producer may be `capacity_rows` ahead of the reader (more by one batch); then `put` waits, which is the back-pressure.
     `lost` tells what the reader's role lacks by now of what it took to read; None: nothing.
+    `message` is for a reader who sees no rows yet: which records are read at all. None: those that are there, and what follows.
     `changelog_key` is set when the rows are changes: the columns among `columns` that are their key (none, if it is not selected).
     Used from one event loop only.
     """
@@ -36,6 +37,7 @@ class ResultChannel:
         self.query_id = query_id
         self.columns = columns
         self.changelog_key = changelog_key
+        self.message: str | None = None
         self.lost: Callable[[], str | None] = lambda: None
         self._capacity = capacity_rows
         self._batches: deque[LiveRows] = deque()

@@ -34,6 +34,11 @@ class LiveResult(Protocol):
         ...
 
     @property
+    def message(self) -> str | None:
+        """What a reader who sees no rows should know; None if every record is read."""
+        ...
+
+    @property
     def lost(self) -> Callable[[], str | None]:
         """What the reader's role lacks by now of what it took to read; it gives None for nothing, and answers from memory."""
         ...

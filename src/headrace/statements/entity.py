@@ -291,10 +291,13 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     path = statement.name.path
     reader = _reader(statement, Scope.PRINT, kind.properties)
     async with _about(statement.name, store, kind.entities):
-        records = await printer.print_entity(store.properties, path, start=_start(reader, kind))
+        start = _start(reader, kind)
+        records = await printer.print_entity(store.properties, path, start=start)
     reader.finish()
     capacity = run.services.settings.result_channel_rows_max
     channel = ResultChannel(str(uuid.uuid4()), _PRINTED_COLUMNS, capacity)
+    if start.at == "latest":
+        channel.message = "Only records that arrive from now on are printed. WITH ('from_beginning') prints those from before, too."
     channel.feed(_records(channel, records))
     return Outcome(channel)
 

@@ -10,7 +10,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.policy import Requirement
 from headrace.core.resultset import ResultSet, result
 from headrace.planner import plan_columns, plan_query
-from headrace.planner.physical import SparkPlan
+from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.table_queries import plan_table_query
@@ -39,8 +39,20 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
         return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
     plan = await asyncio.to_thread(_plan, logical)
     columns = plan_columns(plan)
-    return Outcome(
-        await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool().name)
+    channel = await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool().name)
+    channel.message = _unread(plan)
+    return Outcome(channel)
+
+
+def _unread(plan: SparkPlan) -> str | None:
+    """Return which records the query leaves out, since a new user expects those that are there; None if it reads them all."""
+    sources = [step for step in plan.steps if isinstance(step, ReadEntity | ReadRows)]
+    names = sorted({".".join(step.entity) for step in sources if step.starting_position == "latest"})
+    if not names:
+        return None
+    return (
+        f"Only records of {', '.join(names)} that arrive from now on are read. "
+        "FROM relation WITH ('starting.position' = 'earliest') reads those from before, too."
     )
 
 

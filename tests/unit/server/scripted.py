@@ -40,6 +40,7 @@ class ScriptedStream:
         self.query_id = str(uuid.uuid4())
         self.columns = (ResultColumn("id", BIGINT, nullable=False), ResultColumn("name", VARCHAR))
         self.changelog_key: tuple[str, ...] | None = None
+        self.message: str | None = None
         self.closed = asyncio.Event()
         self.running = asyncio.Event()
         self.refusal: HeadraceError | None = None

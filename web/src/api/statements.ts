@@ -42,6 +42,8 @@ export interface ResultSet {
 export interface StreamOffer {
   readonly kind: "stream";
   readonly request: DataplaneRequest;
+  /** What to know while no row has come; empty if every record is read. */
+  readonly message: string;
   readonly context: StatementContext | null;
 }
 
@@ -182,7 +184,7 @@ function offerOf(answer: StatementAnswer, request: DataplaneRequest): StreamOffe
       broken(`This page cannot read a data plane result of type "${request.requestType}".`),
     );
   }
-  return { kind: "stream", request, context: answer.context };
+  return { kind: "stream", request, message: answer.message, context: answer.context };
 }
 
 /** What an HTTP answer that is no success says. */

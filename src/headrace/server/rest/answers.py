@@ -105,6 +105,8 @@ def finished(
             "statementID": envelope.statement_id,
             "requestType": "streaming",
         }
+        if answer.ticket.result.message:
+            body["message"] = answer.ticket.result.message
         return _json(200, body)
     if answer.result.message:
         body["message"] = answer.result.message

@@ -42,7 +42,7 @@ describe("reduceRun", () => {
     const rows = new StreamRows(10, () => {});
     const streaming: RunAction[] = [
       submit(1),
-      { kind: "stream", id: 1, rows },
+      { kind: "stream", id: 1, rows, message: "" },
       { kind: "columns", id: 1, columns: [] },
     ];
     expect(stateAfter(...streaming).current).toMatchObject({
@@ -80,7 +80,11 @@ describe("reduceRun", () => {
     expect(kindAfter(submit(1), { kind: "columns", id: 1, columns: [] })).toBe("submitting");
     const rows = new StreamRows(10, () => {});
     expect(
-      kindAfter(submit(1), { kind: "stream", id: 1, rows }, { kind: "result", id: 1, at: 1, result }),
+      kindAfter(
+        submit(1),
+        { kind: "stream", id: 1, rows, message: "" },
+        { kind: "result", id: 1, at: 1, result },
+      ),
     ).toBe("streaming");
   });
 

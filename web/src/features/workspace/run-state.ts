@@ -28,6 +28,8 @@ export interface StreamOutput {
   /** Null until the query runs and says what it returns. */
   readonly columns: readonly Column[] | null;
   readonly rows: StreamRows;
+  /** What to know while no row has come; empty if every record is read. */
+  readonly message: string;
 }
 
 export type Output = ResultSet | StreamOutput | { readonly kind: "nothing" };
@@ -61,7 +63,7 @@ export type RunAction =
       readonly remaining: number;
     }
   | { readonly kind: "result"; readonly id: number; readonly at: number; readonly result: ResultSet }
-  | { readonly kind: "stream"; readonly id: number; readonly rows: StreamRows }
+  | { readonly kind: "stream"; readonly id: number; readonly rows: StreamRows; readonly message: string }
   | { readonly kind: "columns"; readonly id: number; readonly columns: readonly Column[] }
   | { readonly kind: "end"; readonly id: number; readonly at: number }
   | { readonly kind: "cancel"; readonly id: number; readonly at: number }
@@ -115,7 +117,7 @@ function advanced(
         id,
         statement,
         startedAt,
-        output: { kind: "stream", columns: null, rows: action.rows },
+        output: { kind: "stream", columns: null, rows: action.rows, message: action.message },
       };
     case "columns":
       if (current.kind !== "streaming") return current;

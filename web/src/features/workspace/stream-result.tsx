@@ -94,10 +94,7 @@ export function StreamResult({ output, startedAt, finishedAt }: StreamResultProp
         />
       )}
       {columns !== null && isEmpty && isLive ? (
-        <p className="waiting">
-          Waiting for rows. Only records that arrive from now on are read, unless the statement says{" "}
-          <code>WITH ('starting.position' = 'earliest')</code>.
-        </p>
+        <p className="waiting">Waiting for rows. {output.message}</p>
       ) : null}
     </div>
   );

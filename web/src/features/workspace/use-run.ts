@@ -106,7 +106,7 @@ function streams(
   dispatch: (action: RunAction) => void,
 ): Promise<boolean> {
   const rows = new StreamRows();
-  dispatch({ kind: "stream", id, rows });
+  dispatch({ kind: "stream", id, rows, message: offer.message });
   return new Promise((resolve, reject) => {
     const stream = openStream(offer.request, {
       onColumns: (columns) => dispatch({ kind: "columns", id, columns }),
