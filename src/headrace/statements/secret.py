@@ -96,7 +96,8 @@ async def drop_secret(statement: DropSecret, run: Execution) -> Outcome:
     return Outcome(_answer(facts.name, "DROP", f"was dropped{told}"))
 
 
-@handles(RotateKey, requires=on_organization(Privilege.CREATE_SECRET))
+# It changes what every secret of the organization is sealed with, and has the operator's command run.
+@handles(RotateKey, requires=on_organization(Privilege.OWNERSHIP))
 async def rotate_key(_statement: RotateKey, run: Execution) -> Outcome:
     """What is sealed is sealed with a new key; nothing waits for it but writes."""
     await asyncio.to_thread(run.catalog.rotate_key)

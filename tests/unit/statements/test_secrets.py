@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.catalog.objects import Principal
 from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.properties import Scope, of_scope
@@ -157,7 +158,10 @@ async def test_no_error_of_a_store_tells_what_a_secret_property_is(
 async def test_the_key_is_replaced_and_everything_opens(session: Session) -> None:
     await has_store(session)
     before = dict(session.catalog.snapshot().sealed)
-    assert await session.rows("ROTATE KEY", "Command") == [("ROTATE",)]
+    with pytest.raises(UserError, match="'sysadmin' lacks the privilege OWNERSHIP on the organization"):
+        await session.run("ROTATE KEY")
+    root = Principal("admin", ("orgadmin",), "orgadmin")
+    assert [row[2] for row in await session.answer("ROTATE KEY", root)] == ["ROTATE"]
     after = session.catalog.snapshot().sealed
     assert after.keys() == before.keys()
     assert not set(after.values()) & set(before.values())
