@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.analyzer import views
-from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import spec_of
 from headrace.catalog.objects import ComputePool, Database, Query, Relation, SchemaObject, UserFunction
-from headrace.catalog.policy import Requirement, owner_of
+from headrace.catalog.policy import Requirement
 from headrace.core.context import SessionContext
 from headrace.core.errors import UserError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, Identifier, QualifiedName
@@ -22,12 +21,13 @@ from headrace.statements.base import CatalogObject, Execution, Outcome, ddl, han
 from headrace.statements.continuous_query import refuse_taken_name
 from headrace.statements.dropping import ownership
 from headrace.statements.function import refuse_built_in
+from headrace.statements.grant import give, giving
 from headrace.statements.relation import relation_of_kind
 
 _RESERVED = {"DATABASE": SYSTEM_DATABASE, "SCHEMA": INFORMATION_SCHEMA}
 
 
-def _ownership(statement: Rename | ChangeOwner | DescribeAs, run: Execution) -> Iterator[Requirement]:
+def _ownership(statement: Rename | DescribeAs, run: Execution) -> Iterator[Requirement]:
     return ownership(_named(statement.kind, statement.name, run), run)
 
 
@@ -79,24 +79,15 @@ def _renamed(found: CatalogObject, name: Identifier, run: Execution) -> Any:
         return changed
 
 
-def _to_give(statement: ChangeOwner, run: Execution) -> Iterator[Requirement]:
-    """Where the schema's owner decides, to give something away is to grant it."""
-    yield from _ownership(statement, run)
-    target = _named(statement.kind, statement.name, run)
-    if run.policy.decides(target) != owner_of(target):
-        yield Requirement(Privilege.OWNERSHIP, target, grantable=True)
+def _giving(statement: ChangeOwner, run: Execution) -> Iterator[Requirement]:
+    return giving(_named(statement.kind, statement.name, run), statement.owner, run)
 
 
-@handles(ChangeOwner, requires=_to_give)
+@handles(ChangeOwner, requires=_giving)
 async def change_owner(statement: ChangeOwner, run: Execution) -> Outcome:
-    """The role must be one that the user may take on."""
-    found, role = _named(statement.kind, statement.name, run), statement.owner
-    run.check_role(role)
-    if isinstance(found, Query):
-        await asyncio.to_thread(run.catalog.change_query, found.id, owner=role.name)
-    else:
-        await asyncio.to_thread(run.catalog.change_owner, found, role.name)
-    return Outcome(_answer(found, f"belongs to the role {role}"))
+    found = _named(statement.kind, statement.name, run)
+    await give(found, statement.owner, run)
+    return Outcome(_answer(found, f"belongs to the role {statement.owner}"))
 
 
 @handles(DescribeAs, requires=_ownership)

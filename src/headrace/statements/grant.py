@@ -88,20 +88,38 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
     return Outcome(_answer("REVOKE", wanted, roles, told + more))
 
 
+def giving(target: object, role: Identifier, run: Execution) -> Iterator[Requirement]:
+    """Yield what it takes to make `role` the owner of an object, by either of the statements that do.
+
+    The new owner vouches for what a query or a view reads: without `check_recipient` anybody could have them run with the rights of a
+    stronger role.
+    """
+    yield Requirement(Privilege.OWNERSHIP, target, grantable=True)
+    check_recipient(role, run)
+
+
+def check_recipient(role: Identifier, run: Execution) -> None:
+    """Raise UserError 42501 for a role that the user does not hold and the active role may not grant, 3D001 for one that is not there."""
+    if not run.may_grant(run.named_role(role)):
+        run.check_role(role)
+
+
+async def give(target: object, role: Identifier, run: Execution) -> None:
+    """Make `role` the owner of an object; what was granted on the object stays granted. See `giving`."""
+    if isinstance(target, Query):
+        await asyncio.to_thread(run.catalog.change_query, target.id, owner=role.name)
+    else:
+        await asyncio.to_thread(run.catalog.change_owner, target, role.name)
+    run.services.engine.wake()
+
+
 @handles(
     GrantOwnership,
-    requires=lambda statement, run: [
-        Requirement(Privilege.OWNERSHIP, target_of(statement.target, run), grantable=True)
-    ],
+    requires=lambda statement, run: giving(target_of(statement.target, run), statement.role, run),
 )
 async def grant_ownership(statement: GrantOwnership, run: Execution) -> Outcome:
-    """The object gets another owner; what was granted on it stays granted."""
-    target, role = target_of(statement.target, run), run.named_role(statement.role).name
-    if isinstance(target, Query):
-        await asyncio.to_thread(run.catalog.change_query, target.id, owner=role)
-    else:
-        await asyncio.to_thread(run.catalog.change_owner, target, role)
-    run.services.engine.wake()
+    target, role = target_of(statement.target, run), statement.role.name
+    await give(target, statement.role, run)
     summary = f"{named(target)} belongs to the role {role}"
     return Outcome(ddl("role", role, "GRANT", summary, [role]))
 

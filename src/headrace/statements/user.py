@@ -22,6 +22,7 @@ from headrace.sql.statements.user import (
     RevokeInvitation,
 )
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
+from headrace.statements.grant import check_recipient
 from headrace.statements.listing import USERS
 from headrace.statements.system.access import visible_users
 
@@ -127,13 +128,9 @@ def _user(name: Identifier, run: Execution) -> User:
 
 
 def _may_give(run: Execution, roles: Iterable[str], *, span: Span | None) -> None:
-    """Who makes or manages a user gets at its roles: they must be the user's own who asks, unless the role may MANAGE_GRANTS."""
+    """Raise UserError 42501 for a role that could not be given: who makes or manages a user gets at the roles of that user."""
     for role in roles:
-        try:
-            run.check_role(Identifier(role, span))
-        except UserError as error:
-            if error.state is not SqlState.INSUFFICIENT_PRIVILEGE or not run.may(Privilege.MANAGE_GRANTS):
-                raise
+        check_recipient(Identifier(role, span), run)
 
 
 def _hold_all(run: Execution, user: User, span: Span | None) -> None:

@@ -348,3 +348,33 @@ async def test_with_managed_access_the_schemas_owner_decides_and_not_who_made_a_
     await said(session, "ALTER SCHEMA shop.kept ENABLE MANAGED ACCESS")
     error = await refused(session, "REVOKE SELECT ON RELATION shop.kept.v FROM ROLE r", maker)
     assert error.state is SqlState.INSUFFICIENT_PRIVILEGE
+
+
+@pytest.mark.parametrize("said_as", ["GRANT OWNERSHIP ON {} TO ROLE {}", "ALTER {} OWNER TO {}"])
+@pytest.mark.parametrize(
+    "what", ["QUERY q", "MATERIALIZED VIEW shop.public.v", "DATABASE mine", "ROLE below"]
+)
+async def test_nobody_makes_a_role_an_owner_that_is_neither_held_nor_theirs_to_grant(
+    session: Session, what: str, said_as: str
+) -> None:
+    await roles(session, "maker", "theirs")
+    await reader(session, "maker")
+    for text in (
+        "GRANT CREATE_QUERY, CREATE_DATABASE, MANAGE_MEMBERS ON ORGANIZATION TO ROLE maker",
+        "GRANT CREATE_RELATION ON SCHEMA shop.public TO ROLE maker",
+    ):
+        await said(session, text)
+    maker = someone("maker")
+    await said(session, "CREATE DATABASE mine", maker)
+    await said(session, "CREATE ROLE below", maker)
+    named = "CREATE MATERIALIZED VIEW shop.public.v WITH ('query.name' = q)"
+    await said(session, f"{named} AS SELECT n FROM shop.public.orders", maker)
+    # What runs or is read has the rights of its owner: else anybody could have it run with the rights of sysadmin.
+    for role in ("sysadmin", "theirs"):
+        error = await refused(session, said_as.format(what, role), maker)
+        assert error.state is SqlState.INSUFFICIENT_PRIVILEGE
+        assert f"does not hold the role '{role}'" in error.message
+    assert (await refused(session, said_as.format(what, "nobody"), maker)).state is SqlState.ROLE_NOT_FOUND
+    # The administrator may grant every role.
+    await said(session, said_as.format(what, "theirs"))
+    await said(session, said_as.format(what, "maker"), someone("securityadmin"))
