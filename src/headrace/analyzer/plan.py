@@ -60,6 +60,15 @@ class LogicalPlan:
         return _once(_named(self.root))
 
     @property
+    def inside_views(self) -> tuple[tuple[Relation, Relation], ...]:
+        """Each materialized view whose query is part of this one, with each relation that the view's query names."""
+        return tuple(
+            {
+                (view.name, relation.name): (view, relation) for view, relation in _inside(self.root, None)
+            }.values()
+        )
+
+    @property
     def relations(self) -> tuple[Relation, ...]:
         """The relations that the query needs, each once: what it names, and what the views' queries name."""
         found = (_relation(node) for node in walk(self.root))
@@ -77,6 +86,14 @@ def _named(node: LogicalNode) -> Iterator[Relation]:
         return
     for child in node.inputs:
         yield from _named(child)
+
+
+def _inside(node: LogicalNode, view: Relation | None) -> Iterator[tuple[Relation, Relation]]:
+    relation = _relation(node)
+    if relation is not None and view is not None:
+        yield view, relation
+    for child in node.inputs:
+        yield from _inside(child, relation or view)
 
 
 def _relation(node: LogicalNode) -> Relation | None:

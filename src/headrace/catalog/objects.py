@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from headrace.core.names import EntityPath, RelationName, printed
 from headrace.core.schema import Schema
@@ -293,6 +294,15 @@ class Relation:
     definition: ViewDefinition | None = None
 
 
+class Need(NamedTuple):
+    """A privilege that a query needs on the object of an id: of its own role, or of the owner of the materialized `view` of an id
+    whose query it contains."""
+
+    privilege: str
+    object: str
+    view: str | None = None
+
+
 @dataclass(frozen=True)
 class Query:
     """A continuous query: what is wanted of it, what it does, and the plan that it runs.
@@ -300,7 +310,7 @@ class Query:
     `id` is a UUID. `plan` is the JSON text of a `planner.physical.SparkPlan`. `message` is the last error's text or None;
     `restarts` counts automatic restarts since the last start asked for by a user. `generation` grows with each RESTART,
     so that a level-triggered supervisor sees that one is wanted. `uses` are the ids of its relations; the catalog fills it in.
-    `needs` are what its owner must have to run it: privileges, each with an object's id. An application has `more_sinks`: it is the
+    `needs` are the privileges without which it does not run. An application has `more_sinks`: it is the
     queries of several statements.
     """
 
@@ -323,7 +333,7 @@ class Query:
     restarts: int = 0
     generation: int = 1
     uses: frozenset[str] = frozenset()
-    needs: tuple[tuple[str, str], ...] = ()
+    needs: tuple[Need, ...] = ()
     more_sinks: tuple[RelationName, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ privilege on. See `access` for the words and ADR 27 for the rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.catalog.access import (
@@ -20,6 +20,7 @@ from headrace.catalog.access import (
 from headrace.catalog.kinds import described, spec_of
 from headrace.catalog.kinds.spec import Path
 from headrace.catalog.objects import (
+    Need,
     Organization,
     Principal,
     Query,
@@ -39,15 +40,21 @@ Grants = Mapping[str, Mapping[Privilege, Holders]]
 
 @dataclass(frozen=True)
 class Requirement:
-    """A privilege that a statement needs on an object; `target` None is the organization. `grantable`: with the right to grant it."""
+    """A privilege that a statement needs on an object; `target` None is the organization. `grantable`: with the right to grant it.
+
+    `through` is the materialized view in whose query the target stands: the view's owner must have the privilege then, and not the
+    role that asks.
+    """
 
     privilege: Privilege
     target: object | None = None
     grantable: bool = False
+    through: Relation | None = None
 
     def __str__(self) -> str:
         option = " WITH GRANT OPTION" if self.grantable else ""
-        return f"{self.privilege.value} on {named(self.target)}{option}"
+        owner = f" for {self.through.owner}, the owner of {named(self.through)}" if self.through else ""
+        return f"{self.privilege.value} on {named(self.target)}{option}{owner}"
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,9 @@ class Policy:
         return self.fulfils(role, Requirement(privilege, target))
 
     def fulfils(self, role: str, requirement: Requirement) -> bool:
-        """As `check`, for a requirement, which may ask for the right to grant."""
+        """As `check`, for a requirement, which may ask for the right to grant, or for the owner of a view."""
+        if requirement.through is not None:
+            role = requirement.through.owner
         holds = self._holds(role, requirement)
         return holds and (requirement.grantable or self._enters(role, requirement.target))
 
@@ -121,9 +130,10 @@ class Policy:
 
     # --- what a query keeps of its requirements
 
-    def need(self, requirement: Requirement) -> tuple[str, str]:
-        """A requirement as it is stored: a privilege, and the id of an object or of the organization."""
-        return requirement.privilege.value, self._id(requirement.target)
+    def need(self, requirement: Requirement) -> Need:
+        """A requirement as it is stored."""
+        view = requirement.through.id if requirement.through is not None else None
+        return Need(requirement.privilege.value, self._id(requirement.target), view)
 
     def refuse_query(self, query: Query, objects: Mapping[str, Any]) -> None:
         """Raises UserError 42501 when the role of a query lacks something that the query needs, or lost the role itself; see `lost`."""
@@ -132,20 +142,31 @@ class Policy:
             raise UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
                 reason,
-                hint="The query runs with that role. GRANT it what it lacks, then RESTART QUERY.",
+                hint="The query runs with the rights of that role. GRANT it what it lacks, then RESTART QUERY.",
             )
 
-    def lost(self, role: str, needs: Iterable[tuple[str, str]], objects: Mapping[str, Any]) -> str | None:
-        """What `role` lacks of requirements that `need` told, None while it has them all; `objects` are those of the catalog by their
-        ids. What was dropped is not looked for here."""
-        for word, identifier in needs:
-            target = None if identifier == self.organization.id else objects.get(identifier)
-            if target is None and identifier != self.organization.id:
+    def lost(self, role: str, needs: Iterable[Need], objects: Mapping[str, Any]) -> str | None:
+        """What `role`, or the owner of a view, lacks of `needs`; None while nothing is missing. `objects` are those of the catalog by
+        their ids. What was dropped is not looked for here."""
+        for need in needs:
+            of_organization = need.object == self.organization.id
+            target, view = objects.get(need.object), objects.get(need.view or "")
+            if (target is None and not of_organization) or (view is None and need.view is not None):
                 continue
-            requirement = Requirement(Privilege(word), target)
+            requirement = Requirement(Privilege(need.privilege), target, through=view)
             if not self.fulfils(role, requirement):
-                return lacking(role, self.missing(role, requirement))
+                return self.lacks(role, requirement)
         return None
+
+    def lacks(self, role: str, requirement: Requirement) -> str:
+        """What is missing of a requirement, as a text for `role`, which must not learn from it what the query of a view reads."""
+        view = requirement.through
+        if view is None:
+            return lacking(role, self.missing(role, requirement))
+        if view.owner in self.graph.inherited(role) or self.known(role, requirement.target):
+            own = replace(requirement, through=None)
+            return f"{named(view)}: {lacking(view.owner, self.missing(view.owner, own))}"
+        return f"{named(view)}: the role {view.owner!r}, its owner, lacks a privilege on a relation that the view reads"
 
     # --- why, and by whom
 
@@ -291,16 +312,19 @@ def lacking(role: str, missing: Iterable[object]) -> str:
 def refusal(policy: Policy, role: str, requirement: Requirement) -> UserError:
     """Why a role may not: not a word of an object that it may not know of, else 42501 with what is missing of the chain."""
     target = requirement.target
-    if target is not None and not policy.known(role, target):
+    if target is not None and requirement.through is None and not policy.known(role, target):
         state = SqlState.QUERY_NOT_FOUND if isinstance(target, Query) else spec_of(target).missing
         return UserError(
             state,
             f"{named(target)} does not exist or is not authorized",
             hint="Check the name; if it is there, USE ROLE one that has a privilege on it, or ask its owner to GRANT one.",
         )
+    if requirement.through is not None:
+        hint = "No query can follow the view until that role has the privilege again."
+        return UserError(SqlState.INSUFFICIENT_PRIVILEGE, policy.lacks(role, requirement), hint=hint)
     missing = policy.missing(role, requirement)
     return UserError(
         SqlState.INSUFFICIENT_PRIVILEGE,
-        lacking(role, missing),
+        policy.lacks(role, requirement),
         hint=f"USE ROLE {policy.holder(missing[-1])}, or ask its holder to GRANT it.",
     )

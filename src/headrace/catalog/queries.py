@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, RowMapping, TextClause, insert, select, update
 
 from headrace.catalog import events, future_grants, tables
-from headrace.catalog.objects import DesiredState, Query, QueryKind, QueryState, Relation
+from headrace.catalog.objects import DesiredState, Need, Query, QueryKind, QueryState, Relation
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
 from headrace.core.errors import UserError
@@ -146,6 +146,6 @@ def _query(row: RowMapping | Mapping[str, Any], uses: frozenset[str]) -> Query:
         sqlstate=row["sqlstate"],
         restarts=row["restarts"],
         generation=row["generation"],
-        needs=tuple((privilege, identifier) for privilege, identifier in json.loads(row["needs"])),
+        needs=tuple(Need(*need) for need in json.loads(row["needs"])),
         uses=uses,
     )

@@ -29,12 +29,12 @@ def to_head(connection: Connection, box: SecretBox) -> None:
     by_revisions(connection, box)
 
 
-def by_revisions(connection: Connection, box: SecretBox) -> None:
-    """Run those that are missing."""
+def by_revisions(connection: Connection, box: SecretBox, revision: str = HEAD) -> None:
+    """Run the missing revisions, up to and including `revision`."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(files("headrace.catalog.migrations")).replace("%", "%%"))
     config.attributes.update(connection=connection, box=box)
-    command.upgrade(config, HEAD)
+    command.upgrade(config, revision)

@@ -21,7 +21,7 @@ from headrace.analyzer.views import is_named_query
 from headrace.analyzer.virtual import inlined, qualified, virtual_name
 from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Query, QueryKind, Relation, RelationKind
+from headrace.catalog.objects import Need, Query, QueryKind, Relation, RelationKind
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import EntityDescription, StoreDescriptor
 from headrace.core.context import SessionContext
@@ -87,7 +87,7 @@ class Member:
     statement: Statement
     made: Declared | Prepared | VirtualRelation | None = None
     reads: tuple[Relation, ...] = ()
-    needs: tuple[tuple[str, str], ...] = ()
+    needs: tuple[Need, ...] = ()
 
 
 @dataclass

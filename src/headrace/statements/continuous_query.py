@@ -16,6 +16,7 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.functions import UnknownFunctionError
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import (
+    Need,
     Query,
     QueryKind,
     QueryState,
@@ -111,9 +112,12 @@ class Prepared:
 
 
 def of_select(select: Select, run: Execution, *, continuous: bool = False) -> Iterator[Requirement]:
-    """SELECT on every relation that a query names. What the role may not read is not bound at all."""
+    """SELECT on every relation that a query names, and for a view's owner on what the view's query names, as far down as the plan reads.
+    What the role may not read is not bound at all."""
     logical = bound(select, run, continuous=continuous)
     yield from (Requirement(Privilege.SELECT, relation) for relation in logical.named)
+    for view, relation in logical.inside_views:
+        yield Requirement(Privilege.SELECT, relation, through=view)
 
 
 def of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
@@ -543,7 +547,7 @@ def new_query(
     plan: SparkPlan,
     parts: Sequence[Prepared],
     run: Execution,
-    needs: tuple[tuple[str, str], ...],
+    needs: tuple[Need, ...],
 ) -> Query:
     """A query that is to run, of one statement or several; `span` is where its name stands. Raises UserError 3D008 for a name in use."""
     moment = now()

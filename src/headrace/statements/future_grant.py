@@ -53,7 +53,7 @@ async def grant_future(statement: GrantFuture, run: Execution) -> Outcome:
     roles = [run.named_role(name).name for name in statement.roles]
     owner = Requirement(Privilege.OWNERSHIP, place, grantable=True)
     grantor = run.policy.grantor(run.role, owner) or run.role
-    kind, where = statement.kind.lower(), run.policy.need(owner)[1]
+    kind, where = statement.kind.lower(), run.policy.need(owner).object
     given = [
         FutureGrant(where, kind, privilege, role, grantor, statement.grantable)
         for privilege in privileges
@@ -69,7 +69,7 @@ async def revoke_future(statement: RevokeFuture, run: Execution) -> Outcome:
     """What objects have got by it they keep."""
     place, privileges = target_of(statement.place, run), _privileges(statement)
     roles = [run.named_role(name).name for name in statement.roles]
-    kind, where = statement.kind.lower(), run.policy.need(Requirement(Privilege.OWNERSHIP, place))[1]
+    kind, where = statement.kind.lower(), run.policy.need(Requirement(Privilege.OWNERSHIP, place)).object
     taken = [(where, kind, privilege, role) for privilege in privileges for role in roles]
     gone = await asyncio.to_thread(run.catalog.revoke_future, taken)
     done = f"revoked from {', '.join(roles)}" if gone else f"not revoked: {', '.join(roles)} did not have it"

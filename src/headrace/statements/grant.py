@@ -56,7 +56,9 @@ async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcom
     wanted = [*_wanted(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
     made = [
-        Grant(run.policy.need(item)[1], item.privilege, role, run.policy.grantor(run.role, item) or run.role)
+        Grant(
+            run.policy.need(item).object, item.privilege, role, run.policy.grantor(run.role, item) or run.role
+        )
         for item in wanted
         for role in roles
     ]
@@ -71,11 +73,11 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
     """Refused with 2BP01 while grants rest on a grant option that goes, unless CASCADE takes those too. Queries that need it stop."""
     wanted = [*_wanted(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
-    places = [(*run.policy.need(item)[::-1], role) for item in wanted for role in roles]
+    places = [(run.policy.need(item).object, item.privilege, role) for item in wanted for role in roles]
     try:
         gone = await asyncio.to_thread(
             run.catalog.revoke,
-            [(identifier, Privilege(word), role) for identifier, word, role in places],
+            places,
             option_only=statement.option_only,
             cascade=statement.cascade,
         )

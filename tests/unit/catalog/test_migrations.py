@@ -16,6 +16,7 @@ from headrace.catalog import upgrade
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
     EntityFormat,
+    Need,
     QueryState,
     Relation,
     RelationKind,
@@ -147,6 +148,34 @@ def test_queries_know_the_very_relations_that_they_were_made_with(catalog: Catal
     assert (errored.was_made_with(view), errored.was_made_with(orders)) == (False, True), "a view made later"
     assert [query.id for query in catalog.writers(view)] == [running.id, terminated.id]  # type: ignore[arg-type]
     assert [query.id for query in catalog.unfinished_queries()] == [errored.id, running.id]
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Callable[[str], Path]:
+    """A data directory as revision 0016 has it, with what a script adds to it."""
+
+    def made(script: str) -> Path:
+        (tmp_path / "catalog.key").write_bytes(bytes(range(32)))
+        _run(tmp_path, RELEASE.read_text(encoding="utf-8"))
+        engine = create_engine(f"sqlite:///{tmp_path / 'catalog.db'}", poolclass=NullPool)
+        with engine.begin() as connection:
+            upgrade.by_revisions(connection, SecretBox((bytes(range(32)),)), "0016")
+        _run(tmp_path, script)
+        return tmp_path
+
+    return made
+
+
+def test_queries_over_views_need_what_the_owners_of_the_views_need(before: Callable[[str], Path]) -> None:
+    totals, orders = (f"10000000-0000-4000-8000-00000000000{number}" for number in (3, 1))
+    of_view, reading = (f"20000000-0000-4000-8000-00000000000{number}" for number in (1, 3))
+    catalog = Catalog.open(
+        before(f"INSERT INTO query_relations VALUES ('{reading}', '{totals}', 0) ON CONFLICT DO NOTHING")
+    )
+    queries = {query.id: query for query in catalog.queries()}
+    assert queries[of_view].needs == (Need("SELECT", orders),)
+    assert Need("SELECT", orders, view=totals) in queries[reading].needs
+    catalog.close()
 
 
 def test_an_upgraded_catalog_opens_again_and_takes_writes(catalog: Catalog, folder: Path) -> None:

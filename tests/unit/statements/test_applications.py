@@ -188,7 +188,7 @@ async def test_each_statement_takes_the_privileges_that_it_takes_alone(session: 
     session.grant("reader", Privilege.CREATE_RELATION, "shop", "public")
     await session.run(text)
     (query,) = session.catalog.queries()
-    assert "select" in {privilege.lower() for privilege, _ in query.needs}
+    assert "select" in {need.privilege.lower() for need in query.needs}
 
 
 async def test_what_exists_already_is_left_out(session: Session) -> None:

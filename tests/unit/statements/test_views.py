@@ -18,8 +18,8 @@ LIVE = "EXPLAIN SELECT o.n FROM own o JOIN v ON o.n = v.n"
 VIEW = RelationName("shop", "public", "v")
 
 
-def made(session: Session, *, owner: str) -> Query:
-    """The query of the view `v`, which `owner` has, over a stream that `public` may not read; the stream `own` it may."""
+def made(session: Session) -> Query:
+    """The query of the view `v` of sysadmin over a stream that `public` may not read; the stream `own` it may."""
     catalog = session.catalog
     orders = catalog.relation(RelationName("shop", "public", "orders"))
     assert orders is not None
@@ -30,7 +30,7 @@ def made(session: Session, *, owner: str) -> Query:
         VIEW,
         RelationKind.MATERIALIZED_VIEW,
         orders.schema,
-        owner,
+        "sysadmin",
         NOW,
         NOW,
         id=str(uuid.uuid4()),
@@ -57,7 +57,10 @@ def made(session: Session, *, owner: str) -> Query:
 
 @pytest.fixture
 def writer(session: Session) -> Query:
-    return made(session, owner="public")
+    """The query of the view `v`, which `public` may SELECT."""
+    query = made(session)
+    session.grant("public", Privilege.SELECT, *VIEW.path)
+    return query
 
 
 @pytest.mark.usefixtures("writer")
@@ -85,7 +88,7 @@ async def test_a_view_is_told_of_and_not_what_is_inside(session: Session) -> Non
 
 
 async def test_the_privilege_on_the_view_is_needed(session: Session) -> None:
-    view = made(session, owner="sysadmin").sink
+    view = made(session).sink
     session.grant("public", Privilege.USAGE, "shop")
     session.grant("public", Privilege.USAGE, "shop", "public")
     session.grant("public", Privilege.INSERT, *view.path)
