@@ -6,10 +6,12 @@ Source: dialect section 1. Every object is owned by a role. Times are UTC, aware
 from __future__ import annotations
 
 import datetime
+import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from headrace.core.names import EntityPath, RelationName, printed
@@ -345,6 +347,12 @@ class Query:
     def sinks(self) -> tuple[RelationName, ...]:
         """What it writes, in the order of the plan's sinks."""
         return (self.sink, *self.more_sinks)
+
+    @cached_property
+    def places(self) -> frozenset[tuple[str, ...]]:
+        """Store and entity of all that its plan reads and writes, the records that it leaves out among them."""
+        steps = [step for step in json.loads(self.plan).get("steps", ()) if step.get("store")]
+        return frozenset((step["store"], *(step.get("entity") or ())) for step in steps)
 
     def was_made_with(self, relation: Relation | None) -> bool:
         """Whether what has the name of a relation of the query now is that relation: neither dropped nor made again.

@@ -107,13 +107,17 @@ class CatalogState:
         return [found for found in self._each() if found.id in users] if users else []
 
     def queries_using(self, objects: Iterable[Any]) -> list[Query]:
-        """The queries, oldest first, that read or write one of the objects, or run in it, and are not terminated."""
+        """The queries, oldest first, that read or write one of the objects, run in it or connect to it, and are not terminated."""
         wanted = {found.id: found for found in objects}
         pools = {found.name for found in wanted.values() if isinstance(found, ComputePool)}
+        # Of the stores that take dead letters and late rows only the plan knows.
+        stores = {found.name for found in wanted.values() if isinstance(found, StoreFacts)}
         using = (
             query
             for query in self.queries.values()
-            if query.uses & wanted.keys() or query.compute_pool in pools
+            if query.uses & wanted.keys()
+            or query.compute_pool in pools
+            or (stores and any(place[0] in stores for place in query.places))
         )
         running = (query for query in using if query.actual_state is not QueryState.TERMINATED)
         return sorted(running, key=lambda query: query.created_at)

@@ -174,9 +174,26 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
                 else "A role that sees the relation can end its queries.",
                 span=statement.name.span,
             )
+    _refuse_written((store.name, *path), statement.name, run)
     async with _about(statement.name, store, admin):
         await asyncio.to_thread(admin.drop_entity, store.properties, path)
     return Outcome(_ddl(path, "DROP", f"was dropped from store {store.name}"))
+
+
+def _refuse_written(place: tuple[str, ...], name: QualifiedName, run: Execution) -> None:
+    """Raise UserError 2BP01 if a running query writes its dead letters or late rows there: no relation need be over them."""
+    for query in run.catalog.unfinished_queries():
+        if query.actual_state is not QueryState.TERMINATED and place in query.places:
+            known = run.knows(query)
+            raise UserError(
+                SqlState.DEPENDENT_OBJECTS_EXIST,
+                f"the entity {path_text(place[1:])!r} is referenced by "
+                + (f"the running query {query.id}" if known else "a running query that you may not see"),
+                hint=f"TERMINATE QUERY {query.id}; first."
+                if known
+                else "A role that owns the query can end it.",
+                span=name.span,
+            )
 
 
 @handles(ListEntities, requires=_usage)

@@ -20,6 +20,7 @@ from headrace.catalog.objects import (
     QueryState,
     Relation,
     RelationKind,
+    Store,
 )
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError, UserError
@@ -31,9 +32,10 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT
 from headrace.engine.engine import Engine
-from headrace.planner.physical import Column
+from headrace.planner.physical import Column, ReadEntity, SparkPlan, WriteEntity
 from headrace.session import StatementService
 from headrace.statements.base import Services
+from tests.harness.patience import PATIENCE_S
 
 ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
 CONTEXT = SessionContext("", database="shop", schema="public")
@@ -111,6 +113,40 @@ async def test_drop_removes_the_rows_and_the_checkpoints_of_the_queries_that_wro
         shop.engine.views.query(f'SELECT * FROM "{shop.views[TOTALS]}"')
     assert shop.checkpoint(OTHERS).exists()
     assert shop.engine.views.query(f'SELECT * FROM "{shop.views[OTHERS]}"')[1] == []
+
+
+async def test_the_store_of_what_a_running_query_leaves_out_stays(shop: Shop) -> None:
+    """No relation is over that store: only the plan of the query names it."""
+    for store in ("read", "letters"):
+        shop.catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:1"}))
+    writer = shop.catalog.query(shop.writers[OTHERS])
+    assert writer is not None
+    plan = SparkPlan(
+        steps=[
+            ReadEntity(id="s1", store="read", connector="kafka", entity=("in",)),
+            WriteEntity(id="s2", input="s1", store="letters", connector="kafka", entity=("bad",)),
+        ],
+        outputs=["s2"],
+    )
+    query = replace(writer, id=str(uuid.uuid4()), desired_state=DesiredState.RUNNING, plan=plan.to_json())
+    query = replace(query, actual_state=QueryState.RUNNING)
+    shop.catalog.create_query(query)
+    for store in ("letters", "read"):
+        with pytest.raises(UserError, match=f"referenced by the running query {query.id}") as refusal:
+            await shop.execute(f"DROP STORE {store}")
+        assert refusal.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    with pytest.raises(UserError, match=f"'bad' is referenced by the running query {query.id}") as refusal:
+        await shop.execute("DROP ENTITY bad IN STORE letters")
+    assert refusal.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
+    dropping = asyncio.create_task(shop.execute("DROP STORE letters CASCADE"))
+    async with asyncio.timeout(PATIENCE_S):
+        while shop.catalog.snapshot().queries[query.id].is_wanted:
+            await asyncio.sleep(0.01)
+    assert shop.catalog.store("letters"), "the query has not ended yet"
+    shop.catalog.record_query_state(query.id, QueryState.TERMINATED)
+    assert "with 1 query" in str((await dropping).rows)
+    assert shop.catalog.store("letters") is None
+    assert shop.catalog.relation(OTHERS), "what it wrote elsewhere stays"
 
 
 async def test_a_refused_drop_leaves_everything(shop: Shop) -> None:
