@@ -21,6 +21,7 @@ from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.properties import DIALECT
 from headrace.connectors.registry import connector
 from headrace.connectors.schema_registry.options import PROPERTIES as REGISTRY_PROPERTIES
+from headrace.core.idioms import IDIOMS, Place
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_SCHEMA
 from headrace.core.properties import PropertySpec, Scope, of_scope
 from headrace.core.settings import Settings
@@ -120,6 +121,26 @@ def refused() -> str:
     return "\n".join(["| statement | instead |", "|---|---|", *rows])
 
 
+def idioms(*places: Place) -> str:
+    """What people type who know another system, and what does it here, as a table."""
+    rows = (
+        f"| `{_cell(idiom.typed)}` | `{_cell(idiom.ours)}` | {_cell(idiom.hint)} | {', '.join(idiom.systems)} |"
+        for idiom in IDIOMS
+        if idiom.place in places
+    )
+    return "\n".join(["| typed | here | | known from |", "|---|---|---|---|", *rows])
+
+
+def types() -> str:
+    """Names of types in other systems and ours."""
+    rows = (
+        f"| `{idiom.words}` | `{idiom.replacement}` | {', '.join(idiom.systems)} |"
+        for idiom in IDIOMS
+        if idiom.place is Place.TYPE
+    )
+    return "\n".join(["| type | here | known from |", "|---|---|---|", *rows])
+
+
 def properties(scope: Scope) -> str:
     """The dialect's own properties that may stand in one place, as a table."""
     rows = (
@@ -212,6 +233,13 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "reference/statements.md": {"refused": refused},
     "operations.md": {"settings": settings},
+    "coming-from.md": {
+        "statements": partial(idioms, Place.STATEMENT),
+        "declarations": partial(idioms, Place.COLUMN, Place.PROPERTY),
+        "types": types,
+        "clauses": partial(idioms, Place.CLAUSE),
+        "expressions": partial(idioms, Place.FUNCTION, Place.OPERATOR, Place.CHARACTER, Place.NAME),
+    },
 }
 
 

@@ -125,6 +125,7 @@ def test_every_package_says_what_belongs_in_it() -> None:
 KNOWS_KAFKA = (
     "connectors/kafka/",
     "connectors/registry.py",
+    "core/idioms.py",
     "runtime/",
     "server/process.py",
     "server/quick_start.py",

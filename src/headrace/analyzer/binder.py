@@ -180,7 +180,8 @@ class SelectBinder:
         aliases = {source.alias for source in sources.sources}
         reachable = tuple(source for source in outer if source.alias not in aliases)
         self._bounded = is_snapshot(sources)
-        self._binder = ExpressionBinder(replace(self._scope, outer=reachable), self._scalar)
+        named = frozenset(item.alias for item in self._node.expressions if isinstance(item, exp.Alias))
+        self._binder = ExpressionBinder(replace(self._scope, outer=reachable, aliases=named), self._scalar)
         where = self._node.args.get("where")
         if where is None:
             return self._limited(resolved(sources, [])), []

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.coercion import as_type, unify
 from headrace.analyzer.expressions import (
     ROW_HEADERS,
@@ -29,6 +28,7 @@ from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import is_temporal
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import (
     BIGINT,
     BYTES,

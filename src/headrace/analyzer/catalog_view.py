@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,8 +11,10 @@ from headrace.catalog.objects import Relation, StoreFacts
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.context import SessionContext
 from headrace.core.errors import Span, UserError
-from headrace.core.names import VIRTUAL_DATABASE, Identifier, RelationName
+from headrace.core.idioms import Remedy
+from headrace.core.names import VIRTUAL_DATABASE, Identifier, RelationName, printed
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 
 
 class RelationLookup(Protocol):
@@ -46,12 +47,6 @@ class BindingContext:
     connectors: Callable[[str], StoreDescriptor] | None = None
     continuous: QueryProperties | None = None
     inside_views: RelationLookup | None = None
-
-
-def suggestion(name: str, known: Sequence[str], *, otherwise: str | None = None) -> str | None:
-    """`Did you mean …?` with the nearest of `known`, or `otherwise`."""
-    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
-    return f"Did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def resolve_relation(
@@ -106,7 +101,15 @@ def resolve_relation(
     return relation
 
 
-def _nearest(wanted: RelationName, catalog: RelationLookup) -> str | None:
+def is_database(first: str, name: str, databases: Container[str]) -> Remedy | None:
+    """Return the hint for `database.relation`, whose first part was read as a schema."""
+    if first not in databases:
+        return None
+    whole = f"{printed(first)}.public.{printed(name)}"
+    return Remedy(f"{printed(first)} is a database: write {whole}.", (whole,))
+
+
+def _nearest(wanted: RelationName, catalog: RelationLookup) -> Remedy | str | None:
     """The first part of the name that no relation has, and the nearest that some have."""
     known = list(catalog.relations())
     databases = dict.fromkeys(item.name.database for item in known)
@@ -114,7 +117,7 @@ def _nearest(wanted: RelationName, catalog: RelationLookup) -> str | None:
         return suggestion(wanted.database, list(databases))
     schemas = dict.fromkeys(item.name.schema for item in known if item.name.database == wanted.database)
     if wanted.schema not in schemas:
-        return suggestion(wanted.schema, list(schemas))
+        return is_database(wanted.schema, wanted.name, databases) or suggestion(wanted.schema, schemas)
     return suggestion(
         wanted.name, [item.name.name for item in known if item.name.path[:2] == wanted.path[:2]]
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.expressions import (
     INTERVAL,
     Call,
@@ -46,6 +45,7 @@ from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import DataType, has_map
 
 Check = Callable[[LogicalPlan], None]

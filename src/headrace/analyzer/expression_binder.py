@@ -31,6 +31,7 @@ from headrace.analyzer.over import bind_over, filtered
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, castable, common, is_temporal, is_text
 from headrace.core.errors import Span, UserError
+from headrace.core.idioms import Place, remedy
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
@@ -144,7 +145,12 @@ class ExpressionBinder:
             if not any(source.alias == alias for source in self._scope.sources):
                 return self._nested(parts, span)
             return self._scope.column(name, alias=alias, span=span)
-        return self._scope.column(parts[-1], alias=parts[0] if len(parts) == 2 else None, span=span)
+        try:
+            return self._scope.column(parts[-1], alias=parts[0] if len(parts) == 2 else None, span=span)
+        except UserError as error:
+            if error.state is SqlState.UNDEFINED_COLUMN and node.this.quoted and not error.replacements:
+                error.hint = str(remedy(Place.NAME, "TEXT"))
+            raise
 
     def _nested(self, parts: Sequence[str], span: Span | None) -> Expression:
         aliases = {source.alias for source in self._scope.sources}

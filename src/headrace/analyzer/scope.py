@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.expressions import ColumnReference, Expression, FieldAccess
 from headrace.analyzer.logical import SourceColumns
 from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.idioms import Place, remedy
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import Struct
 
 UNNAMED = "__query_"
@@ -22,11 +23,13 @@ class Scope:
     """The sources of one FROM, in order, and the columns that USING has made one.
 
     `outer` are the sources of the SELECT that a subquery of WHERE stands in: they are looked at last.
+    `aliases` are those of the SELECT list, which are no columns yet: an error explains that.
     """
 
     sources: tuple[SourceColumns, ...]
     shared: Mapping[str, Expression] = field(default_factory=dict)
     outer: tuple[SourceColumns, ...] = ()
+    aliases: frozenset[str] = frozenset()
 
     def source(self, alias: str, *, span: Span | None) -> SourceColumns:
         """The source called `alias`; raises UserError 3D020."""
@@ -109,10 +112,11 @@ class Scope:
 
     def _undefined(self, name: str, known: list[str], span: Span | None, where: str = "") -> UserError:
         shown = ", ".join(printed(item) for item in known[:20])
+        alias = remedy(Place.NAME, "ALIAS") if name in self.aliases else None
         return UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the column {printed(name)} does not exist{where}",
-            hint=suggestion(name, known, otherwise=f"There is {shown}." if shown else None),
+            hint=alias or suggestion(name, known, otherwise=f"There is {shown}." if shown else None),
             span=span,
         )
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headrace.analyzer import properties as dialect
-from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.logical import EventTime, QueryProperties, SideTopic, SourceProperties
 from headrace.catalog.objects import Relation, StoreFacts
 from headrace.connectors.base import RowSource, StoreDescriptor
@@ -14,6 +13,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.names import path_text, printed
 from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, Specs, of_scope
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import BIGINT, Timestamp
 from headrace.formats.base import TextFormat, TimestampFormat
 

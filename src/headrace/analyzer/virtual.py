@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from headrace.analyzer.binder import SOURCES_MAX
-from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.views import is_named_query
 from headrace.core.context import SessionContext
 from headrace.core.errors import Span, UserError
 from headrace.core.names import VIRTUAL_DATABASE, RelationName
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.sql.ast import MatchRecognize, TimeWindow, properties_of, span_of
 
 Virtual = Mapping[RelationName, exp.Query]

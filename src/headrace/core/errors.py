@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.core.idioms import Remedy
 from headrace.core.sqlstate import SqlState
 
 
@@ -46,7 +47,7 @@ class Span:
 class Diagnostic:
     """What is wrong with a text, in parts: what a program shows or acts on. `expected` and `found` are of messages that say both.
 
-    One that is no `error` keeps nothing from being run.
+    One that is no `error` keeps nothing from being run. Each of `replacements` may stand in the place of what is at `span`.
     """
 
     sqlstate: str
@@ -56,6 +57,7 @@ class Diagnostic:
     expected: str | None = None
     found: str | None = None
     severity: str = "error"
+    replacements: tuple[str, ...] = ()
 
 
 _PARTS = re.compile(r"(?:.*: )?expected (?P<expected>.+?), found (?P<found>.+)", re.DOTALL)
@@ -72,13 +74,14 @@ class HeadraceError(Exception):
         state: SqlState,
         message: str,
         *,
-        hint: str | None = None,
+        hint: Remedy | str | None = None,
         span: Span | None = None,
     ) -> None:
         super().__init__(message)
         self.state = state
         self.message = message
-        self.hint = hint
+        self.hint = str(hint) if hint else None
+        self.replacements = hint.replacements if isinstance(hint, Remedy) else ()
         self.span = span
 
     def text(self) -> str:
@@ -91,7 +94,15 @@ class HeadraceError(Exception):
         """The same in parts. All messages that say what was expected and found do so in the same words."""
         parts = _PARTS.fullmatch(self.message)
         expected, found = (parts["expected"], parts["found"]) if parts else (None, None)
-        return Diagnostic(self.state.value, self.message, self.hint, self.span, expected, found)
+        return Diagnostic(
+            self.state.value,
+            self.message,
+            self.hint,
+            self.span,
+            expected,
+            found,
+            replacements=self.replacements,
+        )
 
 
 class UserError(HeadraceError):

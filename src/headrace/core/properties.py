@@ -6,7 +6,6 @@ declarations follow what is read and refused, what is masked, and the tables of 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,9 @@ from enum import Flag, auto
 from typing import Any, Generic, Protocol, TypeVar
 
 from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import nearest
 
 T = TypeVar("T")
 
@@ -329,11 +330,15 @@ class PropertyReader:
         found = "none" if entry.value is None else MASKED if spec.secret else repr(entry.value)
         return UserError(SqlState.INVALID_PARAMETER, f"'{entry.key}' {rule}, found {found}", span=entry.span)
 
-    def _known(self, name: str) -> str:
+    def _known(self, name: str) -> Remedy | str:
         names = [f"{spec.name}…" if spec.open else spec.name for spec in self._specs]
         others = [other for spec in self._specs for other in spec.synonyms]
-        near = difflib.get_close_matches(name, [*names, *others], n=2, cutoff=0.6)
-        return f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(names) or 'none'}."
+        near = nearest(name, [*names, *others])
+        # The error points at the whole property, so a name alone does not replace what is there.
+        suggested = (
+            f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(names) or 'none'}."
+        )
+        return remedy(Place.PROPERTY, name) or suggested
 
 
 def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:

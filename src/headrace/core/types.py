@@ -10,8 +10,10 @@ import re
 from dataclasses import dataclass
 
 from headrace.core.errors import Span, UserError
+from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.names import Identifier, printed
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import did_you_mean, nearest
 
 
 class DataType:
@@ -131,6 +133,7 @@ _NAMES = ", ".join(
         "VARCHAR",
     )
 )
+_WITH_ARGUMENTS = ("ARRAY", "DECIMAL", "MAP", "STRUCT", "TIMESTAMP", "TIMESTAMP_LTZ", "VARCHAR")
 NESTING_MAX = 40
 """Levels of anything in itself, types and expressions: what walks over one has a call for each."""
 
@@ -193,8 +196,10 @@ class _Reader:
     def _shown(self) -> str:
         return repr(self._text if len(self._text) <= _SHOWN_LENGTH else self._text[:_SHOWN_LENGTH] + "…")
 
-    def _error(self, message: str, state: SqlState = SqlState.SYNTAX_ERROR) -> UserError:
-        return UserError(state, message, hint=f"Use one of {_NAMES}.", span=self._span)
+    def _error(
+        self, message: str, state: SqlState = SqlState.SYNTAX_ERROR, *, hint: Remedy | None = None
+    ) -> UserError:
+        return UserError(state, message, hint=hint or f"Use one of {_NAMES}.", span=self._span)
 
     def _next(self) -> str:
         if not self._tokens:
@@ -240,7 +245,11 @@ class _Reader:
         if reader is None:
             if name == "TIME":
                 raise self._error("the data type TIME is not supported yet", SqlState.FEATURE_NOT_SUPPORTED)
-            raise self._error(f"unknown data type {name}")
+            raise self._error(
+                f"unknown data type {name}",
+                hint=remedy(Place.TYPE, name)
+                or did_you_mean(nearest(name, [*_PLAIN_TYPES, *_WITH_ARGUMENTS])),
+            )
         return reader()
 
     def _numbers(self, most: int) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.logical import (
     Filter,
     LogicalNode,
@@ -26,6 +25,7 @@ from headrace.core.names import printed
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import DataType, Struct
 from headrace.formats.primitive import Primitive
 

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, Literal
 
 from headrace.analyzer import properties as dialect
-from headrace.analyzer.catalog_view import suggestion
 from headrace.analyzer.plan import LogicalPlan
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.connectors.base import EntityDescription, Guarantee, RecordSink, RowSink, StoreDescriptor
@@ -17,6 +16,7 @@ from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope, Specs, of_scope
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import DataType, Struct
 from headrace.formats.base import TextFormat
 from headrace.formats.json import Json

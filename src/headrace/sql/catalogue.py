@@ -57,7 +57,4 @@ HINTS = {
     "UPDATE DESCRIPTOR_SOURCE": "DROP it and CREATE it with the new file: relations keep the descriptors that they were made with.",
     "CREATE OR REPLACE": "DROP it first, or write CREATE … IF NOT EXISTS.",
     "RESUME QUERY": "RESTART QUERY starts a query again from its last checkpoint.",
-    "LIST COLUMNS": "DESCRIBE RELATION COLUMNS name; lists a relation's.",
-    "LIST CREATE": "DESCRIBE RELATION name; says what a relation is made of.",
-    "LIST TOPICS": "Topics are entities of a store: LIST ENTITIES; lists them.",
 }

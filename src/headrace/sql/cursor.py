@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import Span, UserError
+from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.names import Identifier, QualifiedName, quote
 from headrace.core.signature import Signature
 from headrace.core.sqlstate import SqlState
@@ -72,7 +73,7 @@ class Cursor:
 
     # -- errors
 
-    def error(self, expected: str, *, hint: str | None = None) -> UserError:
+    def error(self, expected: str, *, hint: Remedy | str | None = None) -> UserError:
         """42601 at the next token: `expected …, found …`."""
         return self.error_at(f"expected {expected}, found {self.found()}", hint=hint)
 
@@ -81,7 +82,7 @@ class Cursor:
         message: str,
         *,
         state: SqlState = SqlState.SYNTAX_ERROR,
-        hint: str | None = None,
+        hint: Remedy | str | None = None,
         words: int = 1,
     ) -> UserError:
         """An error at the next `words` tokens."""
@@ -91,7 +92,7 @@ class Cursor:
         last = self.peek(words - 1) or self.tokens[-1]
         return UserError(state, message, hint=hint, span=self.source.span(self.token.start, last.end + 1))
 
-    def unsupported(self, what: str, *, hint: str | None = None, words: int = 1) -> UserError:
+    def unsupported(self, what: str, *, hint: Remedy | str | None = None, words: int = 1) -> UserError:
         """0A000 `… is not supported yet` at the next `words` tokens."""
         message = f"{what} is not supported yet"
         return self.error_at(message, state=SqlState.FEATURE_NOT_SUPPORTED, hint=hint, words=words)
@@ -120,7 +121,7 @@ class Cursor:
         self.index += len(words)
         return True
 
-    def expect(self, *words: str, hint: str | None = None) -> None:
+    def expect(self, *words: str, hint: Remedy | str | None = None) -> None:
         """Step over these words or symbols."""
         for word in words:
             if not self.accept(word):
@@ -285,9 +286,9 @@ class Cursor:
         start = self.index
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
-            hint = None
+            hint: Remedy | str | None = None
             if token is not None and (is_word(token) or token.token_type is TokenType.IDENTIFIER):
-                hint = f"Write '{token.text}' = value."
+                hint = remedy(Place.PROPERTY, token.text) or f"Write '{token.text}' = value."
             raise self.error("a property name in single quotes", hint=hint)
         self.index += 1
         value, removed, secret = None, False, False

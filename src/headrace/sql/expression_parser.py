@@ -15,6 +15,7 @@ from sqlglot import exp, parser
 from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.names import Identifier, printed
 from headrace.core.types import NESTING_MAX
 from headrace.sql import calls
@@ -22,11 +23,12 @@ from headrace.sql.ast import TypeName
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Source, folded, is_word
 from headrace.sql.limits import LIST_MAX, too_many_items, too_nested
-from headrace.sql.other_dialects import INSTEAD_OF_QUANTIFIERS, QUANTIFIERS
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
 _TYPED_LITERALS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIME")
+_QUANTIFIERS = ("ALL", "ANY", "SOME")
+_INSTEAD_OF_QUANTIFIERS = "Use IN or EXISTS, or join with the MIN or MAX of the subquery."
 _INTERVAL_UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
 # Keywords that may still be names of columns and relations where they stand alone.
 _SOFT_KEYWORDS = frozenset(
@@ -121,7 +123,7 @@ class ExpressionParser(parser.Parser):
         self._retreat(cursor.index)
         return result
 
-    def _fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
+    def _fail(self, expected: str, *, hint: Remedy | str | None = None) -> NoReturn:
         raise self.cursor.error(expected, hint=hint)
 
     def raise_error(self, message: str, *_arguments: Any, **_options: Any) -> None:
@@ -138,7 +140,7 @@ class ExpressionParser(parser.Parser):
             self._fail(expected)
         return found
 
-    def _expect(self, kind: TokenType, expected: str, *, hint: str | None = None) -> None:
+    def _expect(self, kind: TokenType, expected: str, *, hint: Remedy | str | None = None) -> None:
         if not self._match(kind):
             self._fail(expected, hint=hint)
 
@@ -187,6 +189,17 @@ class ExpressionParser(parser.Parser):
         if not items:
             self._fail(expected)
         return items
+
+    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = True) -> exp.Expr | None:
+        this = super()._parse_range(this, parse_is)
+        cursor = self.cursor
+        cursor.accept("NOT")
+        word, following = cursor.word(), cursor.peek(1)
+        if word is not None and following is not None and following.token_type is TokenType.STRING:
+            hint = remedy(Place.OPERATOR, word)
+            if hint is not None:
+                raise cursor.error_at(f"{word} is no operator of this language", hint=hint)
+        return this
 
     def _negate_range(self, this: exp.Expr | None = None) -> exp.Expr | None:
         return exp.Not(this=this) if this else this
@@ -242,8 +255,8 @@ class ExpressionParser(parser.Parser):
     def _parse_operand(self) -> exp.Expr | None:
         token, following = self._curr, self._next.token_type
         kind, word = token.token_type, folded(token)
-        if word in QUANTIFIERS and self.cursor.at(word, "(", "SELECT"):
-            raise self.cursor.unsupported(f"{word} (SELECT …)", hint=INSTEAD_OF_QUANTIFIERS)
+        if word in _QUANTIFIERS and self.cursor.at(word, "(", "SELECT"):
+            raise self.cursor.unsupported(f"{word} (SELECT …)", hint=_INSTEAD_OF_QUANTIFIERS)
         if kind in _LITERALS:
             return self._parse_literal()
         if kind is TokenType.DOT and following is TokenType.NUMBER and self._next.start == token.end + 1:

@@ -6,13 +6,14 @@ statement: what the language has but we do not is answered with 0A000, the rest 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import InternalError, UserError
+from headrace.core.idioms import Place, Remedy, remedy
+from headrace.core.suggestions import nearest
 from headrace.sql import lexer, listing
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
@@ -147,22 +148,37 @@ def _unknown(cursor: Cursor, words: list[str]) -> UserError:
             return cursor.unsupported(NOT_SUPPORTED[start] or start, hint=HINTS.get(start), words=length)
     known = sorted({" ".join(start) for start in GRAMMAR if start[-1] not in _UNSHOWN})
     first = words[0] if words else ""
+    foreign = _foreign(cursor, words, known)
+    if foreign is not None:
+        return foreign
     same_verb = [start.partition(" ")[2] for start in known if start.startswith(first + " ")]
     if same_verb:
         cursor.index += 1
-        hint = HINTS.get(" ".join(words[:2])) or _object_hint(cursor, first, words[1:], same_verb)
+        hint = _object_hint(cursor, first, words[1:], same_verb)
         what = f"one of {', '.join(same_verb)}" if len(same_verb) > 1 else same_verb[0]
         return cursor.error(f"{what} after {first}", hint=hint)
     return cursor.error("a statement", hint=_nearest(" ".join(words[:2]) or first, known, first))
 
 
-def _object_hint(cursor: Cursor, verb: str, words: list[str], objects: list[str]) -> str | None:
-    """For a misspelt kind of object, or a name without one."""
+def _foreign(cursor: Cursor, words: list[str], known: list[str]) -> UserError | None:
+    """Return the error for a statement of another system. One word is enough where no statement of ours begins with it."""
+    for length in range(len(words), 0, -1):
+        start = " ".join(words[:length])
+        if length == 1 and len(words) > 1 and any(ours.startswith(start + " ") for ours in known):
+            continue
+        hint = remedy(Place.STATEMENT, start)
+        if hint is not None:
+            return cursor.error_at(f"{start} is no statement of this language", hint=hint, words=length)
+    return None
+
+
+def _object_hint(cursor: Cursor, verb: str, words: list[str], objects: list[str]) -> Remedy | str | None:
+    """Return the hint for a misspelt kind of object, or for a name without one."""
     for text in (" ".join(words[:2]), *words[:1]):
-        close = difflib.get_close_matches(text, objects, n=3, cutoff=0.7)
+        close = nearest(text, objects, count=3)
         if close:
             return f"Did you mean {' or '.join(f'{verb} {kind}' for kind in close)}?"
-    kind = objects[0] if len(objects) == 1 else "RELATION"
+    kind = objects[0] if len(objects) == 1 else "DATABASE" if verb == "USE" else "RELATION"
     if cursor.token is None or kind not in objects:
         return None
     try:
@@ -173,11 +189,11 @@ def _object_hint(cursor: Cursor, verb: str, words: list[str], objects: list[str]
 
 def _nearest(text: str, known: list[str], *others: str) -> str:
     for candidate in (text, *others):
-        close = difflib.get_close_matches(candidate, known, n=3, cutoff=0.7)
+        close = nearest(candidate, known, count=3)
         if close:
             return f"Did you mean {' or '.join(close)}?"
     verbs = sorted({start.partition(" ")[0] for start in known})
-    close = difflib.get_close_matches(text.partition(" ")[0], verbs, n=1, cutoff=0.7)
+    close = nearest(text.partition(" ")[0], verbs, count=1)
     return f"Did you mean {close[0]}?" if close else f"Statements begin with {', '.join(verbs)}."
 
 

@@ -18,10 +18,10 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import Span, UserError
+from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.names import unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
 from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_number, too_long_text
-from headrace.sql.other_dialects import INSTEAD_OF_COLONS
 
 PIECE = re.compile(
     r"(?P<space>\s+)"
@@ -291,11 +291,13 @@ def _check_token(source: Source, token: Token) -> None:
             f"unexpected character {token.text[bad]!r}",
             start,
             start + 1,
-            hint=INSTEAD_OF_COLONS
-            if source.text.startswith("::", start)
-            else 'Put names with special characters in double quotes: "my-name".',
+            hint=remedy(Place.CHARACTER, source.text[start : start + 2])
+            or remedy(Place.CHARACTER, source.text[start])
+            or 'Put names with special characters in double quotes: "my-name".',
         )
 
 
-def _error(source: Source, message: str, start: int, end: int, *, hint: str | None = None) -> UserError:
+def _error(
+    source: Source, message: str, start: int, end: int, *, hint: Remedy | str | None = None
+) -> UserError:
     return UserError(SqlState.SYNTAX_ERROR, message, hint=hint, span=source.span(start, end))

@@ -6,7 +6,6 @@ sqlglot's own reading of these takes far more than the dialect has, so it is rep
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import cast
@@ -15,7 +14,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import UserError
+from headrace.core.idioms import CLAUSES, Place, Remedy, remedy
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import did_you_mean, nearest
 from headrace.core.types import NESTING_MAX
 from headrace.sql.ast import (
     TIME_WINDOWS,
@@ -30,7 +31,6 @@ from headrace.sql.cursor import Cursor
 from headrace.sql.expression_parser import ExpressionParser
 from headrace.sql.lexer import Source, folded
 from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
-from headrace.sql.other_dialects import CLAUSES
 from headrace.sql.pattern_parser import match_recognize
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
@@ -138,14 +138,17 @@ class QueryParser(ExpressionParser):
         if cursor.token is None or any(cursor.at(word) for word in _AFTER_QUERY):
             return
         alias, before = self._prev, self._tokens[self._index - 2].token_type
-        close = difflib.get_close_matches(alias.text.upper(), _CLAUSES, n=1, cutoff=0.6)
+        close = nearest(alias.text.upper(), _CLAUSES, count=1)
         misspelt = close and close[0] != alias.text.upper()
-        if misspelt and alias.token_type is TokenType.VAR and before in _BEFORE_ALIAS:
+        is_alias = alias.token_type is TokenType.VAR and before in _BEFORE_ALIAS
+        if misspelt and is_alias:
             cursor.index -= 1
-            raise cursor.error(f"a clause such as {close[0]}", hint=f"Did you mean {close[0]}?")
-        found = cursor.token.text.upper()
-        close = difflib.get_close_matches(found, _CLAUSES, n=1, cutoff=0.6)
-        hint = f"Did you mean {close[0]}?" if close and close[0] != found else None
+            raise cursor.error(f"a clause such as {close[0]}", hint=did_you_mean(close))
+        next_word = cursor.token.text.upper()
+        close = nearest(next_word, _CLAUSES, count=1)
+        hint: Remedy | str | None = did_you_mean(close) if close and close[0] != next_word else None
+        if hint is None and is_alias and cursor.word() is not None:
+            hint = "Columns are separated by commas."
         raise cursor.error("',', a clause or the end of the query", hint=hint)
 
     def _check_nodes(self, query: exp.Expr) -> None:
@@ -226,6 +229,8 @@ class QueryParser(ExpressionParser):
         self._expect(TokenType.SELECT, "SELECT")
         distinct = None
         if not self._match(TokenType.ALL) and self._match(TokenType.DISTINCT):
+            if self.cursor.at("ON", "("):
+                self._fail("an expression", hint=remedy(Place.CLAUSE, "DISTINCT ON"))
             distinct = exp.Distinct()
         query = exp.Select(distinct=distinct, expressions=self._parse_items())
         if self._match(TokenType.FROM):
@@ -244,9 +249,13 @@ class QueryParser(ExpressionParser):
     def _refuse_clauses_of_other_dialects(self) -> None:
         """Where their first word would be read as an alias, or as the beginning of something else."""
         cursor = self.cursor
-        for words, instead in CLAUSES:
+        for words, idiom in CLAUSES:
             if cursor.at(*words):
-                raise cursor.unsupported(" ".join(words), hint=instead, words=len(words))
+                hint = remedy(Place.CLAUSE, idiom.words)
+                if idiom.known:
+                    raise cursor.unsupported(idiom.words, hint=hint, words=len(words))
+                message = f"{idiom.words} is no clause of this language"
+                raise cursor.error_at(message, hint=hint, words=len(words))
 
     def _parse_items(self) -> list[exp.Expr]:
         return self._parse_required_csv(self._parse_item)

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from headrace.analyzer import LogicalPlan
-from headrace.analyzer.catalog_view import suggestion
+from headrace.analyzer.catalog_view import is_database
 from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
@@ -50,6 +50,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.settings import Settings
 from headrace.core.signature import Signature
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import VARCHAR
 from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
@@ -227,7 +228,10 @@ class Execution:
             raise UserError(
                 SqlState.SCHEMA_NOT_FOUND,
                 f"the schema {schema!r} does not exist or is not authorized in the database {database!r}",
-                hint=suggestion(
+                hint=is_database(
+                    schema, name.last.name, [item.name for item in self.visible(self.catalog.databases())]
+                )
+                or suggestion(
                     schema,
                     [item.name for item in self.visible(self.catalog.schemas(database))],
                     otherwise=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",

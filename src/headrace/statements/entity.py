@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import uuid
 from collections.abc import AsyncGenerator
@@ -27,6 +26,7 @@ from headrace.core.names import EntityPath, Identifier, QualifiedName, path_text
 from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, result
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import nearest
 from headrace.core.types import BIGINT, BOOLEAN, VARCHAR
 from headrace.engine.results import ResultChannel
 from headrace.planner import plan_columns
@@ -414,7 +414,7 @@ async def _about(name: QualifiedName, store: Store, admin: EntityAdmin | None) -
             raise
         within = name.path[:-1]
         listed = await asyncio.to_thread(admin.list_entities, store.properties, within) if admin else []
-        near = difflib.get_close_matches(name.last.name, [other for other, _ in listed], n=1)
+        near = nearest(name.last.name, [other for other, _ in listed], count=1)
         # Clients read "there is none" from this code, not from 3D007 (client-contract, section 4).
         raise UserError(
             SqlState.INVALID_PARAMETER,

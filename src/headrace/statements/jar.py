@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 
 ENTRIES_MAX = 50_000
 UNPACKED_BYTES_MAX = 512 * 1024 * 1024

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.access import ON_ORGANIZATION, Privilege
 from headrace.catalog.kinds import BY_NAME
 from headrace.catalog.kinds.spec import Path
@@ -14,6 +13,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import Identifier, QualifiedName, RelationName
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.sql.statements.privilege import CanI
 from headrace.statements.base import Execution, Outcome, handles, nothing

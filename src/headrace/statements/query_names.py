@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.analyzer.catalog_view import suggestion
 from headrace.catalog.objects import DesiredState, Query
 from headrace.core.errors import UserError
 from headrace.core.names import QualifiedName
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from headrace.statements.base import Execution

@@ -9,7 +9,7 @@ from headrace.analyzer import LogicalPlan
 from headrace.catalog.access import Privilege
 from headrace.catalog.policy import Requirement
 from headrace.core.resultset import ResultSet, result
-from headrace.planner import plan_columns, plan_query
+from headrace.planner import plan_columns, plan_query, state_warning
 from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
@@ -40,7 +40,8 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
     plan = await asyncio.to_thread(_plan, logical)
     columns = plan_columns(plan)
     channel = await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool().name)
-    channel.message = _unread(plan)
+    warned = None if logical.of_tables else state_warning(logical, ResultSink())
+    channel.message = " ".join(text for text in (_unread(plan), warned) if text) or None
     return Outcome(channel)
 
 

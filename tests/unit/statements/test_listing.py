@@ -195,3 +195,10 @@ async def test_describe_and_create_name_a_relation_as_lists_do(session: Session)
     assert created[0] == ("materialized_view", "v")
     assert await session.rows("LIST RELATIONS WHERE name = 'v'", "Type") == [("materialized_view",)]
     assert await session.rows('DROP MATERIALIZED VIEW "Best"', "Type") == [("materialized_view",)]
+
+
+async def test_a_list_of_one_kind_that_is_empty_points_at_the_list_of_all(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    assert (await session.run("SHOW TABLES")).message == "LIST RELATIONS lists relations of every kind."
+    assert (await session.run("LIST STREAMS")).message is None
+    assert (await session.run("LIST RELATIONS")).message is None

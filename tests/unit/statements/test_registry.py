@@ -40,6 +40,7 @@ def test_every_handler_module_is_registered() -> None:
         "relation_properties",
         "inference",
         "jar",
+        "query_names",
         "schemas",
         "tables",
     }

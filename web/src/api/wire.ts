@@ -108,6 +108,8 @@ export interface Problem {
   readonly hint: string;
   readonly start: number;
   readonly end: number;
+  /** Texts that may stand in the place of what is marked. */
+  readonly replacements: readonly string[];
 }
 
 /** Those of a check's answer that have a place. */
@@ -125,6 +127,7 @@ export function readProblems(body: unknown): readonly Problem[] {
         hint: text(sent?.hint),
         start,
         end,
+        replacements: list(sent?.replacements).filter((entry) => typeof entry === "string"),
       },
     ];
   });

@@ -10,7 +10,7 @@ import {
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { keywordCompletionSource, type SQLNamespace, schemaCompletionSource } from "@codemirror/lang-sql";
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, linter, lintGutter, setDiagnostics } from "@codemirror/lint";
+import { type Action, type Diagnostic, linter, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState, type Extension, Prec, StateEffect } from "@codemirror/state";
 import {
@@ -168,7 +168,13 @@ function checks(events: EditorEvents): Extension {
       const problems = await events.onCheck(text).catch(() => []);
       return problems
         .filter((problem) => problem.severity === "error")
-        .map((problem) => diagnosticOf(spanOf(text, problem.start, problem.end), problem));
+        .map((problem) => {
+          const span = spanOf(text, problem.start, problem.end);
+          return {
+            ...diagnosticOf(span, problem),
+            actions: fixesOf(text.slice(span.from, span.to), problem),
+          };
+        });
     },
     {
       delay: CHECK_DELAY_MS,
@@ -178,6 +184,16 @@ function checks(events: EditorEvents): Extension {
         ),
     },
   );
+}
+
+/** Quick fixes: a click puts the replacement in the place of what is marked. */
+function fixesOf(marked: string, { replacements }: Problem): Action[] {
+  // A suggested name is that of the last part of a dotted one, and would take the others away.
+  if (marked.includes(".")) return [];
+  return replacements.map((replacement) => ({
+    name: replacement === "" ? "Remove" : `Write ${replacement}`,
+    apply: (view, from, to) => view.dispatch({ changes: { from, to, insert: replacement } }),
+  }));
 }
 
 function runKeys(events: EditorEvents): Extension {

@@ -8,8 +8,6 @@ To add a function: a row in `scalars.py`, `temporals.py`, `aggregates.py` or, fo
 
 from __future__ import annotations
 
-import difflib
-
 from headrace.analyzer.functions.aggregates import AGGREGATES
 from headrace.analyzer.functions.operators import OPERATORS
 from headrace.analyzer.functions.scalars import SCALARS
@@ -17,8 +15,9 @@ from headrace.analyzer.functions.signature import Function
 from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.functions.windows import RANKINGS, WINDOW_FUNCTIONS
 from headrace.core.errors import Span, UserError
+from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.sqlstate import SqlState
-from headrace.sql import other_dialects
+from headrace.core.suggestions import did_you_mean, nearest
 from headrace.sql.ast import TIME_WINDOWS
 
 CATALOGUE: dict[str, Function] = {row.name: row for row in (*SCALARS, *TEMPORALS, *AGGREGATES)}
@@ -75,7 +74,7 @@ SYNONYMS = {
 class UnknownFunctionError(UserError):
     """3D017: no built-in function has the `name`, which is as it was folded."""
 
-    def __init__(self, name: str, *, hint: str, span: Span | None) -> None:
+    def __init__(self, name: str, *, hint: Remedy | str, span: Span | None) -> None:
         message = f"the function {name.upper()} does not exist"
         super().__init__(SqlState.FUNCTION_NOT_FOUND, message, hint=hint, span=span)
         self.name = name
@@ -93,9 +92,8 @@ def lookup(name: str, *, span: Span | None = None) -> Function:
             span=span,
         )
     if row is None:
-        near = difflib.get_close_matches(upper, [*CATALOGUE, *SYNONYMS], n=3, cutoff=0.6)
-        nearest = f"Did you mean {' or '.join(near)}?" if near else _WHICH
-        hint = other_dialects.FUNCTIONS.get(upper, nearest)
+        near = nearest(upper, [*CATALOGUE, *SYNONYMS], count=3)
+        hint = remedy(Place.FUNCTION, upper) or did_you_mean(near) or _WHICH
         raise UnknownFunctionError(name, hint=hint, span=span)
     return row
 

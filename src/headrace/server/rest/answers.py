@@ -128,6 +128,7 @@ def _parts(error: Diagnostic) -> dict[str, object]:
         "expected": error.expected,
         "found": error.found,
         "hint": error.hint,
+        "replacements": list(error.replacements) or None,
         "position": asdict(error.span) if error.span is not None else None,
     }
     return {name: part for name, part in parts.items() if part is not None}

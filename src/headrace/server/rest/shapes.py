@@ -64,6 +64,9 @@ class Problem(BaseModel):
     found: str = ""
     hint: str = ""
     position: Position | None = None
+    replacements: list[str] = Field(
+        default=[], description="Texts that may stand in the place of what is at `position`."
+    )
 
 
 class Problems(BaseModel):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.core.errors import UserError
+from headrace.core.idioms import Place, remedy
 from headrace.core.names import Identifier, QualifiedName
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType
@@ -208,13 +209,16 @@ def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identi
                 raise cursor.error("one PRIMARY KEY")
             cursor.expect("PRIMARY", "KEY")
             primary_key = _key_columns(cursor)
+        elif cursor.at("WATERMARK", "FOR"):
+            raise cursor.error("the name of a column", hint=remedy(Place.COLUMN, "WATERMARK"))
         else:
             column = _column(cursor, columns)
             columns[column.name.name] = column
         if cursor.accept(")"):
             break
         if not cursor.accept(","):
-            raise cursor.error("NOT NULL, ',' or ')' after a column")
+            hint = remedy(Place.COLUMN, cursor.word() or "")
+            raise cursor.error("NOT NULL, ',' or ')' after a column", hint=hint)
     if not columns:
         raise cursor.error("at least one column")
     _check_key(primary_key, columns)
@@ -232,6 +236,8 @@ def _column(cursor: Cursor, others: Mapping[str, ColumnDefinition]) -> ColumnDef
             hint="Keep one of them; names that differ by case need double quotes.",
             span=name.span,
         )
+    if cursor.at("AS"):
+        raise cursor.error("a data type", hint=remedy(Place.COLUMN, "AS"))
     kind = cursor.data_type()
     nullable = not cursor.at("NOT")
     if not nullable:

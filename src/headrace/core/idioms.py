@@ -1,0 +1,388 @@
+"""What people type who know another system, and the form that does it here: one table.
+
+The errors' hints, the quick fixes of the page and docs/coming-from.md are all made of it. A test runs each `typed` and expects its hint,
+and plans each `ours`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+FLINK, KSQLDB, POSTGRESQL = "Flink", "ksqlDB", "PostgreSQL"
+MATERIALIZE, RISINGWAVE = "Materialize", "RisingWave"
+
+
+class Place(Enum):
+    """Where in a statement the words of an idiom stand, and so who looks it up."""
+
+    STATEMENT = "at the start of a statement"
+    CLAUSE = "where a clause of a query may begin"
+    COLUMN = "in or after the definition of a column"
+    TYPE = "where a data type stands"
+    PROPERTY = "as the name of a property"
+    FUNCTION = "as the name of a function"
+    OPERATOR = "between two values"
+    CHARACTER = "as a character that begins no word"
+    NAME = "as the name of a column"
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """A form of other systems, and ours.
+
+    `words` are what the idiom is recognized by, in capitals. `typed` is a statement with the idiom; `ours` does the same here, over the
+    relations of docs/reference/queries.md. `replacement` may stand in the place of what the error points at. `known` marks a form that
+    the language has and this server does not (0A000); others are no part of the language (42601).
+    """
+
+    place: Place
+    words: str
+    systems: tuple[str, ...]
+    typed: str
+    ours: str
+    hint: str
+    replacement: str | None = None
+    known: bool = False
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A hint of which each of `replacements` may stand in the place of what the error points at."""
+
+    text: str
+    replacements: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_ORDERS = "CREATE STREAM new_orders (orderid INTEGER, item VARCHAR, ordertime BIGINT)"
+_JSON = "'topic' = 'orders', 'value.format' = JSON"
+_STREAM = f"{_ORDERS} WITH ({_JSON})"
+_COUNTS = "SELECT window_start, window_end, COUNT(*) AS n FROM"
+_BY_WINDOW = "GROUP BY window_start, window_end"
+_LIVE = "SELECT * FROM orders"
+_EARLIEST = "SELECT * FROM orders WITH ('starting.position' = 'earliest')"
+_ARRIVAL = "For windows over the time of arrival, write FROM TUMBLE(relation, …) WITH ('source.time' = ARRIVAL). NOW() is the time itself."
+_BY_ARRIVAL = f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) WITH ('source.time' = ARRIVAL) {_BY_WINDOW}"
+_SESSIONS = (
+    "SELECT window_start, window_end, item, COUNT(*) AS n FROM SESSION(orders, GAP 5 MINUTES) "
+    "GROUP BY window_start, window_end, item"
+)
+_GROUPINGS = "Write a query for each grouping, with UNION ALL between them."
+_ITEMS = "SELECT item, COUNT(*) AS n FROM orders GROUP BY item"
+_BOTH_GROUPINGS = (
+    f"{_ITEMS} UNION ALL SELECT CAST(NULL AS VARCHAR) AS item, COUNT(*) AS n FROM orders GROUP BY TRUE"
+)
+_KAFKA = "CREATE STORE streams WITH ('type' = KAFKA, 'uris' = 'broker:9092', 'tls.disabled' = TRUE)"
+_TOP_THREE = (
+    "SELECT item, price, n FROM (SELECT item, price, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price DESC) AS n FROM orders) "
+    "WHERE n <= 3"
+)
+_NEWEST = (
+    "SELECT customer, item, n FROM (SELECT customer, item, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY ordertime DESC) AS n "
+    "FROM orders) WHERE n = 1"
+)
+_KNOWN_PRICES = (
+    "SELECT item FROM orders WHERE EXISTS (SELECT 1 FROM payments WHERE payments.orderid = orders.orderid)"
+)
+_OTHER_ITEMS = "SELECT item FROM orders WHERE NOT EXISTS (SELECT 1 FROM payments WHERE payments.orderid = orders.orderid)"
+
+_STATEMENTS = (
+    Idiom(Place.STATEMENT, "SUBSCRIBE", (MATERIALIZE,), "SUBSCRIBE orders", _LIVE,
+          "SELECT of a stream or a changelog is live. SELECT of a materialized view is a snapshot."),
+    Idiom(Place.STATEMENT, "PRINT", (KSQLDB,), "PRINT 'orders' FROM BEGINNING", "PRINT ENTITY orders WITH ('from_beginning')",
+          "Write PRINT ENTITY name WITH ('from_beginning')."),
+    Idiom(Place.STATEMENT, "SET", (FLINK, KSQLDB), "SET 'auto.offset.reset' = 'earliest'", _EARLIEST,
+          "Properties stand in the statement: FROM relation WITH ('starting.position' = 'earliest')."),
+    Idiom(Place.STATEMENT, "CREATE SOURCE", (MATERIALIZE, RISINGWAVE, KSQLDB), "CREATE SOURCE s FROM KAFKA CONNECTION k", _STREAM,
+          "CREATE STORE names the system once; CREATE STREAM … WITH ('store' = …, 'topic' = …) declares what is read."),
+    Idiom(Place.STATEMENT, "CREATE SINK", (MATERIALIZE, RISINGWAVE, KSQLDB), "CREATE SINK s FROM v INTO KAFKA",
+          "CREATE STREAM dear WITH ('topic' = 'dear') AS SELECT item, price FROM orders WHERE price > 100",
+          "CREATE STREAM … AS SELECT creates an entity and writes it; INSERT INTO writes one that exists."),
+    Idiom(Place.STATEMENT, "CREATE CONNECTION", (MATERIALIZE, RISINGWAVE), "CREATE CONNECTION k TO KAFKA (BROKER 'broker:9092')", _KAFKA,
+          "Write CREATE STORE name WITH ('type' = …, 'uris' = …).", "CREATE STORE"),
+    Idiom(Place.STATEMENT, "CREATE CATALOG", (FLINK,), "CREATE CATALOG c WITH ('type' = 'iceberg')", _KAFKA,
+          "Write CREATE STORE name WITH ('type' = …, 'uris' = …).", "CREATE STORE"),
+    Idiom(Place.STATEMENT, "CREATE CLUSTER", (MATERIALIZE,), "CREATE CLUSTER c SIZE 'large'",
+          "CREATE COMPUTE_POOL big WITH ('compute_pool.size' = 'large')",
+          "Write CREATE COMPUTE_POOL name WITH ('compute_pool.size' = …).", "CREATE COMPUTE_POOL"),
+    Idiom(Place.STATEMENT, "CREATE VIEW", (FLINK, POSTGRESQL), f"CREATE VIEW v AS {_ITEMS}", f"CREATE MATERIALIZED VIEW v AS {_ITEMS}",
+          "CREATE MATERIALIZED VIEW keeps the rows up to date. In an application, CREATE VIRTUAL STREAM names a subquery.",
+          "CREATE MATERIALIZED VIEW"),
+    Idiom(Place.STATEMENT, "CREATE TEMPORARY VIEW", (FLINK, POSTGRESQL), f"CREATE TEMPORARY VIEW v AS {_ITEMS}",
+          f"WITH v AS ({_ITEMS}) SELECT * FROM v",
+          "Name a subquery in the statement: WITH name AS (SELECT …) SELECT …."),
+    Idiom(Place.STATEMENT, "CREATE USER", (POSTGRESQL,), "CREATE USER eve WITH PASSWORD 'x'", "INVITE USER 'eve@example.com'",
+          "Write INVITE USER 'address'. The user chooses a password; GRANT ROLE gives rights."),
+    Idiom(Place.STATEMENT, "EXECUTE STATEMENT SET", (FLINK,), "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1",
+          "BEGIN APPLICATION both CREATE STREAM a AS SELECT item FROM orders; CREATE STREAM b AS SELECT price FROM orders; END APPLICATION",
+          "Write BEGIN APPLICATION name … END APPLICATION."),
+    Idiom(Place.STATEMENT, "STOP JOB", (FLINK,), "STOP JOB 'x' WITH SAVEPOINT", "LIST QUERIES",
+          "STOP STREAM name stops the queries that write it; TERMINATE QUERY ends one. LIST QUERIES shows them."),
+    Idiom(Place.STATEMENT, "PAUSE", (KSQLDB,), "PAUSE q", "LIST QUERIES",
+          "STOP STREAM name stops the queries that write it, START STREAM name lets them go on."),
+    Idiom(Place.STATEMENT, "KILL", (RISINGWAVE,), "KILL 7", "LIST QUERIES",
+          "TERMINATE QUERY with an id, or the name of what the query writes. LIST QUERIES shows them."),
+    Idiom(Place.STATEMENT, "LIST TOPICS", (KSQLDB,), "SHOW TOPICS", "LIST ENTITIES IN STORE k",
+          "Topics are entities of a store: LIST ENTITIES; lists them.", "LIST ENTITIES"),
+    Idiom(Place.STATEMENT, "LIST SOURCES", (MATERIALIZE, RISINGWAVE), "SHOW SOURCES", "LIST RELATIONS",
+          "LIST RELATIONS; lists streams, changelogs, tables and views.", "LIST RELATIONS"),
+    Idiom(Place.STATEMENT, "LIST SINKS", (MATERIALIZE, RISINGWAVE), "SHOW SINKS", "LIST QUERIES",
+          "LIST QUERIES; lists what is written, and by which query.", "LIST QUERIES"),
+    Idiom(Place.STATEMENT, "LIST JOBS", (FLINK, RISINGWAVE), "SHOW JOBS", "LIST QUERIES",
+          "LIST QUERIES; lists what runs.", "LIST QUERIES"),
+    Idiom(Place.STATEMENT, "LIST COLUMNS", (POSTGRESQL,), "SHOW COLUMNS FROM orders", "DESCRIBE RELATION COLUMNS orders",
+          "DESCRIBE RELATION COLUMNS name; lists a relation's columns."),
+    Idiom(Place.STATEMENT, "LIST CREATE", (FLINK, MATERIALIZE), "SHOW CREATE TABLE orders", "DESCRIBE RELATION orders",
+          "DESCRIBE RELATION name; shows what a relation consists of."),
+    Idiom(Place.STATEMENT, "ANALYZE", (POSTGRESQL,), f"EXPLAIN ANALYZE {_LIVE}", f"EXPLAIN {_LIVE}",
+          "EXPLAIN shows the plan; DESCRIBE QUERY METRICS name; shows what a query that runs does.", ""),
+    Idiom(Place.STATEMENT, "DELETE FROM", (POSTGRESQL,), "DELETE FROM orders WHERE item = 'x'",
+          "INSERT INTO ENTITY customers VALUE('{\"name\": \"x\"}') WITH ('key' = '1')",
+          "Records are not deleted one by one. A changelog's row ends by a record with its key and no value, which its producer writes."),
+    Idiom(Place.STATEMENT, "COMMIT", (POSTGRESQL,), "COMMIT", "LIST RELATIONS",
+          "Leave it out: each statement is a transaction of its own."),
+    Idiom(Place.STATEMENT, "ROLLBACK", (POSTGRESQL,), "ROLLBACK", "LIST RELATIONS",
+          "Leave it out: each statement is a transaction of its own."),
+)  # fmt: skip
+
+_CLAUSES = (
+    Idiom(Place.CLAUSE, "EMIT CHANGES", (KSQLDB,), f"{_LIVE} EMIT CHANGES", _LIVE,
+          "Leave it out: SELECT of a stream is live.", ""),
+    Idiom(Place.CLAUSE, "EMIT FINAL", (KSQLDB,), f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW} EMIT FINAL",
+          f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW}",
+          "Leave it out: a window's row comes once, when the window is over.", ""),
+    Idiom(Place.CLAUSE, "EMIT ON WINDOW CLOSE", (RISINGWAVE,),
+          f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW} EMIT ON WINDOW CLOSE",
+          f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW}",
+          "Leave it out: a window's row comes once, when the window is over.", ""),
+    Idiom(Place.CLAUSE, "WINDOW TUMBLING", (KSQLDB,),
+          "SELECT item, COUNT(*) FROM orders WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY item",
+          f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW}",
+          "Write FROM TUMBLE(relation, SIZE 1 HOUR) and GROUP BY window_start, window_end."),
+    Idiom(Place.CLAUSE, "WINDOW HOPPING", (KSQLDB,),
+          "SELECT item, COUNT(*) FROM orders WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 5 MINUTES) GROUP BY item",
+          f"{_COUNTS} HOP(orders, SIZE 1 HOUR, ADVANCE BY 5 MINUTES) {_BY_WINDOW}",
+          "Write FROM HOP(relation, SIZE 1 HOUR, ADVANCE BY 5 MINUTES) and GROUP BY window_start, window_end."),
+    Idiom(Place.CLAUSE, "WINDOW SESSION", (KSQLDB,),
+          "SELECT item, COUNT(*) FROM orders WINDOW SESSION (5 MINUTES) GROUP BY item",
+          _SESSIONS, "Write FROM SESSION(relation, GAP 5 MINUTES) and GROUP BY window_start, window_end, item."),
+    Idiom(Place.CLAUSE, "FOR SYSTEM_TIME", (FLINK,),
+          "SELECT o.item FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id",
+          "SELECT o.item, c.name FROM orders AS o JOIN customers AS c ON o.customer = c.id",
+          "Leave it out: a stream's row is joined with what a changelog was at the row's time.", known=True),
+    Idiom(Place.CLAUSE, "QUALIFY", (FLINK,), "SELECT item FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY price) <= 3", _TOP_THREE,
+          "Filter in a query around it: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (…) AS n FROM …) WHERE n <= 3.", known=True),
+    Idiom(Place.CLAUSE, "DISTINCT ON", (POSTGRESQL, MATERIALIZE), "SELECT DISTINCT ON (customer) customer, item FROM orders", _NEWEST,
+          "Number the rows: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n = 1."),
+    Idiom(Place.CLAUSE, "TABLESAMPLE", (POSTGRESQL,), f"{_LIVE} TABLESAMPLE (10 PERCENT)", f"{_LIVE} WHERE RAND() < 0.1",
+          "Write WHERE RAND() < 0.1.", known=True),
+    Idiom(Place.CLAUSE, "FETCH FIRST", (FLINK, POSTGRESQL), "SELECT item FROM (SELECT item FROM orders FETCH FIRST 3 ROWS ONLY)",
+          _TOP_THREE, "Write LIMIT n.", known=True),
+    Idiom(Place.CLAUSE, "FETCH NEXT", (FLINK, POSTGRESQL), "SELECT item FROM (SELECT item FROM orders FETCH NEXT 3 ROWS ONLY)",
+          _TOP_THREE, "Write LIMIT n.", known=True),
+    Idiom(Place.CLAUSE, "NATURAL JOIN", (FLINK, POSTGRESQL), "SELECT item FROM orders NATURAL JOIN payments",
+          "SELECT item, amount FROM orders JOIN payments WITHIN 30 MINUTES USING (orderid)",
+          "Write JOIN … USING (column).", known=True),
+    Idiom(Place.CLAUSE, "LEFT SEMI", (FLINK,), "SELECT item FROM orders LEFT SEMI JOIN payments ON TRUE", _KNOWN_PRICES,
+          "Write WHERE EXISTS (SELECT …).", known=True),
+    Idiom(Place.CLAUSE, "LEFT ANTI", (FLINK,), "SELECT item FROM orders LEFT ANTI JOIN payments ON TRUE", _OTHER_ITEMS,
+          "Write WHERE NOT EXISTS (SELECT …).", known=True),
+    Idiom(Place.CLAUSE, "GROUPING SETS", (FLINK, POSTGRESQL), "SELECT COUNT(*) FROM orders GROUP BY GROUPING SETS ((item), ())",
+          _BOTH_GROUPINGS, _GROUPINGS, known=True),
+)  # fmt: skip
+
+_COLUMNS = (
+    Idiom(Place.COLUMN, "WATERMARK", (FLINK,),
+          f"{_ORDERS[:-1]}, WATERMARK FOR ordertime AS ordertime - INTERVAL '5' SECOND) WITH ({_JSON})",
+          f"{_ORDERS} WITH ({_JSON}, 'timestamp' = 'ordertime', 'source.allow.latency.millis' = 5000)",
+          "Name the event time WITH ('timestamp' = 'column', 'source.allow.latency.millis' = 5000)."),
+    Idiom(Place.COLUMN, "KEY", (KSQLDB,), f"CREATE STREAM new_orders (orderid INTEGER KEY, item VARCHAR) WITH ({_JSON})",
+          f"CREATE STREAM new_orders (orderid INTEGER, item VARCHAR) WITH ({_JSON}, 'key.format' = PRIMITIVE, 'key.type' = 'INTEGER')",
+          "The record's key is declared WITH ('key.format' = PRIMITIVE, 'key.type' = 'INTEGER'), and read by rowkey()."),
+    Idiom(Place.COLUMN, "PRIMARY", (KSQLDB, POSTGRESQL),
+          f"CREATE CHANGELOG c (id INTEGER PRIMARY KEY, item VARCHAR) WITH ({_JSON})",
+          "CREATE CHANGELOG c (id INTEGER, item VARCHAR, PRIMARY KEY (id)) "
+          f"WITH ({_JSON}, 'key.format' = JSON, 'key.type' = 'STRUCT<id INTEGER>')",
+          "Write PRIMARY KEY (column) after the last column."),
+    Idiom(Place.COLUMN, "METADATA", (FLINK,), f"CREATE STREAM s (place BIGINT METADATA FROM 'offset') WITH ({_JSON})",
+          "SELECT rowmeta()->offset AS place, item FROM orders",
+          "Metadata is read in queries: rowmeta()->offset, rowtimestamp(), rowheaders()."),
+    Idiom(Place.COLUMN, "AS", (FLINK,), f"CREATE STREAM s (price INTEGER, tax AS price * 0.2) WITH ({_JSON})",
+          "SELECT item, price * 0.2 AS tax FROM orders",
+          "Compute it in a query: CREATE STREAM … AS SELECT *, price * 0.2 AS tax FROM …."),
+    Idiom(Place.COLUMN, "DEFAULT", (POSTGRESQL,), f"CREATE STREAM s (price INTEGER DEFAULT 0) WITH ({_JSON})",
+          "SELECT item, COALESCE(price, 0) AS price FROM orders",
+          "A field that is missing reads as NULL: COALESCE(column, value) gives a default."),
+)  # fmt: skip
+
+
+def _type(name: str, ours: str, *systems: str) -> Idiom:
+    return Idiom(
+        Place.TYPE,
+        name,
+        systems,
+        f"SELECT CAST(NULL AS {name}) AS x FROM orders",
+        f"SELECT CAST(NULL AS {ours}) AS x FROM orders",
+        f"Write {ours}.",
+        ours,
+    )
+
+
+_TYPES = (
+    _type("TEXT", "VARCHAR", POSTGRESQL, MATERIALIZE, RISINGWAVE),
+    _type("CHAR", "VARCHAR", FLINK, POSTGRESQL),
+    _type("JSONB", "VARCHAR", POSTGRESQL, MATERIALIZE, RISINGWAVE),
+    _type("JSON", "VARCHAR", POSTGRESQL),
+    _type("UUID", "VARCHAR", POSTGRESQL),
+    _type("TIMESTAMPTZ", "TIMESTAMP_LTZ(3)", POSTGRESQL, MATERIALIZE, RISINGWAVE),
+    _type("DATETIME", "TIMESTAMP(3)", POSTGRESQL),
+    _type("NUMERIC", "DECIMAL(38, 9)", FLINK, POSTGRESQL),
+    _type("REAL", "FLOAT", POSTGRESQL),
+    _type("FLOAT8", "DOUBLE", POSTGRESQL),
+    _type("INT2", "SMALLINT", POSTGRESQL),
+    _type("INT4", "INTEGER", POSTGRESQL),
+    _type("INT8", "BIGINT", POSTGRESQL),
+    _type("LONG", "BIGINT", FLINK),
+    _type("BOOL", "BOOLEAN", POSTGRESQL),
+    _type("SERIAL", "INTEGER", POSTGRESQL),
+    _type("BYTEA", "BYTES", POSTGRESQL),
+    _type("ROW", "STRUCT<name VARCHAR>", FLINK),
+)
+
+
+def _property(name: str, ours: str, system: str, example: str = "'value.format' = JSON") -> Idiom:
+    key = name if name.isidentifier() else f"'{name}'"
+    return Idiom(
+        Place.PROPERTY,
+        name.upper(),
+        (system,),
+        f"{_ORDERS} WITH ({key} = 'x')",
+        f"{_ORDERS} WITH ('topic' = 'orders', {example})",
+        f"Write {ours}.",
+    )
+
+
+_PROPERTIES = (
+    _property("KAFKA_TOPIC", "'topic' = 'name'", KSQLDB),
+    _property("VALUE_FORMAT", "'value.format' = JSON", KSQLDB),
+    _property("FORMAT", "'value.format' = JSON", KSQLDB),
+    _property("KEY_FORMAT", "'key.format' = PRIMITIVE and 'key.type' = 'VARCHAR'", KSQLDB),
+    _property("PARTITIONS", "'topic.partitions' = 3", KSQLDB),
+    _property("REPLICAS", "'topic.replicas' = 1", KSQLDB),
+    _property("TIMESTAMP", "'timestamp' = 'column'", KSQLDB, "'value.format' = JSON, 'timestamp' = 'ordertime'"),
+    _property("connector", "'store' = name; CREATE STORE … WITH ('type' = KAFKA) names the system", FLINK),
+    _property("properties.bootstrap.servers", "CREATE STORE name WITH ('type' = KAFKA, 'uris' = 'host:port'), and 'store' = name", FLINK),
+    _property("scan.startup.mode", "'starting.position' = 'earliest'", FLINK, "'value.format' = JSON, 'starting.position' = 'earliest'"),
+    _property("format", "'value.format' = JSON", FLINK),
+    _property("auto.offset.reset", "'starting.position' = 'earliest'", KSQLDB, "'value.format' = JSON, 'starting.position' = 'earliest'"),
+)  # fmt: skip
+
+
+def _function(name: str, call: str, ours: str, hint: str, *systems: str) -> Idiom:
+    return Idiom(
+        Place.FUNCTION,
+        name,
+        systems,
+        f"SELECT {call} AS x FROM orders",
+        f"SELECT {ours} AS x FROM orders",
+        hint,
+    )
+
+
+_WINDOWED = {
+    "TUMBLE": (
+        f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW}",
+        "SELECT window_time, item FROM TUMBLE(orders, SIZE 1 HOUR)",
+    ),
+    "HOP": (
+        f"{_COUNTS} HOP(orders, SIZE 1 HOUR, ADVANCE BY 5 MINUTES) {_BY_WINDOW}",
+        "SELECT window_time, item FROM HOP(orders, SIZE 1 HOUR, ADVANCE BY 5 MINUTES)",
+    ),
+    "CUMULATE": (
+        f"{_COUNTS} CUMULATE(orders, SIZE 1 HOUR, STEP 5 MINUTES) {_BY_WINDOW}",
+        "SELECT window_time, item FROM CUMULATE(orders, SIZE 1 HOUR, STEP 5 MINUTES)",
+    ),
+    "SESSION": (
+        _SESSIONS,
+        "SELECT MAX(window_time) AS ended, item FROM SESSION(orders, GAP 5 MINUTES) GROUP BY window_start, window_end, item",
+    ),
+}
+"""For each window, groups by its bounds, and rows with its time."""
+
+
+def _of_window(name: str) -> tuple[Idiom, ...]:
+    grouped, timed = _WINDOWED[name]
+    bounds = f"Write FROM {name}(relation, …) and GROUP BY window_start, window_end."
+    ways = {
+        "": (bounds, grouped),
+        "_START": ("Use window_start.", grouped),
+        "_END": ("Use window_end.", grouped),
+        "_ROWTIME": ("Use window_time.", timed),
+        "_PROCTIME": (_ARRIVAL, _BY_ARRIVAL),
+    }
+    typed = "SELECT {}(ordertime, INTERVAL '1' HOUR) AS x FROM orders"
+    return tuple(
+        Idiom(Place.FUNCTION, f"{name}{suffix}", (FLINK,), typed.format(f"{name}{suffix}"), ours, hint)
+        for suffix, (hint, ours) in ways.items()
+    )
+
+
+_FUNCTIONS = (
+    *(idiom for name in _WINDOWED for idiom in _of_window(name)),
+    Idiom(Place.FUNCTION, "PROCTIME", (FLINK,), "SELECT PROCTIME() AS x FROM orders",
+          _BY_ARRIVAL, _ARRIVAL),
+    Idiom(Place.FUNCTION, "ROLLUP", (FLINK, POSTGRESQL), "SELECT COUNT(*) AS n FROM orders GROUP BY ROLLUP(item)",
+          _BOTH_GROUPINGS, _GROUPINGS),
+    Idiom(Place.FUNCTION, "CUBE", (FLINK, POSTGRESQL), "SELECT COUNT(*) AS n FROM orders GROUP BY CUBE(item)",
+          _BOTH_GROUPINGS, _GROUPINGS),
+    _function("VERSION", "VERSION()", "1", "\\status shows the server's version in headrace sql, GET /v2/version everywhere.", POSTGRESQL),
+    _function("GEN_RANDOM_UUID", "GEN_RANDOM_UUID()", "UUID()", "Write UUID().", POSTGRESQL),
+    _function("TO_CHAR", "TO_CHAR(ordertime, 'YYYY')", "DATE_FORMAT(TO_TIMESTAMP_LTZ(ordertime, 3), 'yyyy')",
+              "Write DATE_FORMAT(timestamp, 'yyyy-MM-dd').", POSTGRESQL),
+    _function("TIMESTAMPTOSTRING", "TIMESTAMPTOSTRING(ordertime, 'yyyy')", "DATE_FORMAT(TO_TIMESTAMP_LTZ(ordertime, 3), 'yyyy')",
+              "Write DATE_FORMAT(TO_TIMESTAMP_LTZ(number, 3), 'yyyy-MM-dd').", KSQLDB),
+    _function("STRINGTOTIMESTAMP", "STRINGTOTIMESTAMP(item, 'yyyy')", "TO_TIMESTAMP(item, 'yyyy')",
+              "Write TO_TIMESTAMP(text, 'yyyy-MM-dd').", KSQLDB),
+    _function("LATEST_BY_OFFSET", "LATEST_BY_OFFSET(price)", "LAST_VALUE(price)", "Write LAST_VALUE(value).", KSQLDB),
+    _function("EARLIEST_BY_OFFSET", "EARLIEST_BY_OFFSET(price)", "FIRST_VALUE(price)", "Write FIRST_VALUE(value).", KSQLDB),
+    _function("EXTRACTJSONFIELD", "EXTRACTJSONFIELD(item, '$.a')", "JSON_VALUE(item, '$.a')", "Write JSON_VALUE(text, '$.path').", KSQLDB),
+    _function("STRPOS", "STRPOS(item, 'a')", "LOCATE('a', item)", "Write LOCATE(what, text).", POSTGRESQL),
+    _function("SPLIT_PART", "SPLIT_PART(item, '-', 1)", "SPLIT_INDEX(item, '-', 0)",
+              "Write SPLIT_INDEX(text, delimiter, index): indexes begin at 0.", POSTGRESQL),
+)  # fmt: skip
+
+_OTHERS = (
+    Idiom(Place.OPERATOR, "ILIKE", (POSTGRESQL, MATERIALIZE, RISINGWAVE), "SELECT item FROM orders WHERE item ILIKE 'a%'",
+          "SELECT item FROM orders WHERE LOWER(item) LIKE 'a%'", "Write LOWER(text) LIKE pattern."),
+    Idiom(Place.CHARACTER, "::", (POSTGRESQL, MATERIALIZE, RISINGWAVE), "SELECT price::INTEGER AS x FROM orders",
+          "SELECT CAST(price AS INTEGER) AS x FROM orders", "Write CAST(value AS type)."),
+    Idiom(Place.CHARACTER, "#", (POSTGRESQL,), "# a comment", "-- a comment", "Comments are -- to the end of the line, or /* … */."),
+    Idiom(Place.NAME, "ALIAS", (KSQLDB,), "SELECT item, price * 2 AS twice FROM orders WHERE twice > 5",
+          "SELECT item, twice FROM (SELECT item, price * 2 AS twice FROM orders) WHERE twice > 5",
+          "It is an alias of this SELECT, which its own WHERE does not know: repeat the expression, or filter in a query around this one."),
+    Idiom(Place.NAME, "TEXT", (POSTGRESQL,), 'SELECT item FROM orders WHERE item = "AA"', "SELECT item FROM orders WHERE item = 'AA'",
+          "Text stands in single quotes; double quotes enclose a name."),
+)  # fmt: skip
+
+IDIOMS = (*_STATEMENTS, *_CLAUSES, *_COLUMNS, *_TYPES, *_PROPERTIES, *_FUNCTIONS, *_OTHERS)
+_BY_WORDS = {(idiom.place, idiom.words): idiom for idiom in reversed(IDIOMS)}
+CLAUSES = tuple((tuple(idiom.words.split()), idiom) for idiom in _CLAUSES if idiom.words != "DISTINCT ON")
+"""The idioms of clauses by their words."""
+
+
+def idiom(place: Place, words: str) -> Idiom | None:
+    """Return the idiom of these words, any case, at a place."""
+    return _BY_WORDS.get((place, words.upper()))
+
+
+def remedy(place: Place, words: str) -> Remedy | None:
+    """Return the hint for these words at a place, or None if they are no idiom."""
+    known = idiom(place, words)
+    return (
+        None
+        if known is None
+        else Remedy(known.hint, () if known.replacement is None else (known.replacement,))
+    )

@@ -1,0 +1,64 @@
+"""The table of what people type who know another system: each form gets its hint, and what the table says instead is planned."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from headrace.core.context import SessionContext
+from headrace.core.errors import Diagnostic
+from headrace.core.idioms import IDIOMS, Place
+from tests.harness.session import ADMINISTRATOR, Session, open_session
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs/reference/queries.md"
+RELATIONS = REFERENCE.read_text(encoding="utf-8").partition("```sql\n")[2].partition("```")[0]
+CONTEXT = SessionContext("", database="docs", schema="public", store="k")
+
+
+async def _checked(session: Session, text: str) -> list[Diagnostic]:
+    """What the check of `text` finds, behind the relations that the examples read."""
+    found = await session.service.check(RELATIONS + text, principal=ADMINISTRATOR, context=CONTEXT, files={})
+    # What a role may do is not what is tried here.
+    return [one for one in found if one.severity == "error" and one.sqlstate != "42501"]
+
+
+async def test_each_idiom_gets_its_hint_and_what_replaces_it_is_planned(tmp_path: Path) -> None:
+    faults = []
+    async with open_session(tmp_path) as session:
+        session.catalog.create_database("docs", "sysadmin")
+        assert await _checked(session, "") == []
+        for idiom in IDIOMS:
+            refused = await _checked(session, idiom.typed)
+            if [one.hint for one in refused] != [idiom.hint]:
+                faults.append(f"{idiom.typed!r}: {refused}")
+            if mended := await _checked(session, idiom.ours):
+                faults.append(f"{idiom.ours!r}: {mended}")
+    assert not faults, "\n".join(faults)
+
+
+async def test_a_replacement_that_stands_in_the_place_of_the_error_takes_it_away(tmp_path: Path) -> None:
+    faults = []
+    async with open_session(tmp_path) as session:
+        session.catalog.create_database("docs", "sysadmin")
+        for idiom in IDIOMS:
+            if idiom.replacement is None:
+                continue
+            [refused] = await _checked(session, idiom.typed)
+            assert refused.replacements == (idiom.replacement,)
+            assert refused.span is not None
+            text = RELATIONS + idiom.typed
+            mended = text[: refused.span.start] + idiom.replacement + text[refused.span.end :]
+            after = await _checked(session, mended.removeprefix(RELATIONS))
+            if any(one.message == refused.message for one in after):
+                faults.append(f"{idiom.typed!r}: {after}")
+    assert not faults, "\n".join(faults)
+
+
+def test_no_words_stand_for_two_idioms_at_one_place() -> None:
+    places = [(idiom.place, idiom.words) for idiom in IDIOMS if idiom.words != "FORMAT"]
+    assert len(places) == len(set(places))
+
+
+def test_hints_are_sentences() -> None:
+    assert all(re.fullmatch(r"[A-Z\\].*[.]", idiom.hint) for idiom in IDIOMS)
+    assert {idiom.place for idiom in IDIOMS} == set(Place)
