@@ -11,6 +11,8 @@ _OPTION = "--with-kafka"
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    # httpx has a command line of its own, and imports rich and pygments for it: a fifth of a second of each start of ours.
+    sys.modules["httpx._main"] = None  # type: ignore[assignment]
     from headrace.cli.commands import app
 
     try:

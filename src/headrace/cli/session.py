@@ -32,9 +32,8 @@ from headrace.client import (
 )
 from headrace.client.wire import StreamStart
 from headrace.core.errors import Diagnostic, Span
-from headrace.sql import parse, split
+from headrace.sql import split
 from headrace.sql.diagnostics import shown
-from headrace.sql.statements.copying import CopySource
 
 BATCH_ROWS_MAX = 1000
 BATCH_WAIT_S = 0.02
@@ -217,6 +216,9 @@ async def _keep_copied(client: Client, statement: str, answer: Answer) -> None:
     """After a COPY, write the file; raises RequestRefusedError for one that is there, or cannot be written, or came otherwise."""
     if not _COPIES.match(statement):
         return
+    from headrace.sql import parse
+    from headrace.sql.statements.copying import CopySource
+
     (copied,) = parse(statement)
     if not isinstance(copied, CopySource):
         return

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import ssl
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import httpx
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, WebSocketException
 
-from headrace import __version__
 from headrace.client.errors import (
     AuthenticationFailedError,
     ConnectionFailedError,
@@ -26,7 +21,9 @@ from headrace.client.errors import (
     ServerUnreachableError,
     SqlError,
 )
+from headrace.client.trust import trusted
 from headrace.client.wire import (
+    AGENT,
     STILL_RUNNING,
     SUCCESS,
     AnswerColumn,
@@ -44,7 +41,6 @@ from headrace.core.resultset import Cell
 
 _CONNECT_TIMEOUT_S = 10.0
 _ANSWER_TIMEOUT_S = 120.0
-_AGENT = f"headrace/{__version__}"
 
 
 class LiveRow(NamedTuple):
@@ -83,22 +79,17 @@ class Answer:
             for row in self.rows:
                 yield LiveRow(row)
             return
-        socket = await _open(self._offer, is_local=self._is_local)
-        try:
-            async for text in socket:
-                frame = json.loads(text)
+        # websockets takes a tenth of a second to import, and most results do not stream.
+        from headrace.client.streaming import opened_frames
+
+        async with opened_frames(self._offer, is_local=self._is_local) as frames:
+            async for frame in frames:
                 if frame["type"] == "data":
                     yield LiveRow(tuple(frame["data"]), frame["headers"].get("op"))
                 elif frame["type"] == "metadata":
                     on_started(read_start(frame))
                 elif frame["type"] == "error":
                     raise SqlError.read(frame["sqlCode"], frame["message"])
-        except ConnectionClosedOK:
-            return
-        except ConnectionClosed as error:
-            raise ConnectionFailedError(f"the connection to the stream was lost: {error}") from error
-        finally:
-            await socket.close()
 
 
 class Client:
@@ -119,11 +110,12 @@ class Client:
         self._is_local = _is_loopback(parts.hostname)
         self._http = httpx.AsyncClient(
             base_url=base if base.endswith("/v2") else base + "/v2",
-            headers={"Authorization": f"Bearer {token}", "User-Agent": _AGENT},
+            headers={"Authorization": f"Bearer {token}", "User-Agent": AGENT},
             timeout=httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
             # A proxy of the environment leads away from this machine.
             trust_env=not self._is_local,
-            verify=_trusted(),
+            # Over plain http nobody is trusted, and the authorities need not be read.
+            verify=trusted() if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
 
     async def __aenter__(self) -> Self:
@@ -227,35 +219,6 @@ def _body(response: httpx.Response) -> Any:
     if message and response.status_code in (400, 404, 413):
         raise RequestRefusedError(message)
     raise ConnectionFailedError(message or f"the server answered with HTTP status {response.status_code}")
-
-
-async def _open(offer: StreamOffer, *, is_local: bool) -> ClientConnection:
-    parts = urlsplit(offer.uri)
-    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-    try:
-        socket = await connect(
-            urlunsplit(parts._replace(scheme=scheme)),
-            user_agent_header=_AGENT,
-            compression=None,
-            max_size=None,
-            # The server pings; a reader that is busy must not lose its stream.
-            ping_interval=None,
-            proxy=None if is_local else True,
-            ssl=_trusted() if scheme == "wss" else None,
-        )
-        await socket.send(json.dumps({"type": "auth", "accessToken": offer.token, "sessionId": ""}))
-    except (OSError, WebSocketException) as error:
-        raise ConnectionFailedError(f"cannot open the stream at {offer.uri}: {error}") from error
-    return socket
-
-
-def _trusted() -> ssl.SSLContext:
-    """Whom certificates are believed of: the usual authorities, and those of the file that `SSL_CERT_FILE` names."""
-    context = httpx.create_ssl_context()
-    file = os.environ.get("SSL_CERT_FILE")
-    if file and Path(file).is_file():
-        context.load_verify_locations(file)
-    return context
 
 
 def _is_loopback(host: str) -> bool:

@@ -6,12 +6,16 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace import __version__
 from headrace.client.errors import ConnectionFailedError
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic, Span
 from headrace.core.resultset import Cell
 
 SUCCESS = "00000"
+AGENT = f"headrace/{__version__}"
+"""What the client calls itself."""
+
 STILL_RUNNING = "03000"
 
 

@@ -10,8 +10,32 @@ To add query syntax: a method of `query_parser.QueryParser`, its printing in `qu
 
 from __future__ import annotations
 
-from headrace.sql import statements
-from headrace.sql.grammar import parse, parse_each
-from headrace.sql.lexer import is_complete, split
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-__all__ = ["is_complete", "parse", "parse_each", "split", "statements"]
+from headrace.sql.splitting import is_complete, split
+
+if TYPE_CHECKING:
+    from headrace.core.errors import UserError
+    from headrace.sql.ast import Statement
+
+__all__ = ["is_complete", "parse", "parse_each", "split"]
+
+
+# The grammar is imported when something is parsed first: the command line splits its text and lets the server parse.
+
+
+def parse(text: str) -> list[Statement]:
+    """Return the statements of `text`; see `grammar.parse`."""
+    from headrace.sql import statements  # noqa: F401 - fills the grammar
+    from headrace.sql.grammar import parse
+
+    return parse(text)
+
+
+def parse_each(text: str) -> Iterator[Statement | UserError]:
+    """Yield the statements of `text`, or why they cannot be read; see `grammar.parse_each`."""
+    from headrace.sql import statements  # noqa: F401 - fills the grammar
+    from headrace.sql.grammar import parse_each
+
+    return parse_each(text)

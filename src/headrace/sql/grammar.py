@@ -22,6 +22,7 @@ from headrace.sql.dialect import Headrace
 from headrace.sql.dropping import drop_if_exists
 from headrace.sql.limits import TOKENS_MAX, too_long_text
 from headrace.sql.query_parser import QueryParser
+from headrace.sql.splitting import split
 
 S = TypeVar("S", bound=Statement)
 Words = tuple[str, ...]
@@ -67,7 +68,7 @@ def parse_each(text: str) -> Iterator[Statement | UserError]:
     A text of too many words and symbols ends with the error that says so.
     """
     source, words = lexer.Source(text), 0
-    for start, end in lexer.split(text):
+    for start, end in split(text):
         try:
             tokens = lexer.tokens(source, start, end)
             words += len(tokens)
@@ -131,7 +132,7 @@ def select(cursor: Cursor) -> Select:
 
 def _parts(text: str, tokens: list[Token]) -> Iterable[list[Token]]:
     first = 0
-    for start, end in lexer.split(text):
+    for start, end in split(text):
         while tokens[first].start < start:
             first += 1
         last = first

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import ClassVar
 
 from sqlglot import tokens as sqlglot_tokens
@@ -22,18 +20,8 @@ from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.names import unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
 from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_number, too_long_text
+from headrace.sql.splitting import PIECE
 
-PIECE = re.compile(
-    r"(?P<space>\s+)"
-    r"|(?P<comment>--[^\r\n]*|/\*.*?\*/)"
-    r"|(?P<unclosed>/\*.*\Z)"
-    r"|(?P<string>'[^']*(?:''[^']*)*(?:'|\Z))"
-    r'|(?P<quoted>"[^"]*(?:""[^"]*)*(?:"|\Z)|`[^`]*(?:``[^`]*)*(?:`|\Z))'
-    r"|(?P<word>\w+)"
-    r"|(?P<semicolon>;)"
-    r"|(?P<other>.)",
-    re.DOTALL,
-)
 _WORD = re.compile(r"[^\W\d][\w$]*\Z")
 _WORD_PAIRS = {
     ("GROUP", "BY"): TokenType.GROUP_BY,
@@ -157,8 +145,6 @@ def is_word(token: Token) -> bool:
 
 _QUANTIFIERS = ("?", "{", "}", "|", "^", "$")
 """Characters that mean something in a PATTERN only. The last three are refused there, by what they are."""
-_PLANS = ("EXPLAIN", "VERBOSE", "DESCRIBE")
-_END = ("END", "APPLICATION")
 
 
 def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token]:
@@ -193,48 +179,6 @@ def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token
         if not (pattern and token.text in _QUANTIFIERS):
             _check_token(source, placed[-1])
     return placed
-
-
-def split(text: str) -> list[tuple[int, int]]:
-    """The statements of `text` as (start, end) offsets, without semicolons, comments around them and blank ones.
-
-    A `BEGIN APPLICATION … END APPLICATION` is one statement. Unclosed quotes and comments run to the end of the text.
-    """
-    return [(start, end) for start, end, _ in _statements(text)]
-
-
-def is_complete(text: str) -> bool:
-    """True when nothing, or only blanks and comments, follows the last semicolon: a console may send `text`."""
-    return all(closed for _, _, closed in _statements(text))
-
-
-def _statements(text: str) -> Iterator[tuple[int, int, bool]]:
-    start, end = -1, -1
-    words: list[str] = []
-    for match in PIECE.finditer(text):
-        kind = match.lastgroup
-        if kind in ("space", "comment"):
-            continue
-        if kind == "semicolon" and not _inside_application(words):
-            if start >= 0:
-                yield start, end, True
-            start, words = -1, []
-            continue
-        if start < 0:
-            start = match.start()
-        end = match.end()
-        words.append(match.group().upper() if kind == "word" and match.group().isascii() else "")
-    if start >= 0:
-        yield start, end, False
-
-
-def _inside_application(words: list[str]) -> bool:
-    begin = next((index for index, word in enumerate(words[:3]) if word not in _PLANS), 0)
-    if words[begin : begin + 2] != ["BEGIN", "APPLICATION"]:
-        return False
-    # Nor does the end of a CASE whose value is called application end one.
-    after = (words[index + 2 : index + 3] for index, pair in enumerate(pairwise(words)) if pair == _END)
-    return not any(following in ([], ["WITH"]) for following in after)
 
 
 def _check_closed(source: Source, begin: int, end: int) -> None:

@@ -13,7 +13,7 @@ from itertools import islice
 from headrace.core.properties import MASKED
 from headrace.sql.catalogue import NOT_SUPPORTED
 from headrace.sql.grammar import GRAMMAR
-from headrace.sql.lexer import PIECE
+from headrace.sql.splitting import PIECE
 
 Shows = Callable[[str, bool], bool]
 _IN_ADDRESSES = (

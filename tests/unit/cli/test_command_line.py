@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
@@ -435,3 +436,11 @@ def test_the_local_token_goes_to_this_machine_only(tmp_path: Path) -> None:
     assert local_token("http://[::1]:8080", tmp_path) == "private"
     assert local_token("http://example.com", tmp_path) is None
     assert local_token("http://127.0.0.1.example.com", tmp_path) is None
+
+
+def test_a_statement_of_the_command_line_needs_few_imports() -> None:
+    """A shell script runs `headrace sql -c` in a loop: what takes long to import is left to those who need it."""
+    program = "import sys, headrace.cli.session, headrace.cli.commands; print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    imported = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert not imported & {"sqlglot", "pydantic", "websockets.asyncio.client", "prompt_toolkit", "structlog"}
