@@ -98,6 +98,13 @@ def test_a_table_tells_its_columns_its_key_and_its_replica_identity(
     assert found.configs == {"kind": "table", "replica.identity": "full"}
 
 
+def test_a_primary_key_is_without_the_columns_that_its_index_includes(
+    postgresql: PostgresServer, store: Store, schema: str
+) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int, n int, PRIMARY KEY (id) INCLUDE (n))')
+    assert entities.describe_entity(store, (schema, "t")).key == ("id",)
+
+
 async def test_a_table_is_made_filled_printed_and_dropped(store: Store, schema: str) -> None:
     path = ("postgres", schema, "Orders")
     columns = 'id BIGINT, amount DECIMAL(12, 2), at TIMESTAMP(3), "Tags" ARRAY<VARCHAR>, more STRUCT<a INT>'

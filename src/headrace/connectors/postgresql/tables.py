@@ -40,9 +40,11 @@ WITH RECURSIVE kind(number, name, required, type, modifier) AS (
   SELECT number, name, required OR typnotnull, typbasetype, typtypmod FROM kind JOIN pg_type ON oid = type WHERE typtype = 'd')
 SELECT name, format_type(type, modifier), NOT required FROM kind JOIN pg_type ON oid = type WHERE typtype <> 'd' ORDER BY number
 """
+# Behind the columns of the key the index has those that it only includes.
 _KEY: LiteralString = """
 SELECT attname FROM pg_index, unnest(indkey) WITH ORDINALITY AS part(number, place)
-JOIN pg_attribute ON attnum = number WHERE indrelid = %s AND attrelid = indrelid AND indisprimary ORDER BY place
+JOIN pg_attribute ON attnum = number
+WHERE indrelid = %s AND attrelid = indrelid AND indisprimary AND place <= indnkeyatts ORDER BY place
 """
 
 
