@@ -46,7 +46,7 @@ class PostgresServer:
         self._binaries = Path(found.origin).parent / _FOLDERS[version] / "bin"
         self.version = version
         self._folder = folder
-        self._settings = {"wal_level": "logical", **settings}
+        self.settings = {"wal_level": "logical", **settings}
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
@@ -87,7 +87,7 @@ class PostgresServer:
             "shared_buffers": "32MB",
             "max_replication_slots": "40",
             "max_wal_senders": "20",
-            **self._settings,
+            **self.settings,
         }
         command = [*_unprivileged(), str(self._binaries / "postgres"), "-D", str(self._data)]
         for name, value in settings.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def test_what_others_write_does_not_make_the_server_keep_its_log(
         def moved() -> bool:
             writer.execute(f"""INSERT INTO "{schema}".busy VALUES ('x')""".encode())
             assert stream.read(at_most=1, wait_s=0.1) == []
-            stream.confirm(START)
+            stream.confirm(Position(stream.idle_at))
             return writer.execute(flushed.encode(), (slot,)).fetchone() != before
 
         until(moved, "the slot moves on")
@@ -292,6 +293,40 @@ def test_a_slot_that_is_gone_is_told(
     with pytest.raises(UserError, match="was dropped, or the server invalidated it") as caught:
         ChangeStream(store, None, slot, [table], START)
     assert "reads the tables anew" in str(caught.value.hint)
+
+
+def test_a_reader_that_works_for_longer_than_the_servers_patience_keeps_its_connection(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, seed: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)',
+        f"CREATE ROLE hasty{seed} LOGIN REPLICATION PASSWORD 'p'",
+        f"ALTER ROLE hasty{seed} SET wal_sender_timeout = '600ms'",
+    )
+    table = Table(schema, "t", ("id",), ("id",))
+    prepare(store, slot, table)
+    hasty = {**store, "postgres.username": f"hasty{seed}", "postgres.password": "p"}
+    with ChangeStream(hasty, None, slot, [table], START) as stream:
+        postgresql.execute(f'INSERT INTO "{schema}".t VALUES (1)')
+        take(stream, 1)
+        time.sleep(1.5)
+        postgresql.execute(f'INSERT INTO "{schema}".t VALUES (2)')
+        assert told(take(stream, 1)) == [("c", None, ("2",))]
+
+
+def test_a_transaction_that_keeps_a_new_slot_waiting_is_named(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)')
+    table = Table(schema, "t", ("id",), ("id",))
+    with postgresql.connect() as writer, connect(store) as connection:
+        writer.execute("BEGIN")
+        writer.execute(f'INSERT INTO "{schema}".t VALUES (1)'.encode())
+        pid = writer.info.backend_pid
+        with pytest.raises(ExternalError, match=rf"is the oldest; SELECT pg_terminate_backend\({pid}\)"):
+            replication.prepare(connection, slot, [table], wait_s=0.3)
+        writer.execute("COMMIT")
+        assert replication.prepare(connection, slot, [table])
 
 
 def test_a_server_without_logical_decoding_is_told(tmp_path: Path) -> None:

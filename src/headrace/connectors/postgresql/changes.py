@@ -23,6 +23,7 @@ from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
 Row = tuple[str | None, ...]
+START_ANEW = "Terminate the query, drop the slot, and create the query again: it reads the tables anew."
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -58,7 +59,7 @@ class Table:
     """A table whose changes are read: the columns that are wanted of it, and its primary key.
 
     `key` may be empty: then an UPDATE is always one change. Of a `whole` table all columns are wanted that it has at the time: they, and
-    the oids of their types, are known of the table of a change only.
+    the oids of their types, are known of the table of a change only. With an `oid` another table of the name is refused.
     """
 
     schema: str
@@ -67,6 +68,7 @@ class Table:
     key: tuple[str, ...] = ()
     whole: bool = False
     type_oids: tuple[int, ...] = ()
+    oid: int | None = None
 
     @property
     def path(self) -> tuple[str, str]:
@@ -91,7 +93,7 @@ class Transactions:
     def changes(self, message: Insert | Update | Delete | Truncate, lsn: int) -> Iterator[Change]:
         """What a message says, which began at `lsn`.
 
-        Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent or the key is another.
+        Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent, or the table or its key is another.
         """
         for relation in message.relations if isinstance(message, Truncate) else (message.relation,):
             wanted = self._tables.get((relation.schema, relation.name))
@@ -114,6 +116,12 @@ class Transactions:
 
 def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
     """Where the columns that are wanted are in the rows of a relation."""
+    if table.oid not in (None, relation.oid):
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"changes may be missing: the table {table.schema}.{table.name} was dropped and created again",
+            hint=START_ANEW,
+        )
     columns = {column.name: column for column in relation.columns}
     names = tuple(columns) if table.whole else table.columns
     for name in (*names, *table.key):

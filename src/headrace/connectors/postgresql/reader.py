@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self
 
-from headrace.connectors.postgresql import replication, snapshot
+from headrace.connectors.postgresql import identity, replication, snapshot
 from headrace.connectors.postgresql.changes import Change, Position, Table
 from headrace.connectors.postgresql.connection import connect
 from headrace.connectors.postgresql.failures import classified
+from headrace.connectors.postgresql.identity import Identity
 from headrace.connectors.postgresql.replication import ChangeStream
 from headrace.connectors.postgresql.snapshot import Progress, Rows
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 
 _READ_AGAIN = 10_000
 _CHUNK_ROWS = 50_000
 """At most: two chunks are in memory, the one that is at work and the next."""
+_IDLE_STEP_BYTES = 16 * 2**20
+"""A segment of the log, which the server frees as a whole: nothing is won by going on past less of what others write."""
+_CHECK_INTERVAL_S = 10.0
 
 
 def begin(
@@ -42,14 +47,18 @@ def begin(
     with classified(store), connect(store, database) as connection:
         (moment,) = connection.execute("SELECT clock_timestamp()").fetchone() or (datetime.now(UTC),)
         lsn = replication.prepare(connection, slot, tables)
-        if lsn is None and rows:
-            lsn = replication.advance(connection, slot)
+        if lsn is None:
+            lsn = (replication.advance if rows else replication.confirmed_lsn)(connection, slot)
+        origin = identity.read(connection, slot, tables)
     began_us = int(moment.timestamp() * 1_000_000)
-    return Progress(Position(lsn or 0), held_to=0 if rows else 1, began_us=began_us)
+    return Progress(Position(lsn), held_to=0 if rows else 1, began_us=began_us, identity=origin)
 
 
 class TableReader:
-    """Reads tables from `progress` on; a context manager. Its connections are opened when they are needed."""
+    """Reads tables from `progress` on; a context manager. Its connections are opened when they are needed.
+
+    What it reads from is compared with the progress at the start, and again every `check_interval_s`.
+    """
 
     def __init__(
         self,
@@ -58,6 +67,8 @@ class TableReader:
         slot: str,
         tables: Sequence[Table],
         progress: Progress,
+        *,
+        check_interval_s: float = _CHECK_INTERVAL_S,
     ) -> None:
         self._store = store
         self._database = database
@@ -68,12 +79,14 @@ class TableReader:
         self._read_ahead: Callable[[], Future[tuple[Rows, Progress]]]
         self._ahead: Future[tuple[Rows, Progress]] | None = None
         self._stream: ChangeStream | None = None
+        self._check_interval_s = check_interval_s
+        self._check_at = 0.0
 
     def read(self, *, at_most: int, wait_s: float) -> Sequence[Change] | Rows:
         """The next changes, about `at_most`, waiting so long for the first; `progress` is then behind them.
 
-        Raises UserError for a table or a server that cannot be read on, ExternalError 57015 when a connection broke: then open
-        another reader at the last progress.
+        Without changes it may be behind what others wrote, too. Raises UserError for a table or a server that cannot be read on, 22000
+        when changes may be missing; ExternalError 57015 when a connection broke: then open another reader at the last progress.
         """
         if not self.progress.is_whole:
             return self._rows(at_most)
@@ -81,11 +94,15 @@ class TableReader:
 
     def _changes(self, at_most: int, wait_s: float) -> list[Change]:
         if self._stream is None:
-            self._stream = self._open.enter_context(
-                ChangeStream(self._store, self._database, self._slot, self._tables, self.progress.log)
-            )
+            self._stream = self._opened()
+        elif time.monotonic() >= self._check_at:
+            # The stream itself reports a server that is away.
+            with suppress(ExternalError):
+                self._check()
         changes = self._stream.read(at_most=at_most, wait_s=wait_s)
         if not changes:
+            if self._stream.idle_at - self.progress.log.lsn >= _IDLE_STEP_BYTES:
+                self.progress = replace(self.progress, log=Position(self._stream.idle_at))
             return []
         left = snapshot.unseen(self._store, self._database, self._tables, self.progress, changes)
         count = self.progress.count + len(left)
@@ -94,7 +111,8 @@ class TableReader:
 
     def read_to(self, end: Progress) -> Iterator[list[Change]]:
         """What `read` gave of the log on its way from `progress` to `end`, again; raises as it does."""
-        while self.progress.log < end.log:
+        # The log may end before `end` for as long as nobody writes: what is behind the last change is not waited for.
+        while self.progress.count < end.count:
             changes = self._changes(_READ_AGAIN, 1.0)
             yield [change for change in changes if change.position <= end.log]
 
@@ -116,7 +134,10 @@ class TableReader:
     def _rows(self, at_most: int) -> Rows:
         """The next chunk; the one after it is read while its taker is at work."""
         if self._ahead is None:
-            run = self._open.enter_context(snapshot.run(self._store, self._database, self._tables))
+            self._check()
+            run = self._open.enter_context(
+                snapshot.run(self._store, self._database, self._slot, self._tables)
+            )
             thread = self._open.enter_context(ThreadPoolExecutor(1, "rows-of-tables"))
             size = min(at_most, _CHUNK_ROWS)
             self._read_ahead = lambda: thread.submit(run.chunk, self.progress, size)
@@ -128,3 +149,38 @@ class TableReader:
         else:
             self._ahead = self._read_ahead()
         return rows
+
+    def _opened(self) -> ChangeStream:
+        """Returns a stream that gives all that follows the progress. Nobody else can move the slot while it is read."""
+        oids = [oid for oid, _ in self._origin().published.tables]
+        tables = [replace(table, oid=oid) for table, oid in zip(self._tables, oids, strict=True)]
+        stream = self._open.enter_context(
+            ChangeStream(self._store, self._database, self._slot, tables, self.progress.log)
+        )
+        self._check(reads_slot=True)
+        return stream
+
+    def _check(self, *, reads_slot: bool = False) -> None:
+        """Raises UserError 22000 when the server, the publication, the tables or the slot are not those that were read so far."""
+        origin, lsn = self._origin(), self.progress.log.lsn
+        with classified(self._store), connect(self._store, self._database) as connection:
+            if reads_slot:
+                replication.check_slot(connection, self._slot, lsn)
+            origin = identity.check(self._store, connection, self._slot, self._tables, origin, lsn)
+        self.progress = replace(self.progress, identity=origin)
+        self._check_at = time.monotonic() + self._check_interval_s
+
+    def _origin(self) -> Identity:
+        """Returns what the progress belongs to: for progress of an older version, which did not say so, what is there now.
+
+        Such a version confirmed more than its progress says, where only others wrote.
+        """
+        origin = self.progress.identity
+        if origin is None:
+            with classified(self._store), connect(self._store, self._database) as connection:
+                origin = identity.read(connection, self._slot, self._tables)
+                log = self.progress.log
+                if self.progress.is_whole:
+                    log = max(log, Position(replication.confirmed_lsn(connection, self._slot)))
+            self.progress = replace(self.progress, log=log, identity=origin)
+        return origin

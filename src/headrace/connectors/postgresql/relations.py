@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.connectors.postgresql import rows, tables
+from headrace.connectors.postgresql import publication, rows, tables
 from headrace.connectors.postgresql.changes import Table
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
@@ -83,7 +83,8 @@ def _table(
                 f"the table {where} has no column {name}",
                 hint=f"It has {', '.join(names)}. Names fold to lower case unless they stand in double quotes.",
             )
-    schema, table = path
-    if wanted is None:
-        return Table(schema, table, (), found.key, whole=True)
-    return Table(schema, table, tuple(dict.fromkeys((*wanted, *found.key))), found.key)
+    columns = tuple(dict.fromkeys((*wanted, *found.key))) if wanted is not None else ()
+    schema, name = path
+    table = Table(schema, name, columns, found.key, whole=wanted is None)
+    publication.check_readable(connection, table)
+    return table

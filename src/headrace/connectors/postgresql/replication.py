@@ -8,15 +8,26 @@ from __future__ import annotations
 import re
 import select
 import struct
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import LiteralString, Never, Self
+from contextlib import suppress
+from typing import Never, Self
 
 import psycopg
 from psycopg.pq import ExecStatus
 from psycopg.sql import SQL, Identifier, Literal
 
-from headrace.connectors.postgresql.changes import Change, Position, Table, Transactions, lsn_of, lsn_text
+from headrace.connectors.postgresql import publication
+from headrace.connectors.postgresql.changes import (
+    START_ANEW,
+    Change,
+    Position,
+    Table,
+    Transactions,
+    lsn_of,
+    lsn_text,
+)
 from headrace.connectors.postgresql.connection import Connection, connect_replication
 from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.pgoutput import (
@@ -32,62 +43,42 @@ from headrace.connectors.postgresql.pgoutput import (
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 
+_OLDEST_SERVER = 150000
 _SLOT_WAIT_S = 3.0
+_CREATION_WAIT_S = 60.0
+_MOST_SILENCE_S = 10.0
 _SLOT = re.compile(r"[a-z0-9_]{1,63}\Z")
 _XLOG_DATA, _KEEPALIVE = b"wk"
 _DATA_HEADER = struct.Struct(">xQQq")
 _KEEPALIVE_BODY = struct.Struct(">xQqB")
 _STATUS = struct.Struct(">cQQQqB")
 
-_IDENTITY: LiteralString = """
-SELECT relreplident::text, EXISTS (SELECT FROM pg_index AS i, pg_index AS k
-  WHERE i.indrelid = pg_class.oid AND i.indisreplident AND k.indrelid = pg_class.oid AND k.indisprimary
-  AND k.indkey::int2[] <@ i.indkey::int2[])
-FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s AND relname = %s
-"""
 
-
-def prepare(connection: Connection, slot: str, tables: Sequence[Table]) -> int | None:
+def prepare(
+    connection: Connection, slot: str, tables: Sequence[Table], *, wait_s: float = _CREATION_WAIT_S
+) -> int | None:
     """Makes what a stream needs, where it is missing: the publication of the slot's name over the tables, and the slot.
 
     Returns the LSN from which a new slot gives changes, None for one that was there. Raises UserError 3D008 when the server or a table
-    is not set up for it, `psycopg.Error`.
+    is not set up for it; ExternalError 57015 for a right that is missing, and when transactions keep a new slot waiting for `wait_s`;
+    `psycopg.Error`.
     """
-    if not _SLOT.match(slot):
-        raise UserError(
-            SqlState.INVALID_PARAMETER,
-            f"{slot!r} is no name of a slot",
-            hint="Use up to 63 lower-case letters, digits and '_'.",
-        )
-    (level,) = connection.execute("SELECT current_setting('wal_level')").fetchone() or ("",)
-    if level != "logical":
-        raise UserError(
-            SqlState.INVALID_PARAMETER,
-            f"the server writes a log from which no changes can be read: its wal_level is {level}",
-            hint="Set wal_level = logical in the server's configuration, and restart it.",
-        )
-    for table in tables:
-        _check_identity(connection, table)
+    _check_server(connection, slot)
     try:
-        _publish(connection, slot, tables)
+        publication.publish(connection, slot, tables)
     except psycopg.errors.InsufficientPrivilege as error:
-        names = ", ".join(f"{table.schema}.{table.name}" for table in tables)
+        names = ", ".join(f"ONLY {table.schema}.{table.name}" for table in tables)
         raise _lacks_right(
             error, f"Let the tables' owner do it: CREATE PUBLICATION {slot} FOR TABLE {names}."
         ) from None
-    found = connection.execute(
+    publication.read(connection, slot, tables)
+    row = connection.execute(
         "SELECT plugin, database = current_database(), wal_status FROM pg_replication_slots WHERE slot_name = %s",
         (slot,),
     ).fetchone()
-    if found is None:
-        try:
-            made = connection.execute(
-                "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)
-            )
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise _lacks_right(error, "ALTER ROLE … REPLICATION lets the store's user make one.") from None
-        return lsn_of((made.fetchone() or ("0/0",))[0])
-    plugin, of_database, status = found
+    if row is None:
+        return _create(connection, slot, wait_s)
+    plugin, of_database, status = row
     if plugin != "pgoutput" or not of_database:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -97,6 +88,100 @@ def prepare(connection: Connection, slot: str, tables: Sequence[Table]) -> int |
     if status == "lost":
         raise lost(slot)
     return None
+
+
+def _check_server(connection: Connection, slot: str) -> None:
+    if not _SLOT.match(slot):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{slot!r} is no name of a slot",
+            hint="Use up to 63 lower-case letters, digits and '_'.",
+        )
+    if connection.info.server_version < _OLDEST_SERVER:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the server is PostgreSQL {connection.info.server_version // 10000}, which does not report what its publications leave out",
+            hint="Changes are read from PostgreSQL 15 and newer.",
+        )
+    (level,) = connection.execute("SELECT current_setting('wal_level')").fetchone() or ("",)
+    if level != "logical":
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the server writes a log from which no changes can be read: its wal_level is {level}",
+            hint="Set wal_level = logical in the server's configuration, and restart it.",
+        )
+
+
+def _create(connection: Connection, slot: str, wait_s: float) -> int:
+    # The server waits until every transaction that runs now has ended, however long that takes.
+    limit = "SELECT set_config('statement_timeout', %s, false)"
+    connection.execute(limit, (f"{wait_s * 1000:.0f}",))
+    try:
+        row = connection.execute(
+            "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)
+        ).fetchone()
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _lacks_right(error, "ALTER ROLE … REPLICATION lets the store's user make one.") from None
+    except psycopg.errors.QueryCanceled:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the replication slot {slot} waits for transactions that began before it: {oldest_transaction(connection)}",
+            hint="End them. It is tried again by itself.",
+        ) from None
+    finally:
+        connection.execute(limit, ("0",))
+    return lsn_of((row or ("0/0",))[0])
+
+
+def oldest_transaction(connection: Connection) -> str:
+    """Who has kept a transaction open for longest, and how to end it; also for users who may not see others' statements."""
+    row = connection.execute(
+        "SELECT pid, usename::text, transactionid::text FROM pg_locks LEFT JOIN pg_stat_activity USING (pid) "
+        "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid() "
+        "ORDER BY age(transactionid) DESC LIMIT 1"
+    ).fetchone()
+    if row is None:
+        return "none runs any more"
+    pid, user, number = row
+    if pid is None:
+        return f"transaction {number} is the oldest, a prepared one (see pg_prepared_xacts)"
+    return f"transaction {number} of user {user} is the oldest; SELECT pg_terminate_backend({pid}) ends it"
+
+
+def check_slot(connection: Connection, slot: str, lsn: int) -> None:
+    """Raises UserError 22000 when a slot cannot give all changes behind `lsn`, to which its reader has read; `psycopg.Error`.
+
+    A reader confirms only what it has read for good, so that a slot that is further was moved by somebody else.
+    """
+    confirmed, end = confirmed_lsn(connection, slot), _end_of_log(connection)
+    if confirmed > lsn:
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"changes that the query had not read yet are gone: the replication slot {slot} is at {lsn_text(confirmed)}, and the query "
+            f"has read to {lsn_text(lsn)}. The slot was dropped and created again, advanced, or read by another query or program",
+            hint=f"{START_ANEW} Give each query a slot of its own.",
+        )
+    if lsn > end:
+        raise UserError(
+            SqlState.DATA_EXCEPTION,
+            f"the server's log ends at {lsn_text(end)}, and the query has read to {lsn_text(lsn)}: the server was restored from a backup",
+            hint=START_ANEW,
+        )
+
+
+def confirmed_lsn(connection: Connection, slot: str) -> int:
+    """Returns the place behind which a slot gives changes; raises UserError 22000 when there is no such slot."""
+    row = connection.execute(
+        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+    ).fetchone()
+    if row is None or row[0] is None:
+        raise lost(slot)
+    return lsn_of(row[0])
+
+
+def _end_of_log(connection: Connection) -> int:
+    (end,) = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone() or ("0/0",)
+    return lsn_of(end)
 
 
 def advance(connection: Connection, slot: str) -> int:
@@ -128,8 +213,7 @@ def lost(slot: str) -> UserError:
     return UserError(
         SqlState.DATA_EXCEPTION,
         f"changes that the query had not read yet are gone: the replication slot {slot} was dropped, or the server invalidated it",
-        hint="If max_slot_wal_keep_size of the server is too small, raise it. Drop the slot if it is there, and create the query again: "
-        "it reads the tables anew.",
+        hint=f"If max_slot_wal_keep_size of the server is too small, raise it. {START_ANEW}",
     )
 
 
@@ -141,42 +225,12 @@ def _lacks_right(error: psycopg.Error, hint: str) -> ExternalError:
     )
 
 
-def _check_identity(connection: Connection, table: Table) -> None:
-    """A published table without a replica identity takes no UPDATE and no DELETE any more: that is not to be our doing."""
-    found = connection.execute(_IDENTITY, table.path).fetchone()
-    identity, covers = found or ("d", True)
-    if identity == "n" or (identity == "i" and table.key and not covers):
-        where = f"{table.schema}.{table.name}"
-        raise UserError(
-            SqlState.INVALID_PARAMETER,
-            f"the replica identity of {where} does not have its primary key, so that its UPDATEs and DELETEs cannot be told",
-            hint=f"ALTER TABLE {where} REPLICA IDENTITY DEFAULT, or FULL to have the whole row before each change too.",
-        )
-
-
-def _publish(connection: Connection, name: str, tables: Sequence[Table]) -> None:
-    exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)).fetchone()
-    if exists is None:
-        connection.execute(
-            SQL("CREATE PUBLICATION {} FOR TABLE {}").format(
-                Identifier(name), SQL(", ").join(Identifier(*table.path) for table in tables)
-            )
-        )
-        return
-    published = set(
-        connection.execute(
-            "SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubname = %s", (name,)
-        ).fetchall()
-    )
-    for table in tables:
-        if table.path not in published:
-            connection.execute(
-                SQL("ALTER PUBLICATION {} ADD TABLE {}").format(Identifier(name), Identifier(*table.path))
-            )
-
-
 class ChangeStream:
-    """The changes of some tables from a position on, over one connection; a context manager."""
+    """The changes of some tables from a position on, over one connection; a context manager.
+
+    The log has nothing for its reader between what was read and `idle_at`, if that is further. The server ends connections that say
+    nothing for its wal_sender_timeout, so a thread reports while the reader works on what was read.
+    """
 
     def __init__(
         self,
@@ -190,9 +244,13 @@ class ChangeStream:
         self._start = start
         self._decoder = Decoder()
         self._transactions = Transactions(tables)
-        self._read_to = start
         self._confirmed = start.lsn
         self._in_transaction = False
+        self.idle_at = 0
+        # libpq serves one thread at a time.
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._reporter = threading.Thread(target=self._report, name=f"slot-{slot}", daemon=True)
         with classified(store):
             self._connection = connect_replication(store, database)
             try:
@@ -205,6 +263,10 @@ class ChangeStream:
         command = SQL(
             "START_REPLICATION SLOT {} LOGICAL {} (proto_version '1', publication_names {})"
         ).format(Identifier(slot), SQL(lsn_text(self._start.lsn)), Literal(slot))
+        (timeout,) = self._connection.execute(
+            "SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'"
+        ).fetchone() or ("0",)
+        self._interval_s = min(int(timeout) / 3000 or _MOST_SILENCE_S, _MOST_SILENCE_S)
         deadline = time.monotonic() + _SLOT_WAIT_S
         while True:
             try:
@@ -226,6 +288,8 @@ class ChangeStream:
 
         Raises UserError as `Transactions.changes` does; ExternalError 57015 when the connection broke: then open another.
         """
+        if self._reporter.ident is None:
+            self._reporter.start()
         found: list[Change] = []
         deadline = time.monotonic() + wait_s
         with classified(self._store):
@@ -237,18 +301,19 @@ class ChangeStream:
                     found += self._changes(message)
                 elif message[0] == _KEEPALIVE:
                     self._keep_alive(message, idle=not found)
-        if found:
-            self._read_to = found[-1].position
         return found
 
     def confirm(self, position: Position) -> None:
         """What is before it need not be sent again; raises ExternalError 57015 when the connection broke."""
-        self._confirmed = max(self._confirmed, position.lsn)
-        with classified(self._store):
-            self._tell()
+        with classified(self._store), self._lock:
+            self._confirmed = max(self._confirmed, position.lsn)
+            self._send_status()
 
     def close(self) -> None:
         """Lets the slot go."""
+        self._closed.set()
+        if self._reporter.ident is not None:
+            self._reporter.join()
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -272,34 +337,45 @@ class ChangeStream:
 
     def _keep_alive(self, message: bytes, *, idle: bool) -> None:
         end, _, reply = _KEEPALIVE_BODY.unpack_from(message)
-        # When all that was read is confirmed, nothing of ours is between that and where the server is.
-        if idle and not self._in_transaction and self._confirmed >= self._read_to.lsn:
-            self._confirmed = max(self._confirmed, end)
+        if idle and not self._in_transaction:
+            self.idle_at = max(self.idle_at, end)
         if reply:
-            self._tell()
+            with self._lock:
+                self._send_status()
 
     def _next(self, wait_s: float) -> bytes | None:
         """The next message, None when none comes for so long."""
         connection = self._connection.pgconn
         while True:
-            length, data = connection.get_copy_data(1)
+            with self._lock:
+                length, data = connection.get_copy_data(1)
             if length > 0:
                 return bytes(data)
             if length < 0:
                 self._ended()
             if not select.select([connection.socket], [], [], max(0, wait_s))[0]:
                 return None
-            connection.consume_input()
+            with self._lock:
+                connection.consume_input()
 
     def _ended(self) -> Never:
-        result = self._connection.pgconn.get_result()
+        with self._lock:
+            result = self._connection.pgconn.get_result()
         if result is not None and result.status == ExecStatus.FATAL_ERROR:
             raise psycopg.errors.error_from_result(result, "utf-8")
         raise psycopg.OperationalError("the server closed the connection")
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
+        # A connection that broke is reported by the next read.
+        with suppress(psycopg.Error):
+            while not self._closed.wait(self._interval_s):
+                with self._lock:
+                    self._send_status()
+
+    def _send_status(self) -> None:
+        """Reports what was confirmed, and what was received, without which the server asks after every write of others."""
         moment = time.time_ns() // 1000 - POSTGRESQL_EPOCH_US
-        done = self._confirmed
+        received = max(self._confirmed, self.idle_at)
         connection = self._connection.pgconn
-        connection.put_copy_data(_STATUS.pack(b"r", done, done, done, moment, 0))
+        connection.put_copy_data(_STATUS.pack(b"r", received, self._confirmed, self._confirmed, moment, 0))
         connection.flush()

@@ -22,6 +22,8 @@ from headrace.connectors.postgresql.changes import Change, Position, Row, Table,
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.copying import copied
 from headrace.connectors.postgresql.failures import classified
+from headrace.connectors.postgresql.identity import Identity
+from headrace.connectors.postgresql.replication import oldest_transaction
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 
@@ -65,6 +67,7 @@ class Progress:
 
     `log` is where the log is to be read on, `parts` what was read of the tables. What was committed behind `held_to` is in no part:
     known when all was read. `count` changes were told so far, the first of them at `began_us` or later, in microseconds since 1970.
+    `identity` is what all of this belongs to; None in progress of before there was one.
     """
 
     log: Position
@@ -72,10 +75,13 @@ class Progress:
     held_to: int = 0
     count: int = 0
     began_us: int = 0
+    identity: Identity | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         parts = [[part.table, part.upto, part.snapshot.text] for part in self.parts]
+        # Without an identity the text is what it was before there was one: files of rows are named for it.
+        identity = {} if self.identity is None else {"identity": self.identity.to_json()}
         return {
             "lsn": self.log.lsn,
             "changes": self.log.changes,
@@ -83,6 +89,7 @@ class Progress:
             "held_to": self.held_to,
             "count": self.count,
             "began_us": self.began_us,
+            **identity,
         }
 
     @classmethod
@@ -93,7 +100,12 @@ class Progress:
             for table, upto, snapshot in data["parts"]
         )
         return cls(
-            Position(data["lsn"], data["changes"]), parts, data["held_to"], data["count"], data["began_us"]
+            Position(data["lsn"], data["changes"]),
+            parts,
+            data["held_to"],
+            data["count"],
+            data["began_us"],
+            Identity.from_json(data["identity"]) if "identity" in data else None,
         )
 
     @property
@@ -139,9 +151,11 @@ class Rows:
 class Run:
     """Reads chunks in one transaction."""
 
-    def __init__(self, connection: Connection, tables: Sequence[Table]) -> None:
+    def __init__(self, connection: Connection, publication: str, tables: Sequence[Table]) -> None:
         self._connection = connection
-        self._tables = [_resolved(connection, table) if table.whole else table for table in tables]
+        self._tables = [
+            _resolved(connection, publication, table) if table.whole else table for table in tables
+        ]
         found = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
         self.snapshot = Visible(found[0])
 
@@ -165,7 +179,7 @@ class Run:
         beyond: Composable = SQL("")
         if after is not None:
             beyond = SQL(" WHERE ({}) > ({})").format(key, SQL(", ").join(map(Literal, after)))
-        query = SQL("SELECT {} FROM {}{} ORDER BY {} LIMIT {}").format(
+        query = SQL("SELECT {} FROM ONLY {}{} ORDER BY {} LIMIT {}").format(
             SQL(", ").join(map(Identifier, table.columns)),
             Identifier(*table.path),
             beyond,
@@ -176,13 +190,15 @@ class Run:
 
 
 @contextmanager
-def run(store: Mapping[str, str], database: str | None, tables: Sequence[Table]) -> Iterator[Run]:
+def run(
+    store: Mapping[str, str], database: str | None, publication: str, tables: Sequence[Table]
+) -> Iterator[Run]:
     """A run over tables that all have keys; raises ExternalError 57015 for what the server says."""
     with classified(store), connect(store, database) as connection:
         _settle(connection)
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            yield Run(connection, tables)
+            yield Run(connection, publication, tables)
 
 
 def unseen(
@@ -249,13 +265,14 @@ def _record(alias: str, table: Table, key: Row) -> Composable:
     )
 
 
-def _resolved(connection: Connection, table: Table) -> Table:
-    """A whole table with the columns that it has now."""
+def _resolved(connection: Connection, publication: str, table: Table) -> Table:
+    """A whole table with the columns that it has now, as far as its changes have them: generated columns are seldom published."""
     columns = connection.execute(
         "SELECT attname::text, atttypid::int8 FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
         "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-        "WHERE nspname = %s AND relname = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
-        table.path,
+        "JOIN pg_publication_tables ON schemaname = nspname AND tablename = relname AND attname = ANY(attnames) "
+        "WHERE nspname = %s AND relname = %s AND pubname = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        (*table.path, publication),
     ).fetchall()
     return replace(
         table, columns=tuple(name for name, _ in columns), type_oids=tuple(oid for _, oid in columns)
@@ -278,7 +295,7 @@ def _settle(connection: Connection) -> None:
         if time.monotonic() > deadline:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"transactions that began before the tables are read still run after {_SETTLE_S:.0f} s",
-                hint="pg_stat_activity shows them (backend_xid is not null): end them. It is tried again by itself.",
+                f"transactions that began before the tables are read still run after {_SETTLE_S:.0f} s: {oldest_transaction(connection)}",
+                hint="End them. It is tried again by itself.",
             )
         time.sleep(0.05)
