@@ -41,7 +41,7 @@ from headrace.analyzer.logical import (
     WindowKind,
     walk,
 )
-from headrace.analyzer.typing import assignable
+from headrace.analyzer.typing import keeps_apart
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import InternalError
 
@@ -240,13 +240,17 @@ def _project(node: Project) -> Traits:
 
 def _output(place: Place, items: Iterable[Item]) -> Place | None:
     """The output column that has the values of `place`, or others that are as different."""
-    return next((("", item.name) for item in items if place_of(_uncast(item.expression)) == place), None)
+    return next(
+        (("", item.name) for item in items if place in map(place_of, _as_different(item.expression))), None
+    )
 
 
-def _uncast(expression: Expression) -> Expression:
-    while isinstance(expression, Cast) and assignable(expression.operand.type, expression.type):
+def _as_different(expression: Expression) -> Iterator[Expression]:
+    """The expression, and what it is a CAST of as far as that has different values where the expression has."""
+    yield expression
+    while isinstance(expression, Cast) and keeps_apart(expression.operand.type, expression.type):
         expression = expression.operand
-    return expression
+        yield expression
 
 
 def place_of(expression: Expression) -> Place | None:
@@ -313,7 +317,7 @@ def _grouped_key(node: Aggregate, bounds: frozenset[Place]) -> tuple[Place, ...]
     below = traits(node.input)
     telling = bounds if _starts_tell(node.input) else bounds & {below.window}
     for key in node.group_by:
-        place = next((("", item.name) for item in node.items if _uncast(item.expression) == key), None)
+        place = next((("", item.name) for item in node.items if key in _as_different(item.expression)), None)
         bound = place_of(key) in bounds
         if place is None and not bound:
             return None

@@ -35,6 +35,9 @@ from headrace.core.types import (
 DECIMAL_PRECISION_MAX = 38
 DECIMAL_SCALE_KEPT = 6
 _DIGITS: dict[DataType, int] = {TINYINT: 3, SMALLINT: 5, INTEGER: 10, BIGINT: 20}
+_EXACT_DIGITS = {BOOLEAN: 1, **_DIGITS, BIGINT: 19}
+_FLOATING_DIGITS = {FLOAT: 6, DOUBLE: 15}
+"""Decimal digits that a value keeps: two numbers of so many digits are never rounded to the same one."""
 
 
 def is_text(kind: DataType) -> bool:
@@ -230,3 +233,37 @@ def assignable(source: DataType, target: DataType) -> bool:
             a[0] == b[0] and assignable(a[1], b[1]) for a, b in pairs
         )
     return False
+
+
+def keeps_apart(source: DataType, target: DataType) -> bool:
+    """True when a CAST takes every two different values to different ones, so that the CAST of a key is a key."""
+    if source == target or (source, target) == (FLOAT, DOUBLE):
+        return True
+    if target == VARCHAR:
+        return isinstance(source, Varchar | Decimal | Timestamp) or source in (*_EXACT_DIGITS, DATE)
+    match source, target:
+        case Varchar(length=int(length)), Varchar(length=int(limit)):
+            return length <= limit
+        case Timestamp(), Timestamp():
+            return source.digits <= target.digits
+        case Array(), Array():
+            return keeps_apart(source.element, target.element)
+        case Struct(), Struct():
+            pairs = zip(source.fields, target.fields, strict=False)
+            return len(source.fields) == len(target.fields) and all(keeps_apart(a[1], b[1]) for a, b in pairs)
+    if isinstance(source, Decimal) or source in _EXACT_DIGITS:
+        return is_numeric(target) and _keeps_digits(source, target)
+    return source == DATE and isinstance(target, Timestamp)
+
+
+def _keeps_digits(source: DataType, target: DataType) -> bool:
+    """True when `target` holds each number of an exact type as it is."""
+    digits, scale = (
+        (source.precision, source.scale) if isinstance(source, Decimal) else (_EXACT_DIGITS[source], 0)
+    )
+    if target in _FLOATING_DIGITS:
+        return digits <= _FLOATING_DIGITS[target]
+    held, fraction = (
+        (target.precision, target.scale) if isinstance(target, Decimal) else (_EXACT_DIGITS[target], 0)
+    )
+    return fraction >= scale and held - fraction >= digits - scale

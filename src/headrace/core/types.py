@@ -61,6 +61,11 @@ class Timestamp(DataType):
     precision: int = 6
     local: bool = False
 
+    @property
+    def digits(self) -> int:
+        """Fractional digits that a value has."""
+        return min(self.precision, 6)
+
     def __str__(self) -> str:
         name = "TIMESTAMP_LTZ" if self.local else "TIMESTAMP"
         return name if self.precision == 6 else f"{name}({self.precision})"

@@ -475,6 +475,11 @@ def _no_source(logical: LogicalPlan) -> UserError:
     )
 
 
+_CAST_OF_KEY = (
+    "A CAST of a column stands for it if no two values become one: INTEGER AS BIGINT, not BIGINT AS DOUBLE."
+)
+
+
 def _check_key(logical: LogicalPlan, statement: str) -> None:
     if logical.kind is RelationKind.STREAM or logical.schema.primary_key:
         return
@@ -484,10 +489,10 @@ def _check_key(logical: LogicalPlan, statement: str) -> None:
         hint = "Add GROUP BY."
     elif isinstance(root, Aggregate):
         message = "the GROUP BY columns are the primary key of the result, and not all of them are selected"
-        hint = "Add every GROUP BY column to the SELECT list (of window_start and window_end, one is enough)."
+        hint = f"Add every GROUP BY column to the SELECT list (of window_start and window_end, one is enough). {_CAST_OF_KEY}"
     elif (key := _key_below(root)) is not None:
         message = f"the primary key ({', '.join(key)}) must be selected as it is"
-        hint = f"Add {', '.join(key)} to the SELECT list."
+        hint = f"Add {', '.join(key)} to the SELECT list. {_CAST_OF_KEY}"
     else:
         message = (
             "nothing tells the rows of the result apart: an update would not say which of them it is about"

@@ -364,6 +364,21 @@ SINKS = [
         "42P16",
         "GROUP BY columns are the primary key",
     ),
+    (
+        "CREATE CHANGELOG s AS SELECT CAST(tailnum AS VARCHAR(3)) AS tailnum, seats FROM planes",
+        "42P16",
+        "primary key (tailnum)",
+    ),
+    (
+        f"CREATE MATERIALIZED VIEW s AS SELECT CAST(flight_time AS DOUBLE) AS t, COUNT(*) AS n {F} GROUP BY flight_time",
+        "42P16",
+        "GROUP BY columns are the primary key",
+    ),
+    (
+        f"CREATE CHANGELOG s AS SELECT CAST(departed AS TIMESTAMP(0)) AS t, COUNT(*) AS n {F} GROUP BY departed",
+        "42P16",
+        "GROUP BY columns are the primary key",
+    ),
     (f"CREATE CHANGELOG s AS SELECT COUNT(*) AS n {F}", "42P16", "without GROUP BY"),
     (f"CREATE MATERIALIZED VIEW v AS SELECT stops {F}", "42P16", "primitive types"),
     (

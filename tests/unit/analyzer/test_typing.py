@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.analyzer.typing import assignable, castable, common
+from headrace.analyzer.typing import assignable, castable, common, keeps_apart
 from headrace.core.types import parse_type
 from tests.plans.world import bound
 
@@ -113,6 +113,54 @@ def test_a_value_is_stored_without_a_cast_only_if_nothing_is_lost(
     source: str, target: str, fits: bool
 ) -> None:
     assert assignable(parse_type(source), parse_type(target)) is fits
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("INTEGER", "BIGINT", True),
+        ("INTEGER", "DOUBLE", True),
+        ("BIGINT", "DOUBLE", False),
+        ("INTEGER", "FLOAT", False),
+        ("SMALLINT", "FLOAT", True),
+        ("FLOAT", "DOUBLE", True),
+        ("DOUBLE", "VARCHAR", False),
+        ("BIGINT", "DECIMAL(19, 0)", True),
+        ("BIGINT", "DECIMAL(18, 0)", False),
+        ("BIGINT", "INTEGER", False),
+        ("DECIMAL(10, 2)", "DECIMAL(12, 4)", True),
+        ("DECIMAL(10, 2)", "DECIMAL(12, 1)", False),
+        ("DECIMAL(16, 0)", "DOUBLE", False),
+        ("DECIMAL(10, 0)", "BIGINT", True),
+        ("BOOLEAN", "INTEGER", True),
+        ("BOOLEAN", "DECIMAL(1, 1)", False),
+        ("INTEGER", "BOOLEAN", False),
+        ("BIGINT", "VARCHAR", True),
+        ("BIGINT", "VARCHAR(5)", False),
+        ("VARCHAR(3)", "VARCHAR(5)", True),
+        ("VARCHAR", "VARCHAR(5)", False),
+        ("VARCHAR", "INTEGER", False),
+        ("DATE", "TIMESTAMP(0)", True),
+        ("TIMESTAMP", "DATE", False),
+        ("TIMESTAMP", "TIMESTAMP(3)", False),
+        ("TIMESTAMP(9)", "TIMESTAMP_LTZ", True),
+        ("ARRAY<INTEGER>", "ARRAY<BIGINT>", True),
+        ("STRUCT<a BIGINT>", "STRUCT<a DOUBLE>", False),
+    ],
+)
+def test_a_cast_keeps_a_key_only_if_no_two_values_become_one(
+    source: str, target: str, expected: bool
+) -> None:
+    assert keeps_apart(parse_type(source), parse_type(target)) is expected
+
+
+def test_what_is_grouped_by_a_cast_has_the_cast_as_its_key() -> None:
+    query = (
+        "SELECT CAST(distance AS DOUBLE) AS d, COUNT(*) AS n FROM flights GROUP BY CAST(distance AS DOUBLE)"
+    )
+    assert bound(query).schema.primary_key == ("d",)
+    wider = "SELECT CAST(CAST(distance AS VARCHAR(2)) AS VARCHAR) AS d, COUNT(*) AS n FROM flights GROUP BY CAST(distance AS VARCHAR(2))"
+    assert bound(wider).schema.primary_key == ("d",)
 
 
 def test_casts_between_kinds_that_mean_nothing_are_refused() -> None:
