@@ -84,7 +84,8 @@ class RowSource:
 
     `needs` are the source properties without which they are not read. `check` asks the store whether a relation can be what it is declared
     to be. `formats` are what 'value.format' may be said to be. `changes`: a stream has what happens to rows, in an envelope, and not
-    the rows themselves. `skips`: rows that cannot be read may be skipped.
+    the rows themselves. `skips`: rows that cannot be read may be skipped. `exclusive` names, for a store's properties and `options`, what
+    only one reader at a time can read by.
     """
 
     metadata: Struct
@@ -96,6 +97,7 @@ class RowSource:
     formats: tuple[str, ...] = ("json",)
     changes: bool = True
     skips: bool = False
+    exclusive: Callable[[Mapping[str, str], Mapping[str, str]], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ from headrace.sql.statements.application import Application
 from headrace.sql.statements.query import InsertInto
 from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
+from headrace.statements.exclusive import refuse_shared
 from headrace.statements.relation import creation
 from headrace.statements.schemas import SinkSchema, pinned, registered, sink_schemas
 from headrace.statements.system import SystemLookup
@@ -549,12 +550,16 @@ def new_query(
     run: Execution,
     needs: tuple[Need, ...],
 ) -> Query:
-    """A query that is to run, of one statement or several; `span` is where its name stands. Raises UserError 3D008 for a name in use."""
+    """A query that is to run, of one statement or several; `span` is where its name stands.
+
+    Raises UserError 3D008 for a name in use, and as `refuse_shared` does.
+    """
     moment = now()
     if name:
         Identifier(name, span)
     if name:
         refuse_taken_name(name, span, run)
+    refuse_shared(plan, run, span)
     namesake = run.catalog.query_by_name(name) if name else None
     sink, *more = (part.sink_name for part in parts)
     sources = dict.fromkeys(relation.name for part in parts for relation in part.logical.relations)

@@ -17,6 +17,7 @@ from headrace.planner.table_queries import plan_table_query
 from headrace.sql.statements.query import SelectStatement
 from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.continuous_query import bound, of_select
+from headrace.statements.exclusive import refuse_shared
 from headrace.statements.system import rows_of
 
 
@@ -38,6 +39,7 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
         readers = run.services.engine.views.readers
         return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
     plan = await asyncio.to_thread(_plan, logical)
+    refuse_shared(plan, run, None)
     columns = plan_columns(plan)
     channel = await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool().name)
     warned = None if logical.of_tables else state_warning(logical, ResultSink())

@@ -28,6 +28,7 @@ from headrace.connectors.postgresql.options import (
     SLOT,
     read_path,
     read_store,
+    slot_place,
     source_options,
 )
 from headrace.connectors.postgresql.relations import read_tables
@@ -185,7 +186,12 @@ POSTGRESQL = StoreDescriptor(
     test=test,
     path=read_path,
     row_source=RowSource(
-        metadata=METADATA, options=source_options, upserts=True, needs=(SLOT,), check=_check_relation
+        metadata=METADATA,
+        options=source_options,
+        upserts=True,
+        needs=(SLOT,),
+        check=_check_relation,
+        exclusive=slot_place,
     ),
     row_sink=RowSink(create=_create_table, check=_check_table, upserts=True, exactly_once=True),
     table_source=TableSource(check=writing.check_readable, by_key=True),

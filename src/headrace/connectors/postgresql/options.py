@@ -7,6 +7,7 @@ no parameter of libpq can be given in any other way.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from headrace.connectors.addresses import Database, read_database
 from headrace.connectors.table_columns import new_table
@@ -109,6 +110,12 @@ def read_path(reader: PropertyReader, relation: str) -> EntityPath:
     schema, table = reader.take(SCHEMA) or "public", reader.take(TABLE) or relation
     database = reader.take(DATABASE)
     return (database, schema, table) if database else (schema, table)
+
+
+def slot_place(store: Mapping[str, str], options: Mapping[str, str]) -> str:
+    """Return the replication slot of a query, which is one of its whole server, and where that is."""
+    place = address(store[URIS.name])
+    return f"the replication slot {options[SLOT.name]} of {place.host}:{place.port}"
 
 
 def source_options(reader: PropertyReader) -> dict[str, str]:

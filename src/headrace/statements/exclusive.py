@@ -1,0 +1,43 @@
+"""Readings that a store grants to one reader at a time: two queries that share a replication slot lose what the other reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from headrace.connectors.registry import connector
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.planner.physical import ReadRows, SparkPlan
+from headrace.statements.base import Execution
+
+
+def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
+    """Raises UserError 3D008 if a plan reads by what another query that is not terminated reads by, or by the same thing twice."""
+    readings = Counter(_readings(plan, run))
+    for reading, count in readings.items():
+        if count > 1:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"the query reads {reading} {count} times, and only one reader can",
+                hint="Give each source of the query one of its own.",
+                span=span,
+            )
+    for query in run.catalog.unfinished_queries() if readings else ():
+        shared = readings.keys() & set(_readings(SparkPlan.from_json(query.plan), run))
+        if shared:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"the query {query.name or query.id} reads {min(shared)} already, and only one reader can",
+                hint=f"Name another one, or TERMINATE QUERY {query.id}; first.",
+                span=span,
+            )
+
+
+def _readings(plan: SparkPlan, run: Execution) -> Iterator[str]:
+    for step in plan.steps:
+        store = run.catalog.store(step.store) if isinstance(step, ReadRows) else None
+        if isinstance(step, ReadRows) and store is not None:
+            source = connector(store.type).row_source
+            if source is not None and source.exclusive is not None:
+                yield source.exclusive(store.properties, step.options)
