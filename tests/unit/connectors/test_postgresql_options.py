@@ -32,6 +32,8 @@ def test_a_store_is_over_tls_unless_it_is_said_otherwise() -> None:
         ("postgresql://h/shop", Database("h", 5432, "shop")),
         (" postgres://db.example.com:15432/My%20Shop ", Database("db.example.com", 15432, "My Shop")),
         ("postgresql://[::1]:5432/shop", Database("::1", 5432, "shop")),
+        ("postgresql://h/shop?param=value&connect_timeout=5", Database("h", 5432, "shop")),
+        ("postgresql://h/shop?", Database("h", 5432, "shop")),
     ],
 )
 def test_an_address_is_host_port_and_database(uris: str, expected: Database) -> None:
@@ -50,6 +52,12 @@ def test_an_address_is_host_port_and_database(uris: str, expected: Database) -> 
         "postgresql://u:hunter2@h/shop",
         "postgresql://h/shop?host=/var/run/postgresql",
         "postgresql://h/shop?sslkey=/etc/shadow",
+        "postgresql://h/shop?param=value&user=u&password=hunter2",
+        "postgresql://h/shop?sslmode=none",
+        "postgresql://h/shop?sslmode=require#x",
+        "postgresql://h/shop?application_name=a b",
+        "postgresql://h/shop?a=%00",
+        "postgresql://h?x=/shop",
         "postgresql://h/shop#x",
         "postgresql://h/shop/t",
         "postgresql://h/shop%00x",
@@ -78,6 +86,14 @@ def test_an_address_is_nothing_else(uris: str) -> None:
         ({"tls__client__cert_file": CERTIFICATE}, "need each other"),
         ({"tls__client__key_file": KEY}, "need each other"),
         ({"tls__verify_server_hostname": "false"}, "says whom to trust"),
+        (
+            {"uris": "postgresql://h/shop?sslmode=disable"},
+            "'tls.disabled' must be TRUE beside the sslmode of 'uris'",
+        ),
+        (
+            {"uris": "postgresql://h/shop?sslmode=require", "tls__disabled": "true"},
+            "must be FALSE beside the sslmode",
+        ),
         ({"sslmode": "disable"}, "has no property"),
         ({"options": "-c x=y"}, "has no property"),
     ],
@@ -85,6 +101,12 @@ def test_an_address_is_nothing_else(uris: str) -> None:
 def test_what_is_wrong_is_said(given: dict[str, str], words: str) -> None:
     with pytest.raises(UserError, match=words):
         read(**given)
+
+
+def test_an_address_is_kept_with_its_parameters() -> None:
+    uris = "postgresql://h/shop?sslmode=disable&param=value"
+    assert read(uris=uris, tls__disabled="true", tls__verify_server_hostname="false")["uris"] == uris
+    assert read(uris="postgresql://h/shop?sslmode=verify-full")["tls.disabled"] == "FALSE"
 
 
 def test_secrets_are_masked() -> None:

@@ -1,7 +1,8 @@
 """The properties of a PostgreSQL store and of what is over it.
 
 Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: of 'uris' only host, port and database are taken, and
-no parameter of libpq can be given in any other way.
+no parameter of libpq can be given in any other way. Public clients send addresses with parameters, which are kept with the address and
+reach no client; those that would say where to connect, as whom and how safely are refused, so that nobody counts on them.
 """
 
 from __future__ import annotations
@@ -11,23 +12,63 @@ from collections.abc import Mapping
 
 from headrace.connectors.addresses import Database, read_database
 from headrace.connectors.table_columns import new_table
-from headrace.connectors.tls import CLIENT_TLS, TLS, TLS_CA, TLS_VERIFY, client_tls_properties, tls_properties
+from headrace.connectors.tls import (
+    CLIENT_TLS,
+    TLS,
+    TLS_CA,
+    TLS_DISABLED,
+    TLS_VERIFY,
+    client_tls_properties,
+    tls_properties,
+)
 from headrace.core.names import EntityPath
 from headrace.core.properties import LINE, PropertyReader, PropertySpec, PropertyType, Scope, Specs
 
 _FORM = "postgresql://host:5432/database"
 DEFAULT_PORT = 5432
+_PARAMETER = re.compile(r"[a-z_]{1,63}=[A-Za-z0-9_.:/+-]{0,255}\Z")
+_PROPERTY_OF = {
+    **dict.fromkeys(("host", "hostaddr", "port", "dbname"), "the address itself"),
+    **dict.fromkeys(("user", "password", "passfile"), "'postgres.username' and 'postgres.password'"),
+    **dict.fromkeys(("sslcert", "sslkey", "sslpassword"), "'tls.client.cert_file' and 'tls.client.key_file'"),
+    **dict.fromkeys(("sslrootcert", "sslcrl", "sslcrldir"), "'tls.ca_cert_file'"),
+    **dict.fromkeys(("service", "servicefile", "options", "replication"), "no property: Headrace sets it"),
+}
+_SSL_MODES = {
+    "disable": "TRUE",
+    **dict.fromkeys(("require", "verify-ca", "verify-full"), "FALSE"),
+    **dict.fromkeys(("allow", "prefer"), None),
+}
+"""Values of sslmode, and what 'tls.disabled' has to be beside them; None: either."""
 
 
 def address(uris: str) -> Database:
-    """What a store's 'uris' say; raises ValueError for anything but host, port and database."""
+    """What a store's 'uris' say; raises ValueError for anything but host, port, database, and parameters that change none of it."""
+    place, _, _ = uris.partition("?")
+    _parameters(uris)
     return read_database(
-        uris,
+        place,
         _FORM,
         schemes=("postgresql", "postgres"),
         instead_of_user="'postgres.username' and 'postgres.password'",
         port=DEFAULT_PORT,
     )
+
+
+def _parameters(uris: str) -> dict[str, str]:
+    """The parameters behind an address; raises ValueError for one that a property says, without its value."""
+    _, _, text = uris.strip().partition("?")
+    parameters = {}
+    for part in text.split("&") if text else ():
+        name, _, value = part.partition("=")
+        if name in _PROPERTY_OF:
+            raise ValueError(f"expected no parameter {name} in it: use {_PROPERTY_OF[name]}")
+        if not _PARAMETER.match(part) or (name == "sslmode" and value not in _SSL_MODES):
+            raise ValueError(
+                f"expected {_FORM}, or parameters of PostgreSQL behind it as ?name=value&name=value"
+            )
+        parameters[name] = value
+    return parameters
 
 
 def _uris(text: str) -> str:
@@ -53,7 +94,8 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"the database, as `{_FORM}`; nothing else is taken",
+    f"the database, as `{_FORM}`. Parameters behind it, `?name=value`, are kept and have no effect; those that say where, as whom or "
+    "how safely to connect are refused",
     default="needed",
 )
 USERNAME = PropertySpec("postgres.username", LINE, Scope.STORE, "the user", default="needed")
@@ -91,7 +133,11 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME, PASSWORD)}
     properties |= tls_properties(reader)
-    if properties[TLS_VERIFY.name] == "FALSE" and TLS_CA.name not in properties:
+    disabled = properties[TLS_DISABLED.name]
+    expected = _SSL_MODES[_parameters(properties[URIS.name]).get("sslmode", "prefer")]
+    if expected not in (None, disabled):
+        raise reader.bad(TLS_DISABLED, f"{expected} beside the sslmode of '{URIS.name}'")
+    if disabled == "FALSE" and properties[TLS_VERIFY.name] == "FALSE" and TLS_CA.name not in properties:
         # Anybody has a certificate of a public authority for some name.
         raise reader.bad(TLS_VERIFY, f"TRUE unless '{TLS_CA.name}' says whom to trust")
     return properties | client_tls_properties(reader)
