@@ -128,7 +128,12 @@ def test_tables_of_others_stay(server: ClickHouseServer, tmp_path: Path) -> None
     server.execute("CREATE TABLE mine.own (a Int8) ENGINE = Memory COMMENT '{\"a\": 1}'")
     mine.create("v-1", KEYED, [])
     other.create("v-2", KEYED, [])
-    mine.retain(set())
+    mine.retain(set(), days=7)
+    assert server.execute("SELECT substring(name, -3) FROM system.tables WHERE name LIKE 'aside%'") == [
+        ("v-1",)
+    ]
+    mine.retain(set(), days=7)
+    mine.retain(set(), days=-1)
     found = server.execute("SELECT name FROM system.tables WHERE database = 'mine' ORDER BY name")
     assert found == [("own",), ("v-2",)]
     for store in (mine, other):

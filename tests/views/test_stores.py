@@ -161,12 +161,13 @@ def test_a_dropped_view_is_gone_with_its_epochs(views: ViewStore) -> None:
     assert views.apply(epoch(0), batch([{"k": "a", "n": 1}]))
 
 
-def test_views_that_nobody_knows_are_dropped(views: ViewStore) -> None:
+def test_views_that_nobody_knows_are_set_aside_and_then_dropped(views: ViewStore) -> None:
     views.create("v-2", KEYED, [])
-    views.retain({"v-1"})
-    assert rows(views) == []
-    with pytest.raises(HeadraceError):
-        ask(views, 'SELECT * FROM "v-2"')
+    for days in (7, 7, -1):
+        views.retain({"v-1"}, days=days)
+        assert rows(views) == []
+        with pytest.raises(HeadraceError):
+            ask(views, 'SELECT * FROM "v-2"')
 
 
 def test_readers_see_whole_epochs_while_they_are_written(views: ViewStore) -> None:

@@ -17,6 +17,7 @@ from headrace.catalog import (
     events,
     future_grants,
     grants,
+    identity,
     passwords,
     principals,
     queries,
@@ -28,7 +29,7 @@ from headrace.catalog import (
 )
 from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, FutureGrant, Grant, Privilege
 from headrace.catalog.audit import AuditLog
-from headrace.catalog.keys import FileKeys, KeySource
+from headrace.catalog.keys import KEY_FILE, FileKeys, KeySource
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.function import FUNCTION, FUNCTION_SOURCE
@@ -72,6 +73,7 @@ from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.names import RelationName
+from headrace.core.sqlstate import SqlState
 
 log = structlog.get_logger()
 
@@ -111,18 +113,25 @@ class Catalog:
 
         `keys` are those of the directory's file unless given; where there are several, everything is sealed with the first one now.
 
-        Raises UserError 53000 while another server has that database, ExternalError 57015 when it does not answer.
+        Raises UserError 53000 while another server has that database, 3D008 for a catalog that cannot be read, a key that opens none of its
+        secrets, and a new catalog beside what another one has left; ExternalError 57015 when the database does not answer. Nothing has
+        changed then.
         """
         directory.mkdir(parents=True, exist_ok=True)
+        left = identity.remains(directory)
         kept = storage.sqlite(directory, load) if url is None else storage.postgresql(url, load)
         try:
             source = keys or FileKeys(directory)
             found = source.read()
             box = SecretBox(found)
-            with kept.transaction():
+            with storage.readable(directory, url), kept.transaction():
                 upgrade.to_head(kept.connection, box)
-                _seed(kept)
+                if _seed(kept):
+                    identity.refuse_new(directory, left)
                 kept.read()
+                _refuse_foreign_key(kept.state, box)
+                if isinstance(source, FileKeys) and KEY_FILE not in left:
+                    source.keep(found[0])
         except BaseException:
             kept.close()
             raise
@@ -199,8 +208,8 @@ class Catalog:
 
     def update_organization(self, organization: Organization) -> None:
         """What it is called, and what is said of it."""
-        said = json.dumps({"description": organization.description, "image": organization.image})
-        values = {"name": organization.name, "definition": said, "updated_at": present()}
+        facts = {name: getattr(organization, name) for name in ("description", "image", "data_directory")}
+        values = {"name": organization.name, "definition": json.dumps(facts), "updated_at": present()}
         with self.transaction():
             same = tables.objects.c.id == organization.id
             self._storage.execute(update(tables.objects).where(same).values(values))
@@ -664,10 +673,20 @@ def _facts(kind: type[F], value: F) -> F:
     return kind(**{field.name: getattr(value, field.name) for field in fields(kind)})
 
 
-def _seed(kept: storage.Storage) -> None:
-    """What a new catalog begins with: an organization, its administrator and a compute pool."""
+def _refuse_foreign_key(state: CatalogState, box: SecretBox) -> None:
+    """Raise UserError 3D008 if there are secrets and none of them opens: the key was lost, or is another catalog's."""
+    if state.sealed and not any(box.opens(sealed, label) for label, sealed in state.sealed.items()):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the catalog's key opens none of its {len(state.sealed)} secrets",
+            hint=f"Restore {KEY_FILE} of the data directory from a backup, or name the right key with HEADRACE_CATALOG_KEY.",
+        )
+
+
+def _seed(kept: storage.Storage) -> bool:
+    """Give a new catalog an organization, its administrator and a compute pool; return False for one that is not new."""
     if kept.rows(select(tables.objects.c.id).limit(1)):
-        return
+        return False
     now = present()
     organization = {
         "id": new_id(),
@@ -687,3 +706,4 @@ def _seed(kept: storage.Storage) -> None:
     Repository(kept, COMPUTE_POOL).create(pool)
     # Who may read a relation needs no more than that: a role for it begins with the pool that everybody has.
     grants.give(kept, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))
+    return True

@@ -24,15 +24,15 @@ COMMAND_TIMEOUT_S = 30
 
 
 class FileKeys:
-    """The file of a data directory, one key or several as bytes, made (mode 0600) when missing."""
+    """The file of a data directory (mode 0600): one key or several, as bytes."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / KEY_FILE
 
     def read(self) -> list[bytes]:
-        """The keys; raises InternalError for a file that is none."""
+        """Return the keys; where there is no file, a new key, which `keep` writes. Raises InternalError for a file that holds no key."""
         if not self._path.exists():
-            self._write([AESGCM.generate_key(bit_length=256)])
+            return [AESGCM.generate_key(bit_length=256)]
         try:
             text = self._path.read_bytes()
         except OSError as error:

@@ -48,7 +48,12 @@ def load(storage: Storage) -> CatalogState:
     places = ((spec.parent, path[:-1]) for spec in KINDS for path in objects[spec.kind])
     return CatalogState(
         Organization(
-            only["id"], only["name"], moment(only["created_at"]), kept.get("description"), kept.get("image")
+            only["id"],
+            only["name"],
+            moment(only["created_at"]),
+            kept.get("description"),
+            kept.get("image"),
+            kept.get("data_directory"),
         ),
         objects,
         uses,

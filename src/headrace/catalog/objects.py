@@ -82,13 +82,17 @@ class QueryKind(Enum):
 
 @dataclass(frozen=True)
 class Organization:
-    """The tenant; its id is a UUID because the public Python client asks for one. `image` is the address of a picture of it."""
+    """The tenant; its id is a UUID because the public Python client asks for one. `image` is the address of a picture of it.
+
+    `data_directory` is the id of the data directory that belongs to the catalog (`catalog.identity`); None until a server started with it.
+    """
 
     id: str
     name: str
     created_at: datetime.datetime
     description: str | None = None
     image: str | None = None
+    data_directory: str | None = None
 
 
 @dataclass(frozen=True)

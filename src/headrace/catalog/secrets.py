@@ -39,6 +39,14 @@ class SecretBox:
             rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], label.encode()
         )
 
+    def opens(self, sealed: bytes, label: str) -> bool:
+        """Return True if one of the keys is the one that `sealed` was sealed with."""
+        try:
+            self._data_key(sealed, label)
+        except InternalError:
+            return False
+        return True
+
     def sealed_again(self, sealed: bytes, label: str) -> bytes:
         """The same value, whose data key is sealed with the first key now; raises as `open`."""
         return self._head(self._data_key(sealed, label), label) + sealed[_HEAD_BYTES:]

@@ -197,6 +197,24 @@ def sqlite(directory: Path, load: Callable[[Storage], CatalogState]) -> Storage:
     return Storage(engine, load)
 
 
+@contextmanager
+def readable(directory: Path, url: str | None) -> Iterator[None]:
+    """Raise UserError 3D008, with the database's own reason, if the catalog cannot be opened; ExternalError 57015 if its server is away."""
+    try:
+        yield
+    except (ExternalError, DBAPIError) as error:
+        cause = error if isinstance(error, DBAPIError) else error.__cause__
+        reason = str(getattr(cause, "orig", cause)).partition("\n")[0]
+        if url is not None and isinstance(error, ExternalError):
+            raise
+        place = directory / FILE if url is None else "the database of HEADRACE_CATALOG_URL"
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"cannot open the catalog in {place}: {reason}",
+            hint="Let the server's user read and write it, or restore it from a backup.",
+        ) from None
+
+
 def postgresql(url: str, load: Callable[[Storage], CatalogState]) -> Storage:
     """A database of a PostgreSQL server, in the first schema of the search path. Raises UserError 53000 while another server has it."""
     timeouts = {

@@ -112,6 +112,17 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("headrace"),
         description="Where catalog, checkpoints, views and logs are kept.",
     )
+    adopt_data_dir: bool = Field(
+        False,
+        description="Start a catalog whose data directory was lost with a new one. Queries then begin without their checkpoints, and views "
+        "without their rows. For one start.",
+    )
+    aside_days: int = Field(
+        7,
+        ge=0,
+        description="Days for which checkpoints and rows of views that the catalog does not know at a start are set aside, before they are "
+        "deleted.",
+    )
     catalog_url: Annotated[SecretStr | None, BeforeValidator(_catalog_url)] = Field(
         None,
         description="A PostgreSQL database that holds the catalog, such as `postgresql://headrace:secret@db.example.com/headrace`, "

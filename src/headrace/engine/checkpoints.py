@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Collection
 from pathlib import Path
+
+ASIDE = "checkpoints.aside"
+"""Beside the folder of the checkpoints; each is `<seconds since 1970>-<query id>` there."""
+_INTERACTIVE = "interactive-"
 
 
 class Checkpoints:
@@ -21,7 +26,7 @@ class Checkpoints:
 
     def temporary_path(self, query_id: str) -> Path:
         """The folder of an interactive query, worth nothing after its end."""
-        return self._folder / f"interactive-{query_id}"
+        return self._folder / f"{_INTERACTIVE}{query_id}"
 
     def remove(self, query_id: str) -> None:
         """Delete the folder of a continuous query that is never to run again, if there is one."""
@@ -31,8 +36,20 @@ class Checkpoints:
         """Delete the folder of an interactive query, if there is one."""
         shutil.rmtree(self.temporary_path(query_id), ignore_errors=True)
 
-    def retain(self, query_ids: Collection[str]) -> None:
-        """Delete every folder but those of these continuous queries: what an earlier server that was killed has left."""
+    def retain(self, query_ids: Collection[str], *, days: int) -> None:
+        """Set aside the folders of unknown queries, and delete what was set aside more than `days` ago, or is of interactive queries.
+
+        No query of the catalog needs them: they are what a server that was killed has left. But if it is the catalog that is wrong, such as
+        one from an old backup, they are all that can be restored.
+        """
+        aside = self._folder.with_name(ASIDE)
         for path in self._folder.glob("*"):
-            if path.name not in query_ids:
+            if path.name.startswith(_INTERACTIVE):
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name not in query_ids:
+                aside.mkdir(exist_ok=True)
+                path.rename(aside / f"{int(time.time())}-{path.name}")
+        for path in aside.glob("*"):
+            since = path.name.partition("-")[0]
+            if since.isdecimal() and int(since) < time.time() - days * 86_400:
                 shutil.rmtree(path, ignore_errors=True)

@@ -214,7 +214,7 @@ class Engine:
         self._supervisor.driver_ended(driver.pool, reason)
 
     def _clean_up(self) -> None:
-        """Remove what a server that was killed has left."""
+        """Set aside what a server that was killed has left."""
         relations = {relation.name: relation for relation in self._catalog.relations()}
         self._checkpoints.retain(
             {
@@ -222,7 +222,8 @@ class Engine:
                 for query in self._catalog.queries()
                 if query.actual_state is not QueryState.TERMINATED
                 or all(query.was_made_with(relations.get(sink)) for sink in query.sinks)
-            }
+            },
+            days=self._settings.aside_days,
         )
         for name in ("run", "work"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
@@ -230,7 +231,7 @@ class Engine:
             relation.id for relation in relations.values() if relation.kind is RelationKind.MATERIALIZED_VIEW
         }
         try:
-            self.views.retain(kept)
+            self.views.retain(kept, days=self._settings.aside_days)
         except ExternalError as error:
             # The next start does it.
             log.warning("view_store_away", reason=error.message)

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.identity import bind
 from headrace.catalog.keys import CommandKeys, GivenKeys, KeySource
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
@@ -48,7 +49,12 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         )
     url = settings.catalog_url
     catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None, _keys(settings))
-    engine = Engine(catalog, settings)
+    try:
+        bind(catalog, settings.data_dir, adopt=settings.adopt_data_dir)
+        engine = Engine(catalog, settings)
+    except BaseException:
+        catalog.close()
+        raise
     statements = StatementService(Services(catalog, engine, settings))
     parts = ServerParts(
         settings,

@@ -195,14 +195,23 @@ def test_secrets_are_neither_in_the_file_nor_in_a_repr(catalog: Catalog, place: 
     assert stat.S_IMODE((place.folder / "catalog.key").stat().st_mode) == 0o600
 
 
-def test_another_key_opens_nothing(catalog: Catalog, place: Place) -> None:
+def test_a_catalog_with_secrets_is_refused_without_the_key_that_opens_them(
+    catalog: Catalog, place: Place
+) -> None:
     filled(catalog)
     catalog.close()
-    (place.folder / "catalog.key").write_bytes(bytes(32))
-    again = place.open()
-    with pytest.raises(InternalError):
-        again.stores()
-    again.close()
+    key = place.folder / "catalog.key"
+    right = key.read_bytes()
+    for wrong in (bytes(32), None):
+        key.unlink()
+        if wrong is not None:
+            key.write_bytes(wrong)
+        with pytest.raises(UserError, match=r"opens none of its \d secrets") as refusal:
+            place.open()
+        assert "Restore catalog.key" in (refusal.value.hint or "")
+    assert not key.exists(), "no new key takes the place of one that was lost"
+    key.write_bytes(right)
+    place.open().close()
 
 
 def test_a_key_that_is_cut_off_or_cannot_be_read_is_said_so(catalog: Catalog, place: Place) -> None:

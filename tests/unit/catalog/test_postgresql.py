@@ -19,7 +19,7 @@ END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <
 def test_two_servers_have_no_catalog_together(schema_of: Callable[[], str], tmp_path: Path) -> None:
     url = schema_of()
     catalog = Catalog.open(tmp_path, url)
-    other = Catalog.open(tmp_path, schema_of())
+    other = Catalog.open(tmp_path / "other", schema_of())
     with pytest.raises(UserError, match="another server is running over this catalog"):
         Catalog.open(tmp_path, url)
     other.close()

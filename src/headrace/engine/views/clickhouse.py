@@ -30,6 +30,7 @@ from headrace.core.errors import ExternalError, HeadraceError, InternalError, Us
 from headrace.core.names import quote
 from headrace.core.settings import VIEWS_SCHEMES
 from headrace.engine.protocol import ApplyView
+from headrace.engine.views.aside import aside, is_aside, is_expired
 from headrace.engine.views.clickhouse_tables import (
     DELETED,
     DIGEST,
@@ -140,15 +141,21 @@ class ClickHouseViews:
             else:
                 self._undropped.discard(view_id)
 
-    def retain(self, view_ids: Collection[str]) -> None:
+    def retain(self, view_ids: Collection[str], *, days: int) -> None:
         with _named():
             found = self._clickhouse.rows(
                 "SELECT name, comment FROM system.tables WHERE database = currentDatabase()"
             )
         for row in found:
             table = ViewTable.read(row["comment"])
-            if table is not None and table.owner == self._owner and row["name"] not in view_ids:
-                self.drop(row["name"])
+            name = row["name"]
+            if table is None or table.owner != self._owner or name in view_ids:
+                continue
+            if is_expired(name, days):
+                self.drop(name)
+            elif not is_aside(name):
+                with self._writing, _named():
+                    self._clickhouse.execute(f"RENAME TABLE {identifier(name)} TO {identifier(aside(name))}")
 
     def apply(self, message: ApplyView, payload: bytes) -> bool:
         with self._writing, _named():

@@ -20,6 +20,7 @@ from headrace.core.errors import InternalError
 from headrace.core.names import quote
 from headrace.core.types import parse_type
 from headrace.engine.protocol import ApplyView
+from headrace.engine.views.aside import aside, is_aside, is_expired
 from headrace.engine.views.epochs import rows_of
 from headrace.engine.views.snapshots import Snapshots
 from headrace.engine.views.store import QUERY_TIMEOUT_S, ROWS_MAX
@@ -75,11 +76,15 @@ class DuckDbViews:
             for table in (_EPOCHS, _RETENTION):
                 self._database.execute(f"DELETE FROM {table} WHERE view = ?", [view_id])  # noqa: S608 - constants
 
-    def retain(self, view_ids: Collection[str]) -> None:
-        found = self._database.cursor().execute("SELECT table_name FROM duckdb_tables()").fetchall()
-        for (name,) in found:
-            if name not in (_EPOCHS, _RETENTION, *view_ids):
+    def retain(self, view_ids: Collection[str], *, days: int) -> None:
+        tables = self._database.cursor().execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        for (name,) in tables:
+            if is_expired(name, days):
                 self.drop(name)
+            elif name not in (_EPOCHS, _RETENTION, *view_ids) and not is_aside(name):
+                with self._writing, _Transaction(self._database):
+                    self._database.execute(f"ALTER TABLE {quote(name)} RENAME TO {quote(aside(name))}")
+                    self._database.execute(f"DELETE FROM {_RETENTION} WHERE view = ?", [name])  # noqa: S608 - a constant
 
     def apply(self, message: ApplyView, payload: bytes) -> bool:
         with self._writing:

@@ -44,8 +44,11 @@ class ViewStore(Protocol):
         """Remove a view and what is known of its epochs; one that does not exist is no error."""
         ...
 
-    def retain(self, view_ids: Collection[str]) -> None:
-        """Drop every view but these: what a crash between making a view and recording it has left."""
+    def retain(self, view_ids: Collection[str], *, days: int) -> None:
+        """Set aside every view but these, and drop what was set aside more than `days` ago.
+
+        A crash between making a view and recording it leaves one. If it is the catalog that is wrong, the rows can be restored.
+        """
         ...
 
     def apply(self, message: ApplyView, payload: bytes) -> bool:

@@ -1,0 +1,102 @@
+"""Which catalog belongs to which data directory: each holds the other's identity, and a stranger is refused at the start.
+
+A catalog names the queries whose checkpoints the directory holds, and the views whose rows are there. Under another catalog all of
+it would look abandoned. One start with a wrong HEADRACE_CATALOG_URL used to delete it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.catalog.keys import KEY_FILE
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+if TYPE_CHECKING:
+    from headrace.catalog.catalog import Catalog
+
+FILE = "identity.json"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a data directory knows of itself: its own id, and that of the catalog it belongs to."""
+
+    directory: str
+    catalog: str
+
+
+def remains(directory: Path) -> list[str]:
+    """Return the names of what a catalog has left in a data directory: its key, rows of views, checkpoints, identity."""
+    checkpoints = directory / "checkpoints"
+    names = [name for name in (KEY_FILE, "views.duckdb", FILE) if (directory / name).exists()]
+    return [*names, *(["checkpoints"] if checkpoints.is_dir() and any(checkpoints.iterdir()) else [])]
+
+
+def refuse_new(directory: Path, names: list[str]) -> None:
+    """Raise UserError 3D008 if a catalog that was just made finds what another one has left."""
+    if names:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the catalog is new, but {', '.join(names)} of another catalog are in {directory}",
+            hint="Restore the catalog (catalog.db, or the database of HEADRACE_CATALOG_URL) from a backup, or start with an empty data "
+            "directory.",
+        )
+
+
+def bind(catalog: Catalog, directory: Path, *, adopt: bool) -> None:
+    """Let a catalog and its data directory know each other, once; at later starts compare them.
+
+    Raises UserError 3D008 for a directory of another catalog, and for a catalog of another directory. With `adopt` the catalog takes a
+    directory without an identity in the place of one that was lost.
+    """
+    organization, kept = catalog.organization(), _read(directory)
+    if kept is not None and kept.catalog != organization.id:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the data directory {directory} belongs to another catalog: expected {kept.catalog}, found {organization.id}",
+            hint="Check --data-dir and HEADRACE_CATALOG_URL. Nothing was changed.",
+        )
+    expected = organization.data_directory
+    if expected is not None and (kept is None or kept.directory != expected) and not (adopt and kept is None):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the catalog belongs to another data directory: expected {expected}, "
+            f"found {kept.directory if kept else 'a new one'} at {directory}",
+            hint="Check --data-dir and HEADRACE_CATALOG_URL. If that directory is lost, HEADRACE_ADOPT_DATA_DIR=true starts with this one: "
+            "queries then begin without their checkpoints, and views without their rows.",
+        )
+    if kept is None:
+        kept = Identity(str(uuid.uuid4()), organization.id)
+        # The file first: without its other half in the catalog it is completed at the next start, which the reverse is not.
+        _write(directory, kept)
+    if expected != kept.directory:
+        catalog.update_organization(replace(organization, data_directory=kept.directory))
+
+
+def _read(directory: Path) -> Identity | None:
+    file = directory / FILE
+    try:
+        return Identity(**json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"cannot read the identity of the data directory in {file}",
+            hint="Restore that file from a backup of the data directory.",
+        ) from None
+
+
+def _write(directory: Path, identity: Identity) -> None:
+    unfinished = directory / f"{FILE}.new"
+    with unfinished.open("w", encoding="utf-8") as file:
+        json.dump(asdict(identity), file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(directory / FILE)
