@@ -10,6 +10,8 @@ import pytest
 from headrace.connectors.postgresql.columns import arrow_type, column, json_row
 from headrace.core.types import parse_type
 
+LONG = "12345678901234567890.123456789012345678"
+
 
 @pytest.mark.parametrize(
     ("kind", "texts", "values"),
@@ -34,6 +36,23 @@ from headrace.core.types import parse_type
             ['{"a": 1.10, "b": {"c": true}, "d": {"e": 1, "f": 2.5}}', None],
             [{"a": Decimal("1.1000"), "b": {"c": True}, "d": '{"e": 1, "f": 2.5}'}, None],
         ),
+        # Digits that no DOUBLE has, in objects and lists inside of others, as values and as text.
+        (
+            "STRUCT<a STRUCT<n DECIMAL(38, 18)>, l ARRAY<STRUCT<n DECIMAL(38, 18)>>, t VARCHAR, huge VARCHAR>",
+            [
+                f'{{"a": {{"n": {LONG}}}, "l": [{{"n": {LONG}}}], "t": {{"n": [{LONG}, "ü", null, true]}}, '
+                f'"huge": [1e400, {"9" * 5000}]}}'
+            ],
+            [
+                {
+                    "a": {"n": Decimal(LONG)},
+                    "l": [{"n": Decimal(LONG)}],
+                    "t": f'{{"n": [{LONG}, "ü", null, true]}}',
+                    "huge": f"[1e400, {'9' * 5000}]",
+                }
+            ],
+        ),
+        ("MAP<VARCHAR, ARRAY<DECIMAL(38, 18)>>", [f'{{"a": [{LONG}]}}'], [[("a", [Decimal(LONG)])]]),
     ],
 )
 def test_texts_become_values(kind: str, texts: list[str | None], values: list[object]) -> None:

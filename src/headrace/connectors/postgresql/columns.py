@@ -5,7 +5,6 @@ The texts are those of a connection with the settings of `connection.py`: ISO da
 
 from __future__ import annotations
 
-import decimal
 import json
 import re
 from collections.abc import Sequence
@@ -153,25 +152,46 @@ def _offsets(lists: Sequence[Any]) -> pa.Array:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json.loads(text, parse_float=decimal.Decimal)
+    found = _parsed(text)
     if not isinstance(found, dict):
         raise ValueError(f"{text!r} is not a JSON object")
     return found
 
 
+class _Number(str):
+    """The digits of a number in JSON, which has more of them than a DOUBLE, or than Python makes an integer of."""
+
+    __slots__ = ()
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_float=_Number, parse_int=_Number)
+
+
 def _text(value: Any) -> str | None:
     """A value of JSON as PostgreSQL would write it."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False, default=float)
+    return value if value is None or isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    """A parsed value as JSON again, its numbers digit by digit."""
+    match value:
+        case _Number():
+            return value
+        case dict():
+            members = (
+                f"{json.dumps(name, ensure_ascii=False)}: {_json(item)}" for name, item in value.items()
+            )
+            return f"{{{', '.join(members)}}}"
+        case list():
+            return f"[{', '.join(map(_json, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _list(text: str) -> list[str | None]:
     """The elements of PostgreSQL's text of an array, `{1,"a b",NULL}`, or of a JSON array; one that is an array itself as its text."""
     if text.startswith("[") and text.endswith("]"):
-        return [_text(item) for item in json.loads(text, parse_float=decimal.Decimal)]
+        return [_text(item) for item in _parsed(text)]
     if not text.startswith("{"):
         raise ValueError(f"{text!r} is not the text of an array")
     items: list[str | None] = []
