@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from headrace.connectors.base import PrintStart
+from headrace.connectors.postgresql import writing
 from headrace.connectors.postgresql.admin import SAMPLE_ROWS, PostgresEntities
 from headrace.connectors.postgresql.options import PROPERTIES
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
+from headrace.core.schema import Column, Schema
+from headrace.core.types import INTEGER
 from tests.harness.postgresql import PostgresServer
 
 Store = dict[str, str]
@@ -96,6 +101,28 @@ def test_a_table_tells_its_columns_its_key_and_its_replica_identity(
     assert [column.name for column in found.columns if not column.nullable] == ["i4", "v", "euro"]
     assert found.key == ("v", "i4")
     assert found.configs == {"kind": "table", "replica.identity": "full"}
+
+
+def test_a_table_that_takes_no_value_of_a_column_or_no_update_is_no_sink(
+    postgresql: PostgresServer, store: Store, schema: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int GENERATED ALWAYS AS (id * 2) STORED)',
+        f'CREATE TABLE "{schema}".i (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int)',
+        f'CREATE TABLE "{schema}".d (id int PRIMARY KEY DEFERRABLE, n int)',
+    )
+    both = Schema((Column("id", INTEGER, nullable=False), Column("n", INTEGER)), ("id",))
+    for name, upsert, message in (
+        ("t", False, "computes the column n of"),
+        ("t", True, "computes the column n of"),
+        ("i", False, None),
+        ("i", True, "computes the column id of"),
+        ("d", False, None),
+        ("d", True, "is DEFERRABLE"),
+    ):
+        with pytest.raises(UserError, match=message) if message else nullcontext():
+            writing.check(store, (schema, name), both, upsert=upsert)
+    writing.check(store, (schema, "t"), Schema(both.columns[:1], ("id",)), upsert=True)
 
 
 def test_a_primary_key_is_without_the_columns_that_its_index_includes(

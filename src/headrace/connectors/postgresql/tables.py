@@ -46,6 +46,11 @@ SELECT attname FROM pg_index, unnest(indkey) WITH ORDINALITY AS part(number, pla
 JOIN pg_attribute ON attnum = number
 WHERE indrelid = %s AND attrelid = indrelid AND indisprimary AND place <= indnkeyatts ORDER BY place
 """
+# COPY gives an identity column its value, INSERT does not.
+_COMPUTED: LiteralString = """
+SELECT attname::text FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND (attgenerated <> '' OR (attidentity = 'a' AND %s)) ORDER BY attnum
+"""
 
 
 def databases(connection: Connection) -> list[str]:
@@ -83,6 +88,21 @@ def describe(connection: Connection, path: EntityPath) -> EntityDescription:
     if kind in "rp":
         configs["replica.identity"] = _IDENTITIES[identity]
     return EntityDescription(path, configs=configs, columns=columns, key=key)
+
+
+def computed(connection: Connection, path: EntityPath, *, upsert: bool) -> list[str]:
+    """The columns for which PostgreSQL takes no value: generated ones, and where rows are updated those GENERATED ALWAYS AS IDENTITY."""
+    rows = connection.execute(_COMPUTED, (named(path).as_string(connection), upsert))
+    return [name for (name,) in rows]
+
+
+def has_deferrable_key(connection: Connection, path: EntityPath) -> bool:
+    """True if the check of the table's primary key can wait for the end of a transaction."""
+    rows = connection.execute(
+        "SELECT FROM pg_index WHERE indrelid = to_regclass(%s) AND indisprimary AND NOT indimmediate",
+        (named(path).as_string(connection),),
+    )
+    return rows.fetchone() is not None
 
 
 def create(connection: Connection, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:

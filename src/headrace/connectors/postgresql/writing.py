@@ -53,8 +53,11 @@ def create(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
 
 def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert: bool) -> None:
     """Raises UserError 42P16, 42703, 0A000 or 3D007 when a table cannot hold such rows, with the columns that do not fit."""
+    names = {column.name for column in schema.columns}
     with classified(store), connect(store, *path[:-2]) as connection:
         found = tables.describe(connection, path)
+        generated = [name for name in tables.computed(connection, path, upsert=upsert) if name in names]
+        deferrable = upsert and tables.has_deferrable_key(connection, path)
     kind = found.configs["kind"]
     if kind not in _WRITABLE:
         raise UserError(
@@ -63,6 +66,18 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
             hint="Name a table.",
         )
     table_fit.check_written(path, schema, _types(found), fits)
+    if generated:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"PostgreSQL computes the column {generated[0]} of {path_text(path)} itself, and takes no value for it",
+            hint="Leave the column out.",
+        )
+    if deferrable:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"the primary key of {path_text(path)} is DEFERRABLE, and PostgreSQL's ON CONFLICT updates no rows by such a key",
+            hint="Make the primary key NOT DEFERRABLE.",
+        )
     if upsert:
         table_fit.check_key(path, schema, found.key)
 
