@@ -11,7 +11,7 @@ from headrace.analyzer.expressions import NULL, Cast, Expression, Literal
 from headrace.analyzer.typing import common
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import DATE, DOUBLE, INTEGRAL, DataType, has_map, is_numeric
+from headrace.core.types import DATE, DOUBLE, INTEGRAL, DataType, Timestamp, has_map, is_numeric
 
 _FRACTION = re.compile(r"\.(\d{1,9})")
 
@@ -73,13 +73,22 @@ def literal_as(literal: Literal, kind: DataType, *, span: Span | None) -> Litera
         moment = datetime.datetime.fromisoformat(
             _FRACTION.sub(lambda found: "." + found[1][:6].ljust(6, "0"), text)
         )
-    except ValueError:
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         pattern = "yyyy-MM-dd" if kind == DATE else "yyyy-MM-dd HH:mm:ss[.fff]"
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"expected {pattern} for a {kind}, found {text!r}",
             span=span or literal.span,
         ) from None
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
     return replace(literal, type=kind, text=moment.isoformat(sep=" "), span=span)
+
+
+def cast_literal(literal: Literal, kind: DataType, *, span: Span | None) -> Literal:
+    """CAST of a text literal AS DATE or TIMESTAMP: as `literal_as`, without the digits that the type has not."""
+    time = literal_as(literal, kind, span=span)
+    if not isinstance(kind, Timestamp):
+        return time
+    seconds, _, fraction = (time.text or "").partition(".")
+    return replace(time, text=f"{seconds}.{fraction[: kind.digits]}".rstrip("."))

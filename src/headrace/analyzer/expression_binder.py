@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headrace.analyzer.calls import Special
-from headrace.analyzer.coercion import literal_as, unify
+from headrace.analyzer.coercion import cast_literal, literal_as, unify
 from headrace.analyzer.expressions import (
     INTERVAL,
     NULL,
@@ -257,7 +257,7 @@ class ExpressionBinder:
             and is_temporal(target)
             and not isinstance(node, exp.TryCast)
         ):
-            return literal_as(operand, target, span=span)
+            return cast_literal(operand, target, span=span)
         safe = isinstance(node, exp.TryCast)
         return Cast(operand=operand, type=target, safe=safe, nullable=operand.nullable or safe, span=span)
 

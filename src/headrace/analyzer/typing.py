@@ -116,9 +116,9 @@ def arithmetic(operator: str, left: DataType, right: DataType) -> DataType | Non
     Integral division truncates, as in Flink. DATE and TIMESTAMP take an INTERVAL on the right of + and −.
     """
     if operator in "+-" and is_temporal(left) and right == INTERVAL:
-        return TIMESTAMP if left == DATE else left
+        return moved(left)
     if operator == "+" and left == INTERVAL and is_temporal(right):
-        return TIMESTAMP if right == DATE else right
+        return moved(right)
     left, right = (right if left == NULL else left), (left if right == NULL else right)
     if left == NULL:
         return NULL
@@ -129,6 +129,11 @@ def arithmetic(operator: str, left: DataType, right: DataType) -> DataType | Non
             return DOUBLE
         return bounded(*_digits(operator, as_decimal(left), as_decimal(right)))
     return _common_number(left, right)
+
+
+def moved(kind: DataType) -> DataType:
+    """The type of a DATE or TIMESTAMP plus milliseconds, for which it has at least three digits of a second."""
+    return Timestamp(max(3, kind.precision), kind.local) if isinstance(kind, Timestamp) else TIMESTAMP
 
 
 def operands(kinds: Sequence[DataType]) -> Sequence[DataType]:

@@ -16,6 +16,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
     BYTES,
     DATE,
@@ -114,6 +116,13 @@ def cell(value: object, kind: DataType) -> Cell:
         return json.dumps(_plain(value, kind), ensure_ascii=False, separators=(",", ":"))
     if isinstance(kind, Timestamp) and isinstance(value, datetime.datetime):
         return _timestamp(value, kind)
+    if (kind == DATE or isinstance(kind, Timestamp)) and isinstance(value, str):
+        # DuckDB hands over as text what Python cannot hold.
+        raise UserError(
+            SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
+            f"a DATE or TIMESTAMP is within the years 1 to 9999, found {value}",
+            hint="WHERE leaves such rows out.",
+        )
     if kind == BYTES and isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(value)).decode()
     if isinstance(value, bool):

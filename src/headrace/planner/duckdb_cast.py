@@ -23,7 +23,29 @@ def cast(operand: str, source: DataType, target: DataType, type_name: str, *, sa
         operand = f"CAST({operand} AS VARCHAR)"
     elif isinstance(target, Decimal) and source in (FLOAT, DOUBLE):
         operand = f"finite_text({operand})"
-    return f"{word}({operand} AS {type_name})"
+    text = f"{word}({operand} AS {type_name})"
+    coarser = (
+        isinstance(source, Timestamp) and isinstance(target, Timestamp) and source.digits > target.digits
+    )
+    if isinstance(target, Timestamp) and (coarser or isinstance(source, Varchar)):
+        return cut_time(text, target.digits)
+    return text
+
+
+_SINCE = 10**18
+"""Microseconds added before a division, which cuts towards zero, so that times before 1970 are cut downwards too."""
+
+
+def cut_time(operand: str, digits: int) -> str:
+    """A TIMESTAMP with that many digits of a second, the others cut off."""
+    unit = 10 ** (6 - digits)
+    if digits in (0, 3):
+        return f"date_trunc('{'millisecond' if digits else 'second'}', {operand})"
+    return (
+        f"make_timestamp((epoch_us({operand}) + {_SINCE}) // {unit} * {unit} - {_SINCE})"
+        if digits < 6
+        else operand
+    )
 
 
 def _of_text(operand: str, target: DataType, *, safe: bool) -> str:

@@ -20,8 +20,6 @@ from headrace.core.types import (
 )
 from headrace.planner.expression_sql import Dialect
 
-TIMESTAMP_DIGITS_MAX = 6
-
 
 def identifier(name: str) -> str:
     """`name` in backticks."""
@@ -62,7 +60,7 @@ def type_name(kind: DataType) -> str:
 
 def time_as_text(operand: str, kind: Timestamp) -> str:
     """CAST(timestamp AS VARCHAR): with as many fractional digits as the type has, as Flink prints it; LTZ with a Z."""
-    digits = min(kind.precision, TIMESTAMP_DIGITS_MAX)
+    digits = kind.digits
     fraction = "." + "S" * digits if digits else ""
     zone = "\\'Z\\'" if kind.local else ""
     return f"date_format({operand}, 'yyyy-MM-dd HH:mm:ss{fraction}{zone}')"
@@ -76,10 +74,22 @@ def interval(milliseconds: int) -> str:
 
 
 def cast(operand: str, source: DataType, target: DataType, safe: bool) -> str:
-    """A CAST; Spark would make times of today of a text without a date, and dates of 'today' and 'epoch'."""
+    """A CAST; Spark would make times of today of a text without a date, dates of 'today' and 'epoch', and take years of six digits."""
+    word, kind = "TRY_CAST" if safe else "CAST", type_name(target)
     if isinstance(source, Varchar) and (target == DATE or isinstance(target, Timestamp)):
-        operand = f"regexp_replace({operand}, '^\\\\s*(T?[0-9]{{1,2}}:|[A-Za-z])', 'no date: $0')"
-    return f"{'TRY_CAST' if safe else 'CAST'}({operand} AS {type_name(target)})"
+        undated = (
+            f"regexp_replace({operand}, '^\\\\s*(T?[0-9]{{1,2}}:|[A-Za-z+-]|[0-9]{{5}}|0000)', 'no date: $0')"
+        )
+        return bounded_time(f"{word}({undated} AS {kind})", target, safe=safe)
+    if isinstance(source, Timestamp) and isinstance(target, Timestamp) and target.digits < source.digits:
+        return bounded_time(operand, target)
+    return f"{word}({operand} AS {kind})"
+
+
+def bounded_time(operand: str, kind: DataType, *, safe: bool = False) -> str:
+    """A time cut to the digits of its type; one beyond the years 1 to 9999 ends the query, or is NULL if `safe`."""
+    digits = kind.digits if isinstance(kind, Timestamp) else 0
+    return f"headrace_time({operand}, {digits}, {str(safe).lower()})"
 
 
 SPARK = Dialect(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.analyzer.functions.signature import SAME, Function, function
+from headrace.analyzer.typing import moved
 from headrace.core.types import BIGINT, DATE, INTEGER, VARCHAR, DataType, Timestamp
 
 _MILLIS_LTZ = Timestamp(3, local=True)
@@ -34,17 +35,11 @@ def _instant(
         "",
         kind,
         doc,
-        spark=spark,
-        duckdb=f"CAST({duckdb} AS TIMESTAMP)",
+        spark=f"headrace_time({spark}, 3, false)",
+        duckdb=f"date_trunc('millisecond', CAST({duckdb} AS TIMESTAMP))",
         never_null=True,
         deterministic=False,
     )
-
-
-def _to_timestamp_ltz(arguments: Sequence[str]) -> str:
-    if len(arguments) == 1:
-        return f"CAST({arguments[0]} AS TIMESTAMP)"
-    return f"try_to_timestamp({', '.join(arguments)})"
 
 
 def _unix_timestamp(arguments: Sequence[str]) -> str:
@@ -56,7 +51,12 @@ def _unix_timestamp(arguments: Sequence[str]) -> str:
         if len(arguments) == 1
         else f"try_to_timestamp({', '.join(arguments)})"
     )
-    return f"unix_seconds({parsed})"
+    return f"unix_seconds(headrace_time({parsed}, 6, true))"
+
+
+def _from_unixtime(arguments: Sequence[str]) -> str:
+    pattern = arguments[1] if len(arguments) > 1 else "'yyyy-MM-dd HH:mm:ss'"
+    return f"date_format(headrace_time(timestamp_seconds({arguments[0]}), 6, false), {pattern})"
 
 
 def _bare(unit: str) -> str:
@@ -96,13 +96,13 @@ PARTS: tuple[Function, ...] = (
         "MILLISECOND",
         "Milliseconds of the second, 0 to 999.",
         spark="pmod(unix_millis(CAST({0} AS TIMESTAMP)), 1000)",
-        duckdb="((epoch_ms(CAST({0} AS TIMESTAMP)) % 1000 + 1000) % 1000)",
+        duckdb="((epoch_ms(date_trunc('millisecond', CAST({0} AS TIMESTAMP))) % 1000 + 1000) % 1000)",
     ),
     _part(
         "EPOCH",
         "Whole seconds since 1970-01-01 UTC.",
         spark="unix_seconds(CAST({0} AS TIMESTAMP))",
-        duckdb="CAST(floor(epoch(CAST({0} AS TIMESTAMP))) AS BIGINT)",
+        duckdb="(epoch_ms(date_trunc('second', CAST({0} AS TIMESTAMP))) // 1000)",
     ),
 )
 
@@ -138,37 +138,37 @@ TEMPORALS: tuple[Function, ...] = (
         "text, [text]",
         _MILLIS_LTZ,
         "A text, by its pattern, as a time; NULL if it does not fit.",
-        spark=_to_timestamp_ltz,
+        spark="headrace_time(try_to_timestamp({*}), 3, true)",
     ),
     function(
         "TO_TIMESTAMP_LTZ_EPOCH",
         "number, integer",
         _MILLIS_LTZ,
         "TO_TIMESTAMP_LTZ(number, 0 or 3): seconds or milliseconds since 1970-01-01 UTC as a time.",
-        spark="CASE {1} WHEN 0 THEN timestamp_seconds({0}) WHEN 3 THEN timestamp_millis(CAST({0} AS BIGINT)) END",
-        duckdb="CASE {1} WHEN 0 THEN make_timestamp(CAST(trunc({0} * 1000000) AS BIGINT)) "
-        "WHEN 3 THEN make_timestamp_ms(CAST(trunc({0}) AS BIGINT)) END",
+        spark="headrace_time(CASE {1} WHEN 0 THEN timestamp_seconds({0}) WHEN 3 THEN timestamp_millis(CAST({0} AS BIGINT)) END, 3, false)",
+        duckdb="date_trunc('millisecond', CASE {1} WHEN 0 THEN make_timestamp(CAST(trunc({0} * 1000000) AS BIGINT)) "
+        "WHEN 3 THEN make_timestamp_ms(CAST(trunc({0}) AS BIGINT)) END)",
     ),
     function(
         "TO_TIMESTAMP",
         "text, [text]",
         _MILLIS,
         "A text, by its pattern, as a time; NULL if it does not fit.",
-        spark="try_to_timestamp({*})",
+        spark="headrace_time(try_to_timestamp({*}), 3, true)",
     ),
     function(
         "TO_DATE",
         "text, [text]",
         DATE,
         "A text, by its pattern, as a date; NULL if it does not fit.",
-        spark="try_to_date({*})",
+        spark="headrace_time(try_to_date({*}), 0, true)",
     ),
     function(
         "FROM_UNIXTIME",
         "integer, [text]",
         VARCHAR,
         "Seconds since 1970-01-01 UTC as text, by a pattern.",
-        spark="from_unixtime({*})",
+        spark=_from_unixtime,
     ),
     function(
         "UNIX_TIMESTAMP",
@@ -188,7 +188,7 @@ TEMPORALS: tuple[Function, ...] = (
     function(
         "TIMESTAMPADD",
         "text, integer, temporal",
-        _MILLIS,
+        lambda kinds: moved(kinds[-1]),
         "The time plus a number of units (SECOND, MINUTE, HOUR, DAY, …).",
         spark=lambda arguments: f"timestampadd({_bare(arguments[0])}, {arguments[1]}, {arguments[2]})",
         duckdb=_duckdb_add,
@@ -212,6 +212,10 @@ TEMPORALS: tuple[Function, ...] = (
         duckdb=SAME,
     ),
     function(
-        "UNIX_MILLIS", "timestamp", BIGINT, "Milliseconds since 1970-01-01 UTC.", duckdb="epoch_ms({0})"
+        "UNIX_MILLIS",
+        "timestamp",
+        BIGINT,
+        "Whole milliseconds since 1970-01-01 UTC.",
+        duckdb="epoch_ms(date_trunc('millisecond', {0}))",
     ),
 )

@@ -169,7 +169,11 @@ def _time_of_text(text: str, kind: str, safe: bool) -> datetime.datetime | None:
     """A DATE or TIMESTAMP of an ISO text, in UTC where it names a zone."""
     try:
         found = _moment(text.strip(_BLANKS), kind)
-    except (ValueError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
+    except OverflowError as error:
+        if not safe:
+            raise ValueError("[22003] a DATE or TIMESTAMP is within the years 1 to 9999") from error
+        return None
+    except (ValueError, zoneinfo.ZoneInfoNotFoundError):
         found = None
     if found is None:
         _refuse(text, kind, safe)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headrace.analyzer.expressions import WINDOW, ColumnReference, Expression
+from headrace.analyzer.expressions import WINDOW, Call, ColumnReference, Expression, walk
 from headrace.analyzer.logical import WINDOW_END, WINDOW_START, WINDOW_TIME, Item, SourceColumns
+from headrace.analyzer.typing import is_temporal
 from headrace.core.types import Decimal
 from headrace.planner.expression_sql import ExpressionSql
 from headrace.planner.modes import Mode
-from headrace.planner.spark_sql import SPARK, identifier, type_name
+from headrace.planner.spark_sql import SPARK, bounded_time, identifier, type_name
 
 POSITION = "__position"
 
@@ -113,7 +114,14 @@ def exact(item: Item, sql: ExpressionSql) -> str:
     text = sql.bare(item.expression)
     if isinstance(item.expression.type, Decimal) and not isinstance(item.expression, ColumnReference):
         return f"CAST({text} AS {type_name(item.expression.type)})"
+    if is_temporal(item.expression.type) and any(map(_moves_time, walk(item.expression))):
+        return bounded_time(text, item.expression.type)
     return text
+
+
+def _moves_time(expression: Expression) -> bool:
+    """True for a time plus an interval. A condition may go beyond the year 9999, a column cannot."""
+    return isinstance(expression, Call) and expression.function.name in ("+", "-", "TIMESTAMPADD")
 
 
 def select(columns: Sequence[str], source: str, conditions: Sequence[str] = (), *rest: str) -> str:

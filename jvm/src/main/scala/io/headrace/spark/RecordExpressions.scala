@@ -226,6 +226,9 @@ private[spark] object RecordFunctions {
       case Seq(time, Constant(layout: UTF8String), Constant(precise: Boolean), Constant(zone: UTF8String)) =>
         WriteTime(Cast(time, TimestampType), TimeText.Layout.named(layout), precise, zone.toString)
     },
+    function("headrace_time") { case Seq(time, Constant(digits: Int), Constant(safe: Boolean)) =>
+      BoundedTime(time, digits, safe)
+    },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) }
   )
 
