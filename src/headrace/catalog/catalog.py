@@ -225,7 +225,7 @@ class Catalog:
 
     def authenticate(self, token: str) -> Principal | None:
         """Whose token it is. Only digests are stored and compared, so that timing tells nothing of a token. Asks nobody: it is quick."""
-        return principals.authenticate(self._storage.state.members, self._storage.state.graph, token)
+        return principals.authenticate(self._storage.state, token)
 
     def known_token(self, token: str) -> ApiToken | None:
         """The API token that this is or was, though it may be good no longer; None when there is no such. From memory."""
@@ -233,7 +233,7 @@ class Catalog:
 
     def ended(self, principal: Principal) -> str | None:
         """Why what `principal` signed in with is good no longer, None while it is. Asks nobody either."""
-        return principals.ended(self._storage.state.members, self._storage.state.graph, principal)
+        return principals.ended(self._storage.state, principal)
 
     def users(self) -> list[User]:
         """By name."""
@@ -286,18 +286,14 @@ class Catalog:
         """By name."""
         return sorted(self._storage.state.members.tokens.values(), key=lambda token: token.name)
 
-    def api_token(self, name: str) -> ApiToken | None:
-        """The API token of that name, or None."""
-        return principals.token_named(self._storage.state.members, name)
-
     def create_api_token(self, token: ApiToken) -> str:
-        """The secret, which is told this once. Raises 42P09."""
+        """The secret, which is told this once. Raises 42P09, or 3D001 when its role is gone."""
         secret = principals.new_token()
         principals.create_token(self._storage, token, secret)
         return secret
 
     def renew_api_token(self, token: ApiToken) -> str:
-        """Another secret, told this once, and the end that `token` has; the secret before is good no longer."""
+        """Another secret, told this once, and the end that `token` has; the secret before and what it made are good no longer."""
         secret = principals.new_token()
         principals.renew_token(self._storage, token, secret)
         return secret
@@ -324,12 +320,15 @@ class Catalog:
                 grants.give_role(self._storage, role, to_role=name)
 
     def drop_role(self, role: Role) -> None:
-        """With all that was granted to it. Raises 3D001, or 2BP01 while it owns something."""
+        """With all that was granted to it and its API tokens; its queries that are done go to its owner. Raises 3D001, or 2BP01 while it
+        owns something."""
         with self.transaction():
             refuse_owner(self._storage.state, role)
-            drop(self._storage, role, cascade=False, known=lambda _: True)
             grants.forget_role(self._storage, role.name)
             future_grants.forget(self._storage, role=role.name)
+            queries.leave(self._storage, role)
+            drop(self._storage, role, cascade=False, known=lambda _: True)
+            grants.reread(self._storage)
 
     def grant(self, given: Iterable[Grant]) -> int:
         """How much of it is new: to grant again what is granted is nothing."""
@@ -698,7 +697,6 @@ def _seed(kept: storage.Storage) -> bool:
         "definition": "{}",
     }
     kept.execute(insert(tables.objects).values(organization))
-    principals.seed(kept)
     kept.read()
     for name in BUILT_IN_ROLES:
         Repository(kept, ROLE).create(Role(name, ORGADMIN, moment(now)))
@@ -706,4 +704,5 @@ def _seed(kept: storage.Storage) -> bool:
     Repository(kept, COMPUTE_POOL).create(pool)
     # Who may read a relation needs no more than that: a role for it begins with the pool that everybody has.
     grants.give(kept, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))
+    principals.seed(kept)
     return True

@@ -127,15 +127,13 @@ def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
 
 
 def forget_role(storage: Storage, role: str) -> None:
-    """A role that is gone has nothing, is beneath nobody, and no user holds it."""
+    """Take what a role has before it goes: it is beneath nobody, and no user begins with it. What is bound to its id goes with it."""
     going = [grant for grant in each(storage.state.grants) if grant.role == role]
     take(storage, [*going, *resting(storage.state, going)])
     table = tables.role_grants
     storage.execute(delete(table).where((table.c.role == role) | (table.c.grantee == role)))
-    held, users = tables.user_roles, tables.users
-    storage.execute(delete(held).where(held.c.role == role))
+    users = tables.users
     storage.execute(users.update().where(users.c.default_role == role).values(default_role=PUBLIC))
-    _reread(storage)
 
 
 def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
@@ -151,7 +149,7 @@ def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
                 hint=f"REVOKE ROLE {to_role} from what is beneath {role.name} first.",
             )
         storage.execute(insert(tables.role_grants).values(role=role.name, grantee=to_role))
-        _reread(storage)
+        reread(storage)
         return True
 
 
@@ -164,7 +162,7 @@ def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
         raise UserError(SqlState.INVALID_GRANT_OPERATION, message)
     with storage.transaction():
         gone = storage.execute(delete(table).where(same)) > 0
-        _reread(storage)
+        reread(storage)
         return gone
 
 
@@ -172,10 +170,11 @@ def give_user(storage: Storage, role: str, user: str) -> bool:
     """Whether anything changed. Raises UserError 3D000."""
     with storage.transaction():
         _check_user(storage, user)
-        if role in users_roles(storage).get(user, frozenset()):
+        if role in storage.state.members.users[user].roles:
             return False
-        storage.execute(insert(tables.user_roles).values(user_name=user, role=role))
-        _reread(storage)
+        values = {"user_id": storage.state.members.users[user].id, "role_id": storage.state.role_id(role)}
+        storage.execute(insert(tables.user_roles).values(values))
+        reread(storage)
         return True
 
 
@@ -184,32 +183,24 @@ def take_user(storage: Storage, role: str, user: str) -> bool:
     held, users = tables.user_roles, tables.users
     with storage.transaction():
         _check_user(storage, user)
-        others = [name for name, roles in users_roles(storage).items() if ORGADMIN in roles and name != user]
+        members = storage.state.members.users
+        others = [name for name, other in members.items() if ORGADMIN in other.roles and name != user]
         if role == ORGADMIN and not others:
             raise UserError(
                 SqlState.INVALID_GRANT_OPERATION,
                 f"{user!r} is the last user with the role {ORGADMIN}: nobody could give it to anybody again",
                 hint=f"GRANT ROLE {ORGADMIN} TO USER … another one first.",
             )
-        gone = storage.execute(delete(held).where((held.c.user_name == user) & (held.c.role == role)))
+        same = (held.c.user_id == members[user].id) & (held.c.role_id == storage.state.role_id(role))
+        gone = storage.execute(delete(held).where(same))
         same = (users.c.name == user) & (users.c.default_role == role)
         storage.execute(users.update().where(same).values(default_role=PUBLIC))
-        _reread(storage)
+        reread(storage)
         return gone > 0
 
 
-def users_roles(storage: Storage) -> Mapping[str, frozenset[str]]:
-    """The roles that were granted to each user."""
-    found: dict[str, frozenset[str]] = {
-        row["name"]: frozenset() for row in storage.rows(select(tables.users))
-    }
-    for row in storage.rows(select(tables.user_roles)):
-        found[row["user_name"]] |= {row["role"]}
-    return found
-
-
 def _check_user(storage: Storage, user: str) -> None:
-    if user not in users_roles(storage):
+    if user not in storage.state.members.users:
         raise UserError(
             SqlState.USER_NOT_FOUND,
             f"the user {user!r} does not exist",
@@ -234,5 +225,6 @@ def _put(storage: Storage, grant: Grant, holders: Mapping[str, Grant]) -> None:
     storage.put(replace(storage.state, grants=grants))
 
 
-def _reread(storage: Storage) -> None:
+def reread(storage: Storage) -> None:
+    """Put what the database has of members and of the graph of roles into the state."""
     storage.put(replace(storage.state, graph=read_graph(storage), members=principals.read(storage)))

@@ -396,6 +396,7 @@ class User:
     created_at: datetime.datetime
     password: str | None = field(default=None, repr=False)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    id: str = field(default_factory=new_id, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -417,7 +418,10 @@ class Invitation:
 
 @dataclass(frozen=True)
 class ApiToken:
-    """What a program signs in with, of which the catalog keeps a digest. It has one `role` of its user, or all (None), until it expires."""
+    """What a program signs in with, of which the catalog keeps a digest. It has one `role` of its user, or all (None), until it expires.
+
+    `parent` is the id of the token that it was made with: it ends with that one. No two tokens of one user have one name.
+    """
 
     name: str
     user: str
@@ -425,6 +429,7 @@ class ApiToken:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     expires_at: datetime.datetime | None = None
+    parent: str | None = None
     id: str = field(default_factory=new_id, kw_only=True)
 
     @property

@@ -81,6 +81,10 @@ class RoleGraph:
         """The roles that a principal may take on: those held, and those beneath them."""
         return frozenset[str]().union(*map(self.inherited, principal.roles))
 
+    def commands(self, principal: Principal, role: Role) -> bool:
+        """Whether a principal may take on a role, or owns it and so may grant it to itself."""
+        return not self.roles_of(principal).isdisjoint((role.name, role.owner))
+
     def first_role(self, principal: Principal) -> str:
         """The role that a session of a principal begins with: the default one, or `public` where that was taken away."""
         default = principal.default_role

@@ -13,9 +13,10 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 
 from headrace.catalog import tables
-from headrace.catalog.access import BUILT_IN_ROLES
+from headrace.catalog.access import BUILT_IN_ROLES, PUBLIC
+from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.objects import ApiToken, Invitation, Members, Principal, User
-from headrace.catalog.policy import RoleGraph
+from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
 from headrace.core.errors import UserError
@@ -28,29 +29,33 @@ PREFIX = "hrt_"
 
 
 def read(storage: Storage) -> Members:
-    """All of them."""
+    """All of them, with the roles that there still are."""
+    is_role = tables.objects.c.kind == ROLE.kind
+    roles = {row["id"]: row["name"] for row in storage.rows(select(tables.objects).where(is_role))}
     held: dict[str, list[str]] = defaultdict(list)
     for row in storage.rows(select(tables.user_roles)):
-        held[row["user_name"]].append(row["role"])
+        held[row["user_id"]].append(roles[row["role_id"]])
     users = {
-        row["name"]: User(
+        row["id"]: User(
             row["name"],
-            tuple(sorted(held[row["name"]])),
+            tuple(sorted(held[row["id"]])),
             row["default_role"],
             moment(row["created_at"]),
             row["password"],
             json.loads(row["defaults"]),
+            id=row["id"],
         )
         for row in storage.rows(select(tables.users))
     }
     tokens = {
         row["digest"]: ApiToken(
             row["name"],
-            row["user_name"],
-            row["role"],
+            users[row["user_id"]].name,
+            roles[row["role_id"]] if row["role_id"] is not None else None,
             moment(row["created_at"]),
             moment(row["updated_at"]),
             moment(row["expires_at"]) if row["expires_at"] is not None else None,
+            row["parent"],
             id=row["id"],
         )
         for row in storage.rows(select(tables.tokens))
@@ -58,8 +63,8 @@ def read(storage: Storage) -> Members:
     invitations = {
         row["digest"]: Invitation(
             row["user_name"],
-            tuple(json.loads(row["roles"])),
-            row["default_role"],
+            tuple(roles[role] for role in json.loads(row["roles"]) if role in roles) or (PUBLIC,),
+            roles.get(row["default_role"], PUBLIC),
             row["invited_by"],
             moment(row["created_at"]),
             moment(row["expires_at"]),
@@ -67,11 +72,11 @@ def read(storage: Storage) -> Members:
         )
         for row in storage.rows(select(tables.invitations))
     }
-    return Members(users, tokens, invitations)
+    return Members({user.name: user for user in users.values()}, tokens, invitations)
 
 
 def seed(storage: Storage) -> None:
-    """The first user, with every built-in role."""
+    """The first user, with every built-in role, which must be there."""
     _insert_user(storage, User(ADMINISTRATOR, BUILT_IN_ROLES, "sysadmin", moment(present())))
 
 
@@ -86,11 +91,15 @@ def ensure_administrator(storage: Storage, token: str | None) -> str | None:
         if ADMINISTRATOR not in storage.state.members.users:
             seed(storage)
             _reread(storage)
-        before = token_named(storage.state.members, ADMINISTRATOR_TOKEN)
+        now = moment(present())
+        replacing = ApiToken(ADMINISTRATOR_TOKEN, ADMINISTRATOR, None, now, now)
+        before = token_named(storage.state.members, ADMINISTRATOR_TOKEN, ADMINISTRATOR)
+        if before is not None and before == storage.state.members.tokens.get(digest(token)):
+            # The tokens that were made with it live on.
+            return None
         if before is not None:
             drop_token(storage, before)
-        now = moment(present())
-        create_token(storage, ApiToken(ADMINISTRATOR_TOKEN, ADMINISTRATOR, None, now, now), token)
+        create_token(storage, replacing, token)
         return made
 
 
@@ -109,40 +118,39 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def authenticate(members: Members, graph: RoleGraph, token: str) -> Principal | None:
+def authenticate(state: CatalogState, token: str) -> Principal | None:
     """Whose token it is, None when it is none, or none any more."""
-    found = members.tokens.get(digest(token))
-    return _principal(members, graph, found) if found is not None else None
+    found = state.members.tokens.get(digest(token))
+    return _principal(state, found) if found is not None else None
 
 
-def ended(members: Members, graph: RoleGraph, principal: Principal) -> str | None:
+def ended(state: CatalogState, principal: Principal) -> str | None:
     """Why what `principal` signed in with is good no longer; None while it is."""
     if principal.token is None:
         return None
-    found = next((token for token in members.tokens.values() if token.id == principal.token), None)
+    found = next((token for token in state.members.tokens.values() if token.id == principal.token), None)
     if found is None:
         return "the API token was dropped"
     if found.has_expired():
         return f"the API token {found.name!r} has expired"
-    now = _principal(members, graph, found)
-    if now is None or not graph.roles_of(now) >= set(principal.roles):
+    now = _principal(state, found)
+    if now is None or not state.graph.roles_of(now) >= set(principal.roles):
         return f"the roles of the user {found.user!r} were changed"
     return None
 
 
-def _principal(members: Members, graph: RoleGraph, token: ApiToken) -> Principal | None:
-    """None where the user no longer holds the role of the token."""
-    user = members.users[token.user]
+def _principal(state: CatalogState, token: ApiToken) -> Principal | None:
+    """None if the user no longer commands the role of the token."""
+    user = state.members.users[token.user]
     holder = Principal(user.name, user.roles, user.default_role, token.id, credential=token.credential)
     if token.has_expired():
         return None
     if token.role is None:
         return holder
-    return (
-        replace(holder, roles=(token.role,), default_role=token.role)
-        if token.role in graph.roles_of(holder)
-        else None
-    )
+    role = state.get(ROLE, (token.role,))
+    if role is None or not state.graph.commands(holder, role):
+        return None
+    return replace(holder, roles=(role.name,), default_role=role.name)
 
 
 # --- users
@@ -158,8 +166,8 @@ def create_invitation(storage: Storage, invitation: Invitation, code: str) -> No
             "id": invitation.id,
             "digest": digest(code),
             "user_name": invitation.user,
-            "roles": json.dumps(invitation.roles),
-            "default_role": invitation.default_role,
+            "roles": json.dumps([*map(storage.state.role_id, invitation.roles)]),
+            "default_role": storage.state.role_id(invitation.default_role),
             "invited_by": invitation.invited_by,
             "created_at": micros(invitation.created_at),
             "expires_at": micros(invitation.expires_at),
@@ -245,10 +253,11 @@ def _administrators(members: Members) -> set[str]:
 
 
 def _insert_user(storage: Storage, user: User) -> None:
-    values = {"name": user.name, "default_role": user.default_role, "password": user.password}
+    values = {"id": user.id, "name": user.name, "default_role": user.default_role, "password": user.password}
     storage.execute(insert(tables.users).values(**values, created_at=micros(user.created_at)))
     for role in user.roles:
-        storage.execute(insert(tables.user_roles).values(user_name=user.name, role=role))
+        values = {"user_id": user.id, "role_id": storage.state.role_id(role)}
+        storage.execute(insert(tables.user_roles).values(values))
 
 
 def _refuse_known(storage: Storage, name: str) -> None:
@@ -263,21 +272,29 @@ def _refuse_known(storage: Storage, name: str) -> None:
 # --- API tokens
 
 
-def token_named(members: Members, name: str) -> ApiToken | None:
-    """The API token of that name, or None."""
-    return next((token for token in members.tokens.values() if token.name == name), None)
+def token_named(members: Members, name: str, user: str) -> ApiToken | None:
+    """The API token of a user that has that name, or None."""
+    return next(
+        (token for token in members.tokens.values() if (token.name, token.user) == (name, user)), None
+    )
 
 
 def create_token(storage: Storage, token: ApiToken, secret: str) -> None:
-    """Raises UserError 42P09 when the name is taken."""
+    """Raises UserError 42P09 when the user has a token of that name."""
     with storage.transaction():
-        if token_named(storage.state.members, token.name) is not None:
+        if token_named(storage.state.members, token.name, token.user) is not None:
             raise UserError(
                 SqlState.DUPLICATE_API_TOKEN,
                 f"the API token {token.name!r} already exists",
                 hint="Choose another name; ALTER API_TOKEN makes a new token of an old name.",
             )
-        values = {"id": token.id, "name": token.name, "user_name": token.user, "role": token.role}
+        values = {
+            "id": token.id,
+            "name": token.name,
+            "user_id": storage.state.members.users[token.user].id,
+            "role_id": storage.state.role_id(token.role) if token.role is not None else None,
+            "parent": token.parent,
+        }
         storage.execute(
             insert(tables.tokens).values(
                 **values, created_at=micros(token.created_at), **_changing(token, secret)
@@ -287,15 +304,16 @@ def create_token(storage: Storage, token: ApiToken, secret: str) -> None:
 
 
 def renew_token(storage: Storage, token: ApiToken, secret: str) -> None:
-    """Another secret, and the end that `token` has; the secret before is good no longer."""
+    """Another secret, and the end that `token` has; the secret before is good no longer, nor are the tokens that were made with it."""
     with storage.transaction():
         known = tables.tokens.c.id == token.id
+        storage.execute(delete(tables.tokens).where(tables.tokens.c.parent == token.id))
         storage.execute(update(tables.tokens).where(known).values(_changing(token, secret)))
         _reread(storage)
 
 
 def drop_token(storage: Storage, token: ApiToken) -> None:
-    """Whoever signed in with it is signed out."""
+    """Whoever signed in with it is signed out, and the tokens that were made with it go too."""
     with storage.transaction():
         storage.execute(delete(tables.tokens).where(tables.tokens.c.id == token.id))
         _reread(storage)

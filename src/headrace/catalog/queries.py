@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, RowMapping, TextClause, insert, select, update
 
 from headrace.catalog import events, future_grants, tables
-from headrace.catalog.objects import DesiredState, Need, Query, QueryKind, QueryState, Relation
+from headrace.catalog.objects import DesiredState, Need, Query, QueryKind, QueryState, Relation, Role
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
 from headrace.core.errors import UserError
@@ -83,6 +83,12 @@ def change(storage: Storage, identifier: str, **values: Any) -> None:
         written = {name: row[name] for name in (*values, "updated_at")}
         storage.execute(update(table).where(table.c.id == identifier).values(written))
         _put(storage, changed)
+
+
+def leave(storage: Storage, role: Role) -> None:
+    """Give the queries of a role that goes, which are all done, to its owner: a later role of that name must not restart them."""
+    table = tables.queries
+    storage.execute(update(table).where(table.c.owner == role.name).values(owner=role.owner))
 
 
 def write_names(storage: Storage, query: Query) -> None:

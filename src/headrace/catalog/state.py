@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from headrace.catalog.access import FutureGrant
 from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
 from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import (
@@ -90,6 +91,10 @@ class CatalogState:
     def store(self, name: str, /) -> StoreFacts | None:
         """The store of that name, or None."""
         return self.get(STORE, (name,))
+
+    def role_id(self, name: str) -> str:
+        """The id of the role of that name; raises UserError 3D001."""
+        return self._required(ROLE, (name,), "what is given")
 
     def children(self, value: object) -> list[object]:
         """What is directly in an object."""

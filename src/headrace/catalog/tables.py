@@ -60,7 +60,9 @@ files = Table(
 users = Table(
     "users",
     metadata,
-    Column("name", String, primary_key=True),
+    # What sessions and tokens are of: another user of that name is another one.
+    Column("id", String(36), primary_key=True),
+    Column("name", String, nullable=False, unique=True),
     Column("default_role", String, nullable=False),
     Column("created_at", BigInteger, nullable=False, server_default="0"),
     # An Argon2id hash; None for who cannot sign in with one.
@@ -74,6 +76,7 @@ invitations = Table(
     Column("id", String(36), primary_key=True),
     Column("digest", String(64), nullable=False, unique=True),
     Column("user_name", String, nullable=False, unique=True),
+    # The ids of the roles: one that was dropped since is not given.
     Column("roles", Text, nullable=False),
     Column("default_role", String, nullable=False),
     Column("invited_by", String, nullable=False),
@@ -84,8 +87,8 @@ invitations = Table(
 user_roles = Table(
     "user_roles",
     metadata,
-    Column("user_name", ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
-    Column("role", String, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    Column("role_id", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 role_grants = Table(
@@ -123,13 +126,15 @@ tokens = Table(
     "tokens",
     metadata,
     Column("id", String(36), primary_key=True),
-    Column("name", String, nullable=False, unique=True),
+    Column("name", String, nullable=False),
     Column("digest", String(64), nullable=False, unique=True),
-    Column("user_name", ForeignKey("users.name", ondelete="CASCADE"), nullable=False, index=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
     # Without one it has every role of its user.
-    Column("role", String),
+    Column("role_id", ForeignKey("objects.id", ondelete="CASCADE"), index=True),
+    Column("parent", ForeignKey("tokens.id", ondelete="CASCADE"), index=True),
     *_times(),
     Column("expires_at", BigInteger),
+    Index("tokens_name", "user_id", "name", unique=True),
 )
 
 queries = Table(

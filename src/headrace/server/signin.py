@@ -72,6 +72,7 @@ class Acceptance(BaseModel):
 @dataclass
 class _Session:
     user: str
+    user_id: str
     password: str | None = field(repr=False)
     began: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
@@ -92,7 +93,7 @@ class Sessions:
         if len(self._known) >= SESSIONS_MAX:
             del self._known[next(iter(self._known))]
         secret = secrets.token_urlsafe(32)
-        self._known[digest(secret)] = _Session(user.name, user.password)
+        self._known[digest(secret)] = _Session(user.name, user.id, user.password)
         return secret
 
     def end(self, secret: str) -> None:
@@ -130,7 +131,7 @@ class Sessions:
         if now - session.began >= self._longest_s or now - session.used >= self._idle_s:
             return "the session is over; sign in again"
         user = self._user(session.user)
-        if user is None or user.password != session.password:
+        if user is None or (user.id, user.password) != (session.user_id, session.password):
             return "the session was ended"
         return None
 

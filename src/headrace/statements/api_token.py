@@ -40,14 +40,16 @@ PROPERTIES = (ROLE, DAYS)
 
 @handles(CreateApiToken, requires=nothing)
 async def create_api_token(statement: CreateApiToken, run: Execution) -> Outcome:
-    """For the user who asks, and a role that this user may take on."""
+    """For the user who asks, and a role that this user may take on or owns. It ends with the token that it is made with."""
     reader = PropertyReader(
         statement.properties.entries, PROPERTIES, what="an API token", lacking=statement.span
     )
     role = reader.require(ROLE)
-    run.check_role(Identifier(role, reader.span(ROLE)))
-    moment = now()
-    token = ApiToken(statement.name.name, run.principal.user, role, moment, moment, _end(reader, run, moment))
+    _check_role(Identifier(role, reader.span(ROLE)), run)
+    moment, end = now(), _end(reader, run, run.principal.token)
+    token = ApiToken(
+        statement.name.name, run.principal.user, role, moment, moment, end, parent=run.principal.token
+    )
     try:
         secret = await asyncio.to_thread(run.catalog.create_api_token, token)
     except UserError as error:
@@ -58,10 +60,9 @@ async def create_api_token(statement: CreateApiToken, run: Execution) -> Outcome
 
 @handles(AlterApiToken, requires=nothing)
 async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
-    """Another secret and another end, the same name and role: the secret before is good no longer."""
+    """Another secret and another end, the same name and role: the secret before is good no longer, nor is what it made."""
     token = _token(statement.name, run)
     reader = PropertyReader(statement.properties.entries, (DAYS,), what="ALTER API_TOKEN")
-    moment = now()
     if token.user != run.principal.user:
         raise UserError(
             SqlState.INSUFFICIENT_PRIVILEGE,
@@ -72,8 +73,9 @@ async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
     user = run.catalog.user(token.user)
     held = user.roles if user is not None else ()
     for role in held if token.role is None else (token.role,):
-        run.check_role(Identifier(role, statement.name.span))
-    renewed = replace(token, updated_at=moment, expires_at=_end(reader, run, moment))
+        _check_role(Identifier(role, statement.name.span), run)
+    end = _end(reader, run, run.principal.token, token.parent)
+    renewed = replace(token, updated_at=now(), expires_at=end)
     secret = await asyncio.to_thread(run.catalog.renew_api_token, renewed)
     return Outcome(_shown_once(token, "ALTER", "was made anew", secret))
 
@@ -89,28 +91,41 @@ async def drop_api_token(statement: DropApiToken, run: Execution) -> Outcome:
 @handles(DescribeApiToken, requires=nothing)
 async def describe_api_token(statement: DescribeApiToken, run: Execution) -> Outcome:
     """One row of the list."""
-    return Outcome(await API_TOKENS.rows(run, name=_token(statement.name, run).name))
+    token = _token(statement.name, run)
+    return Outcome(await API_TOKENS.rows(run, name=token.name, user_name=token.user))
 
 
 def _token(name: Identifier, run: Execution) -> ApiToken:
-    """Raises UserError 3D012 also for one that is there and that the role may not see."""
-    found = next((token for token in visible_tokens(run) if token.name == name.name), None)
-    if found is None:
-        raise UserError(
-            SqlState.API_TOKEN_NOT_FOUND,
-            f"the API token {name.name!r} does not exist",
-            hint="LIST API_TOKENS shows those that do.",
-            span=name.span,
-        )
-    return found
+    """The token of that name or id, the user's own before others'. Raises UserError 3D012 also for one that the role may not see."""
+    known = [token for token in visible_tokens(run) if name.name in (token.name, token.id)]
+    matching = [token for token in known if token.user == run.principal.user] or known
+    if len(matching) == 1:
+        return matching[0]
+    raise UserError(
+        SqlState.API_TOKEN_NOT_FOUND,
+        f"{len(matching)} users have an API token {name.name!r}: {', '.join(token.user for token in matching)}"
+        if matching
+        else f"the API token {name.name!r} does not exist",
+        hint="Write the token's id: SELECT id, name, user_name FROM deltastream.sys.api_tokens;"
+        if matching
+        else "LIST API_TOKENS shows those that do.",
+        span=name.span,
+    )
 
 
-def _end(reader: PropertyReader, run: Execution, moment: datetime.datetime) -> datetime.datetime:
-    """Never later than that of the token which asks for it, which could outlive itself otherwise."""
+def _check_role(name: Identifier, run: Execution) -> None:
+    """Raise UserError 3D001 or 42501 for a role that a token of this user cannot have."""
+    role = run.catalog.role(name.name)
+    if role is None or not run.policy.graph.commands(run.principal, role):
+        run.check_role(name)
+
+
+def _end(reader: PropertyReader, run: Execution, *tokens: str | None) -> datetime.datetime:
+    """The end that is asked for, and never later than that of the given tokens, by their ids: what they make ends with them."""
     days = reader.take(DAYS)
-    end = moment + datetime.timedelta(days=DAYS_DEFAULT if days is None else days)
-    asking = next((token for token in run.catalog.api_tokens() if token.id == run.principal.token), None)
-    return min(end, asking.expires_at) if asking is not None and asking.expires_at is not None else end
+    end = now() + datetime.timedelta(days=DAYS_DEFAULT if days is None else days)
+    ends = [token.expires_at for token in run.catalog.api_tokens() if token.id in tokens]
+    return min([end, *(other for other in ends if other is not None)])
 
 
 def _shown_once(token: ApiToken, command: str, done: str, secret: str) -> ResultSet:

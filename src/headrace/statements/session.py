@@ -14,6 +14,7 @@ from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.sql.statements.session import SetDefault, Use
 from headrace.statements.base import Execution, Outcome, ddl, handles
+from headrace.statements.user import refuse_part
 
 
 def _usage(statement: Use | SetDefault, run: Execution) -> list[Requirement]:
@@ -33,6 +34,7 @@ async def use(statement: Use, run: Execution) -> Outcome:
 async def set_default(statement: SetDefault, run: Execution) -> Outcome:
     """The session keeps the names that it has. As USE, a database comes with its schema `public` and a schema with its database."""
     kind, user = statement.kind.lower(), run.principal.user
+    refuse_part(run, "change the defaults", statement.span)
     if kind == "role":
         run.check_role(statement.name.last)
         name = statement.name.last.name

@@ -24,7 +24,7 @@ from headrace.sql.statements.user import (
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
 from headrace.statements.grant import check_recipient
 from headrace.statements.listing import USERS
-from headrace.statements.system.access import visible_users
+from headrace.statements.system.access import has_whole_user, visible_users
 
 INVITED_DAYS = 7
 ROLES = PropertySpec(
@@ -88,7 +88,7 @@ async def alter_user(statement: AlterUser, run: Execution) -> Outcome:
     """One's own, or that of somebody whose every role one could give; the sessions of that user end."""
     user = _user(statement.user, run)
     if user.name == run.principal.user:
-        _hold_all(run, user, statement.user.span)
+        refuse_part(run, "set the password", statement.user.span)
     else:
         _may_give(run, user.roles, span=statement.user.span)
     await asyncio.to_thread(run.catalog.set_password, user, statement.password)
@@ -133,12 +133,12 @@ def _may_give(run: Execution, roles: Iterable[str], *, span: Span | None) -> Non
         check_recipient(Identifier(role, span), run)
 
 
-def _hold_all(run: Execution, user: User, span: Span | None) -> None:
-    """A password opens every role of its user: an API token of one role must not set it."""
-    if run.principal.token is not None and not run.policy.graph.roles_of(run.principal) >= set(user.roles):
+def refuse_part(run: Execution, what: str, span: Span | None) -> None:
+    """Raise UserError 42501 for an API token of one role that would change its user: that reaches every role of the user."""
+    if not has_whole_user(run):
         raise UserError(
             SqlState.INSUFFICIENT_PRIVILEGE,
-            "this API token has fewer roles than its user, whose password it may not set",
+            f"this API token has fewer roles than its user, and may not {what} of the user",
             hint="Sign in with the password, or with a token that has every role of the user.",
             span=span,
         )

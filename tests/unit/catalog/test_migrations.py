@@ -178,6 +178,31 @@ def test_queries_over_views_need_what_the_owners_of_the_views_need(before: Calla
     catalog.close()
 
 
+def test_what_was_of_an_earlier_role_of_the_same_name_is_not_the_later_ones(
+    before: Callable[[str], Path],
+) -> None:
+    made = """INSERT INTO objects (id, kind, parent, name, owner, created_at, updated_at, definition)
+            SELECT 'the-role', 'role', id, 'r', 'orgadmin', 100, 100, '{"version": 1}' FROM objects WHERE kind = 'organization';
+        INSERT INTO user_roles VALUES ('admin', 'r'), ('admin', 'gone');
+        INSERT INTO tokens (id, name, digest, user_name, role, created_at, updated_at)
+            VALUES ('1', 'old', 'd1', 'admin', 'r', 99, 200), ('2', 'new', 'd2', 'admin', 'r', 101, 101),
+                ('3', 'lost', 'd3', 'admin', 'gone', 101, 101);
+        INSERT INTO invitations VALUES ('4', 'd4', 'anna', '["r", "gone"]', 'gone', 'admin', 101, 9999999999999999),
+            ('5', 'd5', 'ben', '["r"]', 'r', 'admin', 99, 9999999999999999);"""
+    catalog = Catalog.open(before(made))
+    assert [(token.name, token.role) for token in catalog.api_tokens()] == [
+        ("administrator", None),
+        ("new", "r"),
+    ]
+    (user,) = catalog.users()
+    assert "r" in user.roles
+    assert "gone" not in user.roles
+    invited = [(item.user, item.roles, item.default_role) for item in catalog.invitations()]
+    assert invited == [("anna", ("r",), "public"), ("ben", ("public",), "public")]
+    assert catalog.authenticate("token-of-the-release-before")
+    catalog.close()
+
+
 def test_an_upgraded_catalog_opens_again_and_takes_writes(catalog: Catalog, folder: Path) -> None:
     changed = dataclasses.replace(_orders(), name=RelationName("shop", "public", "more"), id="x")
     catalog.create_relation(changed)

@@ -117,6 +117,22 @@ async def test_who_is_invited_signs_in_with_the_roles_of_the_groups(
         assert not await is_signed_in(page)
 
 
+async def test_the_session_of_a_user_who_is_gone_is_not_that_of_a_later_one(
+    provider: OpenIdServer, page_of: Callable[..., httpx.AsyncClient], catalog: Catalog
+) -> None:
+    """Neither has a password that could tell them apart."""
+    async with page_of(provider.uri, oidc_create_users=True) as page:
+        assert await came_back(page, await sign_in_at(await sent_away(page), "anna")) == "/#signed-in"
+        assert await is_signed_in(page)
+        user = catalog.user("anna@x.org")
+        assert user is not None
+        catalog.drop_user(user)
+        again = catalog.admit("anna@x.org", {}, create=True)
+        assert again is not None
+        assert (again.user.name, again.user.password) == (user.name, None)
+        assert not await is_signed_in(page)
+
+
 async def test_nobody_else_does(
     provider: OpenIdServer, page_of: Callable[..., httpx.AsyncClient], catalog: Catalog
 ) -> None:

@@ -378,3 +378,18 @@ async def test_nobody_makes_a_role_an_owner_that_is_neither_held_nor_theirs_to_g
     # The administrator may grant every role.
     await said(session, said_as.format(what, "theirs"))
     await said(session, said_as.format(what, "maker"), someone("securityadmin"))
+
+
+async def test_a_later_role_of_the_same_name_does_not_get_the_queries_of_the_one_before(
+    session: Session,
+) -> None:
+    await roles(session, "r")
+    await session.run("CREATE MATERIALIZED VIEW shop.public.v WITH ('query.name' = q) AS " + VIEW)
+    await said(session, "GRANT OWNERSHIP ON QUERY q TO ROLE r")
+    (query,) = session.catalog.queries()
+    session.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+    session.catalog.record_query_state(query.id, QueryState.TERMINATED)
+    for text in ("DROP ROLE r", "CREATE ROLE r"):
+        await said(session, text)
+    assert (await refused(session, "RESTART QUERY q", someone("r"))).state is SqlState.QUERY_NOT_FOUND
+    assert [found.owner for found in session.catalog.queries()] == ["orgadmin"]

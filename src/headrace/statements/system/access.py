@@ -36,9 +36,23 @@ def visible_users(run: Execution) -> list[User]:
 
 
 def visible_tokens(run: Execution) -> list[ApiToken]:
-    """Those of the user who asks, of everybody for who may MANAGE_MEMBERS; by name."""
-    everybody = run.may(Privilege.MANAGE_MEMBERS)
-    return [token for token in run.catalog.api_tokens() if everybody or token.user == run.principal.user]
+    """The API tokens of the user who asks, and with MANAGE_MEMBERS everybody's; by name.
+
+    A session that came by a token of one role sees none of its user's tokens that have more.
+    """
+    tokens, principal = run.catalog.api_tokens(), run.principal
+    if run.may(Privilege.MANAGE_MEMBERS):
+        return tokens
+    whole, graph = has_whole_user(run), run.policy.graph
+    commanded = {role.name for role in run.catalog.roles() if graph.commands(principal, role)}
+    return [token for token in tokens if token.user == principal.user and (whole or token.role in commanded)]
+
+
+def has_whole_user(run: Execution) -> bool:
+    """True if the session has every role of its user: one that came by an API token of one role has not."""
+    user = run.catalog.user(run.principal.user)
+    held = user.roles if user is not None and run.principal.token is not None else ()
+    return run.policy.graph.roles_of(run.principal) >= set(held)
 
 
 def grant_rows(run: Execution) -> list[GrantRow]:
@@ -161,14 +175,15 @@ def invitations(run: Execution) -> Rows:
     "api_tokens",
     *(always("name"), always("user_name"), Column("role_name", VARCHAR), always("expired", BOOLEAN)),
     *(Column("expires_at", TIMESTAMP), always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
+    *(always("id"), Column("made_with", VARCHAR)),
     doc="Your API tokens, and with MANAGE_MEMBERS everybody's, without what signs in. `role_name` is NULL where a token "
-    "has all roles of its user.",
+    "has all roles of its user. `made_with` is the id of the token that it was made with, and with which it ends.",
 )
 def api_tokens(run: Execution) -> Rows:
     return [
         (
             *(token.name, token.user, token.role, token.has_expired()),
-            *(token.expires_at, token.created_at, token.updated_at),
+            *(token.expires_at, token.created_at, token.updated_at, token.id, token.parent),
         )
         for token in visible_tokens(run)
     ]

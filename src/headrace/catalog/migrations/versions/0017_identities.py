@@ -1,7 +1,9 @@
-"""Queries need what the owners of the views in them need."""
+"""API tokens, invitations and the roles of users are of roles and users, not of names; queries need what the owners of their views need."""
 
 import json
+import uuid
 from collections import defaultdict
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +13,74 @@ down_revision = "0016"
 
 
 def upgrade() -> None:
+    """What a role has that was made after it, is not that role's: it was one of the same name before."""
     _needs_of_views()
+    connection = op.get_bind()
+    old = {name: _rows(name) for name in ("users", "user_roles", "tokens", "invitations")}
+    roles = {row.name: row for row in _rows("objects") if row.kind == "role"}
+    for name in ("tokens", "user_roles", "users"):
+        op.drop_table(name)
+    users, user_roles, tokens = _tables()
+    ids = {}
+    for row in old["users"]:
+        ids[row.name] = str(uuid.uuid4())
+        connection.execute(users.insert().values(id=ids[row.name], **row._mapping))
+    for row in old["user_roles"]:
+        if row.role in roles:
+            values = {"user_id": ids[row.user_name], "role_id": roles[row.role].id}
+            connection.execute(user_roles.insert().values(values))
+    for row in old["tokens"]:
+        role = roles.get(row.role)
+        if row.role is None or (role is not None and role.created_at <= row.created_at):
+            kept = {name: value for name, value in row._mapping.items() if name not in ("user_name", "role")}
+            values = {"user_id": ids[row.user_name], "role_id": role.id if role is not None else None}
+            connection.execute(tokens.insert().values(**kept, **values))
+    invitations = sa.table("invitations", *map(sa.column, ("id", "roles", "default_role")))
+    for row in old["invitations"]:
+        known = {name: role.id for name, role in roles.items() if role.created_at <= row.created_at}
+        given = [known[name] for name in json.loads(row.roles) if name in known]
+        values = {"roles": json.dumps(given), "default_role": known.get(row.default_role, "")}
+        connection.execute(invitations.update().where(invitations.c.id == row.id).values(values))
+
+
+def _rows(name: str) -> list[sa.Row[Any]]:
+    connection, metadata = op.get_bind(), sa.MetaData()
+    return list(connection.execute(sa.select(sa.Table(name, metadata, autoload_with=connection))))
+
+
+def _tables() -> tuple[sa.Table, sa.Table, sa.Table]:
+    users = op.create_table(
+        "users",
+        sa.Column("id", sa.String(36), primary_key=True),
+        sa.Column("name", sa.String, nullable=False, unique=True),
+        sa.Column("default_role", sa.String, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("password", sa.String),
+        sa.Column("defaults", sa.Text, nullable=False, server_default="{}"),
+    )
+    user_roles = op.create_table(
+        "user_roles",
+        sa.Column("user_id", sa.String(36), _cascading("users.id"), primary_key=True),
+        sa.Column("role_id", sa.String(36), _cascading("objects.id"), primary_key=True, index=True),
+    )
+    tokens = op.create_table(
+        "tokens",
+        sa.Column("id", sa.String(36), primary_key=True),
+        sa.Column("name", sa.String, nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False, unique=True),
+        sa.Column("user_id", sa.String(36), _cascading("users.id"), nullable=False),
+        sa.Column("role_id", sa.String(36), _cascading("objects.id"), index=True),
+        sa.Column("parent", sa.String(36), _cascading("tokens.id"), index=True),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("updated_at", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", sa.BigInteger),
+    )
+    op.create_index("tokens_name", "tokens", ["user_id", "name"], unique=True)
+    return users, user_roles, tokens
+
+
+def _cascading(column: str) -> sa.ForeignKey:
+    return sa.ForeignKey(column, ondelete="CASCADE")
 
 
 def _needs_of_views() -> None:
