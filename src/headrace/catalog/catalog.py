@@ -27,7 +27,7 @@ from headrace.catalog import (
     tables,
     upgrade,
 )
-from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, FutureGrant, Grant, Privilege
+from headrace.catalog.access import FutureGrant, Grant, Privilege
 from headrace.catalog.audit import AuditLog
 from headrace.catalog.keys import KEY_FILE, FileKeys, KeySource
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
@@ -39,7 +39,7 @@ from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.secret import SECRET
 from headrace.catalog.kinds.store import STORE
-from headrace.catalog.loading import ORGANIZATION, load
+from headrace.catalog.loading import load
 from headrace.catalog.objects import (
     SECRET_STRING,
     ApiToken,
@@ -64,11 +64,11 @@ from headrace.catalog.objects import (
     StoreFacts,
     User,
     UserFunction,
-    new_id,
 )
 from headrace.catalog.removal import Removal, refuse_owner, removal
 from headrace.catalog.repository import Repository, change_owner, drop
 from headrace.catalog.secrets import SecretBox
+from headrace.catalog.seeding import DEFAULT_COMPUTE_POOL, seed
 from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -77,7 +77,6 @@ from headrace.core.sqlstate import SqlState
 
 log = structlog.get_logger()
 
-DEFAULT_COMPUTE_POOL = "default_pool"
 DEFAULT_SCHEMA = "public"
 F = TypeVar("F", StoreFacts, RegistryFacts, SecretFacts)
 
@@ -126,7 +125,7 @@ class Catalog:
             box = SecretBox(found)
             with storage.readable(directory, url), kept.transaction():
                 upgrade.to_head(kept.connection, box)
-                if _seed(kept):
+                if seed(kept):
                     identity.refuse_new(directory, left)
                 kept.read()
                 _refuse_foreign_key(kept.state, box)
@@ -680,29 +679,3 @@ def _refuse_foreign_key(state: CatalogState, box: SecretBox) -> None:
             f"the catalog's key opens none of its {len(state.sealed)} secrets",
             hint=f"Restore {KEY_FILE} of the data directory from a backup, or name the right key with HEADRACE_CATALOG_KEY.",
         )
-
-
-def _seed(kept: storage.Storage) -> bool:
-    """Give a new catalog an organization, its administrator and a compute pool; return False for one that is not new."""
-    if kept.rows(select(tables.objects.c.id).limit(1)):
-        return False
-    now = present()
-    organization = {
-        "id": new_id(),
-        "kind": ORGANIZATION,
-        "name": "headrace",
-        "owner": ORGADMIN,
-        "created_at": now,
-        "updated_at": now,
-        "definition": "{}",
-    }
-    kept.execute(insert(tables.objects).values(organization))
-    kept.read()
-    for name in BUILT_IN_ROLES:
-        Repository(kept, ROLE).create(Role(name, ORGADMIN, moment(now)))
-    pool = ComputePool(DEFAULT_COMPUTE_POOL, "small", SYSADMIN, moment(now), moment(now))
-    Repository(kept, COMPUTE_POOL).create(pool)
-    # Who may read a relation needs no more than that: a role for it begins with the pool that everybody has.
-    grants.give(kept, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))
-    principals.seed(kept)
-    return True

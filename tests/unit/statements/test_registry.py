@@ -36,6 +36,7 @@ def test_every_handler_module_is_registered() -> None:
         "__init__",
         "base",
         "dropping",
+        "exclusive",
         "registry",
         "relation_properties",
         "inference",

@@ -1,0 +1,42 @@
+"""What a new catalog begins with."""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, select
+
+from headrace.catalog import grants, principals, storage, tables
+from headrace.catalog.access import BUILT_IN_ROLES, ORGADMIN, PUBLIC, SYSADMIN, Grant, Privilege
+from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.role import ROLE
+from headrace.catalog.loading import ORGANIZATION
+from headrace.catalog.objects import ComputePool, Role, new_id
+from headrace.catalog.repository import Repository
+from headrace.catalog.times import moment, present
+
+DEFAULT_COMPUTE_POOL = "default_pool"
+
+
+def seed(kept: storage.Storage) -> bool:
+    """Give a new catalog an organization, its administrator and a compute pool; return False for one that is not new."""
+    if kept.rows(select(tables.objects.c.id).limit(1)):
+        return False
+    now = present()
+    organization = {
+        "id": new_id(),
+        "kind": ORGANIZATION,
+        "name": "headrace",
+        "owner": ORGADMIN,
+        "created_at": now,
+        "updated_at": now,
+        "definition": "{}",
+    }
+    kept.execute(insert(tables.objects).values(organization))
+    kept.read()
+    for name in BUILT_IN_ROLES:
+        Repository(kept, ROLE).create(Role(name, ORGADMIN, moment(now)))
+    pool = ComputePool(DEFAULT_COMPUTE_POOL, "small", SYSADMIN, moment(now), moment(now))
+    Repository(kept, COMPUTE_POOL).create(pool)
+    # Who may read a relation needs no more than that: a role for it begins with the pool that everybody has.
+    grants.give(kept, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))
+    principals.seed(kept)
+    return True
