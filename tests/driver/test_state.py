@@ -59,6 +59,43 @@ def test_a_checkpoint_of_sparks_own_snapshots_goes_on_with_changelogs(
     assert list(checkpoint.glob("state/**/*.changelog"))
 
 
+def test_a_damaged_checkpoint_ends_the_query_with_the_name_of_the_file(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    stores: dict[str, dict[str, str]],
+    topic: Callable[..., str],
+    checkpoint: Path,
+    consumed: Callable[..., list[Pair]],
+) -> None:
+    source, target = topic(1), topic(1)
+    grouped = _counts(source, target)
+    kafka.produce(source, _records("a", "b"))
+    query = driver.start(grouped, checkpoint=checkpoint, stores=stores)
+    consumed(target, 2)
+    driver.until(lambda: bool(driver.progress(query)))
+    assert driver.stop(query).error is None
+    last = sorted(checkpoint.glob("commits/[0-9]*"))[-1].name
+    changes = list(checkpoint.glob("state/0/*/*.changelog"))
+    # State is read by the batch of a new record.
+    kafka.produce(source, _records("a", "b"))
+    for name, files, length in (
+        ("metadata", [checkpoint / "metadata"], 0),
+        (f"commits/{last}", [checkpoint / "commits" / last], 0),
+        (f"offsets/{last}", [checkpoint / "offsets" / last], 4),
+        ("state", changes, 10),
+    ):
+        whole = {file: file.read_bytes() for file in files}
+        for file, content in whole.items():
+            file.write_bytes(content[:length])
+            # Spark's checksum of the file, where it has one, would only hide what is tried here.
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        ended = driver.ended(driver.start(grouped, checkpoint=checkpoint, stores=stores))
+        assert (ended.sqlstate, ended.domain) == ("XX001", "user"), (name, ended.error)
+        assert f" {name} of the query's checkpoint is damaged" in (ended.error or "")
+        for file, content in whole.items():
+            file.write_bytes(content)
+
+
 def _counts(source: str, target: str) -> SparkPlan:
     return plan(
         *read(source, "k VARCHAR"),

@@ -22,6 +22,7 @@ from headrace.core.names import path_text
 from headrace.core.sqlstate import SqlState
 from headrace.engine.data_errors import data_error
 from headrace.engine.driver.builder import connector_module
+from headrace.engine.driver.checkpoint_damage import damage
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.protocol import StartQuery
 from headrace.formats.base import BAD_RECORD
@@ -131,7 +132,8 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         classified: HeadraceError | None = connector_module(name).classify(text)
         if classified is not None:
             return _with_entities(classified, start)
-    return spark_error(text) or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
+    damaged = damage(Path(start.checkpoint), text) if start.checkpoint else None
+    return damaged or spark_error(text) or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
 
 
 def began_slowly(text: str) -> bool:
