@@ -5,6 +5,7 @@ Whatever has no branch here is refused: the engines never see a construct that w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -238,6 +239,14 @@ class ExpressionBinder:
         if not isinstance(like, exp.Like):
             raise UserError(SqlState.FEATURE_NOT_SUPPORTED, "ESCAPE belongs to LIKE", span=span_of(node))
         escape = self.bind(node.expression)
+        # A character beyond U+FFFF is two to Spark.
+        if isinstance(escape, Literal) and not re.fullmatch("[\\0-\\uffff]", escape.text or "", re.DOTALL):
+            raise UserError(
+                SqlState.DATA_EXCEPTION,
+                f"the escape of LIKE is one character, found {escape.text!r}",
+                hint="Write ESCAPE '!', say, and !% for a percent sign in the pattern.",
+                span=escape.span or span_of(node),
+            )
         return self._operator("LIKE", [self.bind(like.this), self.bind(like.expression), escape], node)
 
     def _cast(self, node: exp.Cast) -> Expression:

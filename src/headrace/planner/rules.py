@@ -21,6 +21,7 @@ from headrace.analyzer.logical import (
     transform,
 )
 from headrace.analyzer.plan import LogicalPlan
+from headrace.analyzer.typing import has_approximate
 from headrace.core.types import BIGINT, INTEGER, Array
 
 Rule = Callable[[LogicalNode], LogicalNode]
@@ -46,6 +47,9 @@ def _counted(expression: Expression) -> Expression:
         nullable=False,
         span=expression.span,
     )
+    if has_approximate([value.type]):
+        # Spark's set holds a NaN as often as it comes.
+        values = replace(values, function=CATALOGUE["ARRAY_DISTINCT"], arguments=(values,))
     size = Call(
         function=CATALOGUE["CARDINALITY"],
         arguments=(values,),

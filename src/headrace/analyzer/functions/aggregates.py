@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.analyzer.functions.signature import SAME, Function, PerType, Spelling, Template, function
-from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, DECIMAL_SCALE_KEPT
+from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, DECIMAL_SCALE_KEPT, has_approximate
 from headrace.core.types import BIGINT, DOUBLE, INTEGRAL, VARCHAR, Array, DataType, Decimal
 
 
@@ -97,6 +97,12 @@ AGGREGATES: tuple[Function, ...] = (
         "any",
         lambda kinds: Array(kinds[0]),
         "The different values as an array.",
+        # Spark's set holds a NaN as often as it comes.
+        spark=PerType(
+            lambda kinds, _: (
+                "array_distinct(collect_set({0}))" if has_approximate(kinds) else "collect_set({0})"
+            )
+        ),
         aggregate=True,
         never_null=True,
     ),

@@ -185,7 +185,13 @@ def _json_string(arguments: Sequence[str]) -> str:
     return f"CASE WHEN {arguments[0]} IS NOT NULL THEN substring({text}, 2, char_length({text}) - 2) END"
 
 
-_SPLIT = "split({0}, concat('\\\\Q', replace({1}, '\\\\E', '\\\\E\\\\\\\\E\\\\Q'), '\\\\E'), -1)"
+def _split(arguments: Sequence[str]) -> str:
+    """Java's empty pattern would split a character beyond U+FFFF, Spark's own does not."""
+    text, delimiter = arguments[:2]
+    quoted = f"concat('\\\\Q', replace({delimiter}, '\\\\E', '\\\\E\\\\\\\\E\\\\Q'), '\\\\E')"
+    return f"split({text}, CASE WHEN {delimiter} = '' THEN '' ELSE {quoted} END, -1)"
+
+
 _MAP_DELIMITERS = ("','", "'='")
 
 MATHEMATICS: tuple[Function, ...] = (
@@ -257,7 +263,9 @@ MATHEMATICS: tuple[Function, ...] = (
         "number",
         _sign,
         "-1, 0 or 1; NaN of NaN.",
-        spark="CAST(sign({0}) AS {type})",
+        spark=PerType(
+            lambda kinds, _: f"CAST(sign({{0}}){' + 0.0D' if has_approximate(kinds) else ''} AS {{type}})"
+        ),
         duckdb=PerType(
             lambda kinds, _: (
                 "CASE WHEN isnan({0}) THEN {0} ELSE CAST(sign({0}) AS {type}) END"
@@ -412,7 +420,7 @@ TEXTS: tuple[Function, ...] = (
         "Cut, or filled on the right, to that length.",
         duckdb="padded('right', {*})",
     ),
-    _text("REVERSE", "text", "Back to front."),
+    _text("REVERSE", "text", "Back to front.", duckdb="reversed_text({0})"),
     function(
         "CONCAT",
         "any, ...",
@@ -427,15 +435,15 @@ TEXTS: tuple[Function, ...] = (
         "SPLIT_INDEX",
         "text, text, integer",
         "The part at a 0-based place, split at the delimiter; NULL past the end.",
-        spark=f"get({_SPLIT}, {{2}})",
+        spark=lambda arguments: f"get({_split(arguments)}, {arguments[2]})",
         duckdb=None,
     ),
     function(
         "SPLIT",
         "text, text",
         Array(VARCHAR),
-        "The parts between delimiters.",
-        spark=_SPLIT,
+        "The parts between delimiters; the characters where that is empty.",
+        spark=_split,
     ),
     function(
         "STR_TO_MAP",

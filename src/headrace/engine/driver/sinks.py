@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow
 import pyarrow.compute
+from pyarrow import compute
 from pyspark.sql import DataFrame, Row, functions
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -186,7 +187,7 @@ def _view_batches(_work: Build, step: physical.WriteView, context: SinkContext) 
         table = batch.toArrow()
         if not table.num_rows:
             return
-        table = _without_zone(_last_of_each(table, step.key_columns), local)
+        table = _without_zone(last_of_each(table, step.key_columns), local)
         ack = context.channel.ask(
             lambda sequence: ApplyView(
                 sequence=sequence,
@@ -288,10 +289,18 @@ def _check(ack: Ack) -> None:
         raise QueryStoppedError
 
 
-def _last_of_each(table: pyarrow.Table, keys: list[str]) -> pyarrow.Table:
-    """The last row of each key, in order. Rows of one key come from one task, so that their order is the stream's."""
+def last_of_each(table: pyarrow.Table, keys: list[str]) -> pyarrow.Table:
+    """Return the last row of each key, in order. Rows of one key come from one task, so that their order is the stream's.
+
+    A key of -0.0 is one of 0.0, which Arrow and ClickHouse tell apart and SQL does not.
+    """
     if not keys:
         return table
+    for name in keys:
+        column = table[name]
+        if pyarrow.types.is_floating(column.type):
+            zero = pyarrow.scalar(0.0, column.type)
+            table = table.set_column(table.schema.get_field_index(name), name, compute.add(column, zero))
     numbered = table.select(keys).append_column(
         "__row", pyarrow.array(range(table.num_rows), pyarrow.int64())
     )

@@ -65,6 +65,7 @@ def install(database: duckdb.DuckDBPyConnection) -> None:
         ("time_of_text", _time_of_text, [text, text, flag], "TIMESTAMP"),
         ("upper_text", lambda value: value.upper(), [text], text),
         ("lower_text", lambda value: value.lower(), [text], text),
+        ("reversed_text", lambda value: value[::-1], [text], text),
         ("padded", _padded, [text, text, number, text], text),
         ("like_pattern", _like_pattern, [text, text], text),
         ("replacement", _replacement, [text], text),
@@ -113,7 +114,8 @@ def _round_double(value: float, places: int) -> str:
         return repr(value)
     unit = decimal.Decimal(1).scaleb(-places)
     context = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
-    return str(decimal.Decimal(repr(value)).quantize(unit, context=context))
+    rounded = decimal.Decimal(repr(value)).quantize(unit, context=context)
+    return str(rounded) if rounded else "0"
 
 
 def double_as_text(value: float) -> str:
