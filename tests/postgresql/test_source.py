@@ -173,3 +173,26 @@ def test_a_value_of_another_type_is_told_with_its_column(
     assert isinstance(error, UserError)
     assert error.message.startswith(f"a value of column n of {schema}.t is no INTEGER: ")
     assert "VARCHAR" in str(error.hint)
+
+
+def test_an_offset_of_an_older_version_gets_an_identity_by_an_empty_batch(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path
+) -> None:
+    """Which the checkpoint has then, also of a table of which nothing comes; and the batch can be given again."""
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)')
+    wanted = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, op="VARCHAR")
+    stream = TableStream(wanted)
+    _, offset = stream.read(stream.initialOffset())
+    progress = json.loads(offset["shop.t"]["0"])
+    assert progress.pop("identity")["tables"]
+    old: Offset = {"shop.t": {"0": json.dumps(progress)}}
+    stream.stop()
+    stream = TableStream(wanted)
+    batches, adopted = stream.read(old)
+    assert list(batches) == []
+    assert json.loads(adopted["shop.t"]["0"])["identity"]["tables"]
+    assert rows_of(list(stream.readBetweenOffsets(old, adopted))) == []
+    postgresql.execute(f'INSERT INTO "{schema}".t VALUES (1, 1)')
+    rows, _ = told(stream, adopted, 1)
+    assert [row["op"] for row in rows] == ["c"]
+    stream.stop()
