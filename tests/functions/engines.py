@@ -25,6 +25,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import Array, DataType, Decimal, Map, Timestamp, Varchar, parse_type
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views.duckdb import DuckDbViews
+from headrace.engine.views.store import Bounds
 from headrace.planner import physical, plan_query
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
@@ -72,7 +73,7 @@ class Engines:
         self._spark.createDataFrame(table).coalesce(1).selectExpr("*", *HIDDEN).createOrReplaceTempView(
             "rows_v"
         )
-        self.views = DuckDbViews(folder / "views.duckdb")
+        self.views = DuckDbViews(folder / "views.duckdb", spill=folder / "spill", bounds=Bounds())
         described = [physical.Column(name=name, type=kind) for name, kind in kinds.items()]
         self.views.create("id_of_v", described, [])
         buffer = pyarrow.BufferOutputStream()
@@ -109,7 +110,7 @@ class Engines:
     def _viewed(self, logical: LogicalPlan) -> Rows:
         compiled = compile_snapshot(logical)
         encode = encoder([column.type for column in compiled.columns])
-        return [encode(row) for row in self.views.query(compiled.sql)[1]]
+        return [encode(row) for row in self.views.query(compiled.sql, reads=compiled.reads)[1]]
 
     def items(self, engine: str, expressions: Sequence[Expression]) -> Rows:
         """What `continuous` or `snapshot` answers to bound expressions over `v`."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow
 
 from headrace.engine.protocol import ApplyView
 from headrace.planner.physical import Column
+from headrace.planner.view_reads import ViewRead
 
 VIEW = "v-1"
 KEYED = [Column(name="k", type="VARCHAR"), Column(name="n", type="BIGINT")]
+
+
+def reads_of(sql: str) -> list[ViewRead]:
+    """All of the views that a query names in quotes after FROM, JOIN or a comma."""
+    names = re.findall(r'(?:FROM|JOIN|,)\s+"([^"]+)"', sql)
+    return [ViewRead(name) for name in dict.fromkeys(names)]
 
 
 def batch(rows: list[dict[str, Any]], schema: Any = None) -> bytes:

@@ -14,7 +14,7 @@ from headrace.catalog.objects import QueryState
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine.views import open_views
+from headrace.engine.views.opening import open_views
 from headrace.planner.view_reads import ViewRead
 from tests.harness.clickhouse import PASSWORD, ClickHouseServer
 from tests.harness.epochs import KEYED, VIEW, batch, epoch

@@ -18,7 +18,8 @@ import pytest
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine.views import ViewStore, open_views
+from headrace.engine.views.opening import open_views
+from headrace.engine.views.store import ViewStore
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import Condition, ViewRead
 from tests.harness.clickhouse import PASSWORD, USER, ClickHouseServer

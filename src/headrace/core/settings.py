@@ -261,6 +261,14 @@ class Settings(BaseSettings):
         60_000, description="How long an interactive query waits for its reader."
     )
     snapshot_rows_max: int = Field(100_000, description="Rows of a query of materialized views.")
+    snapshot_bytes_max: int = Field(
+        32 * 1024 * 1024, description="Bytes of the result of a query of materialized views."
+    )
+    snapshot_memory_mb: int = Field(
+        512,
+        ge=256,
+        description="Memory of each of the two processes that evaluate queries of materialized views, in MiB.",
+    )
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
 
     def password_of_views(self) -> str:

@@ -32,7 +32,8 @@ from headrace.engine.protocol import (
 from headrace.engine.results import ResultChannel
 from headrace.engine.sizes import memory_mb, refuse_beyond_memory
 from headrace.engine.supervisor import QueryMetrics, Supervisor
-from headrace.engine.views import PURGE_INTERVAL_S, open_views
+from headrace.engine.views.opening import open_views
+from headrace.engine.views.store import PURGE_INTERVAL_S
 from headrace.planner.physical import SparkPlan
 
 log = structlog.get_logger()
@@ -70,6 +71,7 @@ class Engine:
     async def start(self) -> None:
         """Begin; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
         await asyncio.to_thread(self._clean_up)
+        self.views.warm_up()
         self._warn_of_memory()
         self._supervisor.start()
         self._purging = asyncio.create_task(self._purge_always(), name="purge views")
@@ -225,7 +227,7 @@ class Engine:
             },
             days=self._settings.aside_days,
         )
-        for name in ("run", "work"):
+        for name in ("run", "work", "views.tmp"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
         kept = {
             relation.id for relation in relations.values() if relation.kind is RelationKind.MATERIALIZED_VIEW

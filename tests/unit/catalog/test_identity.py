@@ -13,7 +13,7 @@ from headrace.catalog.identity import bind
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.engine.checkpoints import ASIDE, Checkpoints
-from headrace.engine.views import open_views
+from headrace.engine.views.opening import open_views
 
 
 def start(directory: Path, catalog: Path | None = None, *, adopt: bool = False) -> None:

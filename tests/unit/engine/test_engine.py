@@ -22,6 +22,7 @@ from headrace.engine import backlog
 from headrace.engine.lateness import Lateness
 from headrace.engine.protocol import QueryProgress
 from headrace.planner.physical import PLAN_VERSION, SparkPlan, WriteView
+from headrace.planner.view_reads import ViewRead
 from tests.unit.engine.conftest import plan
 
 if TYPE_CHECKING:
@@ -324,7 +325,8 @@ async def test_a_view_is_applied_before_its_query_is_told_so(bench: Bench) -> No
     bench.query("view", sink="view", view=view)
     await bench.until(lambda: bench.journal("ack"))
     assert bench.journal("ack")[0]["error"] is None
-    assert bench.engine.views.query(f'SELECT k, n FROM "{view}" ORDER BY k')[1] == [("a", 1), ("b", 2)]
+    sql = f'SELECT k, n FROM "{view}" ORDER BY k'
+    assert bench.engine.views.query(sql, reads=[ViewRead(view)])[1] == [("a", 1), ("b", 2)]
 
 
 async def test_an_answer_goes_to_the_driver_that_asked_or_to_none(bench: Bench) -> None:

@@ -6,32 +6,41 @@ import asyncio
 import functools
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine.views import open_views
 from headrace.engine.views.duckdb import DuckDbViews
-from headrace.engine.views.store import READER_THREADS, ViewStore
+from headrace.engine.views.opening import open_views
+from headrace.engine.views.store import READER_THREADS, Bounds, ViewStore
 from headrace.planner.physical import Column
-from tests.harness.epochs import KEYED, batch, epoch
+from headrace.planner.view_reads import ViewRead
+from tests.harness.epochs import KEYED, batch, epoch, reads_of
 
 ENDLESS = 'SELECT COUNT(*) FROM "v-1" a, "v-1" b, "v-1" c WHERE (a.n * b.n + c.n) % 7 = 3'
 
 
+def opened(file: Path, **bounds: int) -> DuckDbViews:
+    return DuckDbViews(file, spill=file.parent / "spill", bounds=Bounds(**bounds))
+
+
 @pytest.fixture
-def views(tmp_path: Path) -> ViewStore:
-    views = DuckDbViews(tmp_path / "views.duckdb")
+def views(tmp_path: Path) -> Iterator[ViewStore]:
+    views = opened(tmp_path / "views.duckdb")
     views.create("v-1", KEYED, ["k"])
-    return views
+    yield views
+    views.close()
 
 
-def rows(views: ViewStore) -> list[tuple[Any, ...]]:
-    return views.query('SELECT * FROM "v-1" ORDER BY k NULLS FIRST')[1]
+def ask(views: ViewStore, sql: str) -> list[tuple[Any, ...]]:
+    return views.query(sql, reads=reads_of(sql))[1]
 
 
 @pytest.mark.parametrize(
@@ -63,9 +72,11 @@ def test_a_password_s_file_that_cannot_be_read_is_named(
     ],
 )
 def test_every_type_has_its_place_in_the_views(kind: str, expected: str, tmp_path: Path) -> None:
-    views = DuckDbViews(tmp_path / "views.duckdb")
+    views = opened(tmp_path / "views.duckdb")
     views.create("v", [Column(name="c", type=kind)], [])
-    found = views.query("SELECT data_type FROM duckdb_columns() WHERE table_name = 'v'")[1]
+    sql = "SELECT data_type FROM duckdb_columns() WHERE table_name = 'v'"
+    found = views.query(sql, reads=[ViewRead("v")])[1]
+    views.close()
     assert found == [(expected,)]
 
 
@@ -85,14 +96,14 @@ def test_the_views_reach_nothing_outside(views: ViewStore, tmp_path: Path, sql: 
     file = tmp_path / "secret.csv"
     file.write_text("a\n1\n")
     with pytest.raises(HeadraceError):
-        views.query(sql.format(file=file))
+        ask(views, sql.format(file=file))
 
 
 _WRITER = """
 import sys
 from pathlib import Path
-from tests.unit.engine.test_views import KEYED, DuckDbViews, batch, epoch
-views = DuckDbViews(Path(sys.argv[1]))
+from tests.unit.engine.test_views import KEYED, batch, epoch, opened
+views = opened(Path(sys.argv[1]))
 views.create("v-1", KEYED, ["k"])
 for number in range(100_000):
     views.apply(epoch(number, keys=()), batch([{"k": str(row), "n": number} for row in range(10)]))
@@ -114,18 +125,21 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
     acknowledged = max([50, *(int(line) for line in writer.stdout if line.endswith("\n"))])
     writer.stdout.close()
     writer.wait()
-    views = DuckDbViews(file)
-    epochs = views.query('SELECT n, count(*) FROM "v-1" GROUP BY n ORDER BY n')[1]
+    views = opened(file)
+    epochs = ask(views, 'SELECT n, count(*) FROM "v-1" GROUP BY n ORDER BY n')
     assert len(epochs) > acknowledged
     assert epochs == [(number, 10) for number in range(len(epochs))]
     assert not views.apply(epoch(len(epochs) - 1, keys=()), batch([{"k": "x", "n": 1}]))
+    views.close()
 
 
 async def test_endless_queries_of_all_readers_hold_up_nobody_else(views: ViewStore) -> None:
     views.apply(epoch(0), batch([{"k": str(n), "n": n} for n in range(3000)]))
     loop = asyncio.get_running_loop()
     endless = [
-        loop.run_in_executor(views.readers, functools.partial(views.query, ENDLESS, timeout_s=20.0))
+        loop.run_in_executor(
+            views.readers, functools.partial(views.query, ENDLESS, timeout_s=20.0, reads=reads_of(ENDLESS))
+        )
         for _ in range(3 * READER_THREADS)
     ]
     payload = batch([{"k": "x", "n": 1}])
@@ -152,7 +166,97 @@ def test_arithmetic_that_fails_is_told_in_the_dialects_words(
 ) -> None:
     views.apply(epoch(0), batch([{"k": "a", "n": 1}]))
     with pytest.raises(UserError) as caught:
-        views.query(f'SELECT {expression} FROM "v-1"')
+        ask(views, f'SELECT {expression} FROM "v-1"')
     assert caught.value.state is state
     assert said in caught.value.message
     assert "SET " not in caught.value.message
+
+
+GREEDY = "SELECT length(replace(repeat('a', 30000), 'a', repeat('b', 60000)))"
+
+
+async def test_a_query_that_needs_too_much_memory_ends_alone(views: ViewStore) -> None:
+    views.apply(epoch(0), batch([{"k": "a", "n": 1}]))
+    loop = asyncio.get_running_loop()
+
+    def run(sql: str) -> asyncio.Future[Any]:
+        return loop.run_in_executor(views.readers, ask, views, sql)
+
+    pid = psutil.Process()
+    before = pid.memory_info().rss
+    for _ in range(2):
+        greedy = run(GREEDY)
+        while not greedy.done():
+            assert await run('SELECT k, n FROM "v-1"') == [("a", 1)]
+        with pytest.raises(UserError) as caught:
+            await greedy
+        assert caught.value.state is SqlState.OUT_OF_MEMORY
+        assert "512 MiB" in caught.value.message
+        assert "HEADRACE_SNAPSHOT_MEMORY_MB" in (caught.value.hint or "")
+    assert pid.memory_info().rss - before < 100 * 2**20
+
+
+def test_a_killed_worker_is_replaced(views: ViewStore) -> None:
+    assert ask(views, "SELECT 1") == [(1,)]
+    (worker,) = psutil.Process().children()
+    worker.kill()
+    with pytest.raises(UserError) as caught:
+        ask(views, "SELECT 1")
+    assert caught.value.state is SqlState.OUT_OF_MEMORY
+    assert ask(views, "SELECT 1") == [(1,)]
+
+
+def test_a_worker_ends_with_its_server(tmp_path: Path) -> None:
+    script = f"""
+import os
+from pathlib import Path
+from tests.unit.engine.test_views import ask, opened
+views = opened(Path({str(tmp_path / "views.duckdb")!r}))
+ask(views, "SELECT 1")
+print(*views._snapshots._alive.copy().pop()._process.args, sep="\\n")
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[3], check=True)
+
+    def workers() -> list[psutil.Process]:
+        return [
+            found
+            for found in psutil.process_iter(["cmdline"])
+            if str(tmp_path) in " ".join(found.info["cmdline"] or ())
+        ]
+
+    until = time.monotonic() + 10
+    while workers() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert workers() == []
+
+
+@pytest.mark.parametrize(
+    "values", ["repeat('a', 400)", "CAST(repeat('a', 400) AS BLOB)", "[repeat('a', 400)]"]
+)
+def test_a_result_has_a_largest_size(tmp_path: Path, values: str) -> None:
+    views = opened(tmp_path / "views.duckdb", bytes=2**20)
+    assert len(ask(views, f"SELECT {values} FROM range(1000)")) == 1000
+    with pytest.raises(UserError) as caught:
+        ask(views, f"SELECT {values} FROM range(4000)")
+    assert caught.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    assert "HEADRACE_SNAPSHOT_BYTES_MAX" in (caught.value.hint or "")
+    views.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["repeated('ab', 9000000)", "padded('left', 'a', 17000000, 'b')", "padded('right', 'a', 17000000, 'b')"],
+)
+def test_functions_of_texts_have_a_longest_result(views: ViewStore, call: str) -> None:
+    with pytest.raises(UserError) as caught:
+        ask(views, f"SELECT length({call})")
+    assert caught.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    assert "allows 16777216" in caught.value.message
+
+
+def test_what_a_query_reads_leaves_no_file(views: ViewStore, tmp_path: Path) -> None:
+    views.apply(epoch(0), batch([{"k": str(n), "n": n} for n in range(3000)]))
+    assert ask(views, 'SELECT count(*) FROM "v-1"') == [(3000,)]
+    views.close()
+    assert list((tmp_path / "spill").iterdir()) == []

@@ -33,6 +33,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT
 from headrace.engine.engine import Engine
 from headrace.planner.physical import Column, ReadEntity, SparkPlan, WriteEntity
+from headrace.planner.view_reads import ViewRead
 from headrace.session import StatementService
 from headrace.statements.base import Services
 from tests.harness.patience import PATIENCE_S
@@ -89,6 +90,10 @@ class Shop:
         self.catalog.record_query_state(query.id, QueryState.TERMINATED)
         self.checkpoint(name).mkdir(parents=True)
 
+    def rows(self, name: RelationName) -> list[tuple[object, ...]]:
+        view = self.views[name]
+        return self.engine.views.query(f'SELECT * FROM "{view}"', reads=[ViewRead(view)])[1]
+
     def checkpoint(self, name: RelationName) -> Path:
         return self.folder / "checkpoints" / self.writers[name]
 
@@ -110,9 +115,9 @@ async def test_drop_removes_the_rows_and_the_checkpoints_of_the_queries_that_wro
     await shop.execute("DROP RELATION totals")
     assert not shop.checkpoint(TOTALS).exists()
     with pytest.raises(HeadraceError):
-        shop.engine.views.query(f'SELECT * FROM "{shop.views[TOTALS]}"')
+        shop.rows(TOTALS)
     assert shop.checkpoint(OTHERS).exists()
-    assert shop.engine.views.query(f'SELECT * FROM "{shop.views[OTHERS]}"')[1] == []
+    assert shop.rows(OTHERS) == []
 
 
 async def test_the_store_of_what_a_running_query_leaves_out_stays(shop: Shop) -> None:
@@ -155,7 +160,7 @@ async def test_a_refused_drop_leaves_everything(shop: Shop) -> None:
         await shop.execute("DROP RELATION totals")
     assert refusal.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
     assert shop.checkpoint(TOTALS).exists()
-    assert shop.engine.views.query(f'SELECT * FROM "{shop.views[TOTALS]}"')[1] == []
+    assert shop.rows(TOTALS) == []
 
 
 async def test_cascade_drops_what_is_in_a_database_with_its_rows_and_checkpoints(shop: Shop) -> None:
@@ -170,7 +175,7 @@ async def test_cascade_drops_what_is_in_a_database_with_its_rows_and_checkpoints
     for name in (TOTALS, OTHERS):
         assert not shop.checkpoint(name).exists()
         with pytest.raises(HeadraceError):
-            shop.engine.views.query(f'SELECT * FROM "{shop.views[name]}"')
+            shop.rows(name)
 
 
 async def test_cascade_needs_the_ownership_of_all_that_it_drops(shop: Shop) -> None:

@@ -371,7 +371,7 @@ TEXTS: tuple[Function, ...] = (
         spark=_trimmed("TRAILING"),
         duckdb="rtrim({*})",
     ),
-    _text("REPEAT", "text, integer", "The text, that many times."),
+    _text("REPEAT", "text, integer", "The text, that many times.", duckdb="repeated({*})"),
     _text("REPLACE", "text, text, text", "With each occurrence of the second text replaced by the third."),
     _text(
         "REGEXP_REPLACE",

@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -45,9 +45,11 @@ from headrace.engine.views.clickhouse_tables import (
     encoded,
     selected,
 )
+from headrace.engine.views.database import open_database
 from headrace.engine.views.epochs import rows_of
-from headrace.engine.views.snapshots import Snapshots
-from headrace.engine.views.store import QUERY_TIMEOUT_S, ROWS_MAX
+from headrace.engine.views.snapshots import Left, Snapshots, ViewRows
+from headrace.engine.views.store import QUERY_TIMEOUT_S, Bounds
+from headrace.engine.views.worker import Table
 from headrace.planner.duckdb_sql import text_literal, type_name
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
@@ -56,6 +58,7 @@ log = structlog.get_logger()
 
 DEAD_ROWS_MAX = 100_000
 """After so many more rows of keys that have ended it is time to see whether they are a quarter of the table, and to take them out."""
+_MEMORY_MB = 64
 _DIGESTS_AT_ONCE = 5000
 _WHOLE = 1 << 40
 _ONE_PART = {
@@ -93,14 +96,14 @@ class _Marks:
 class ClickHouseViews:
     """As `ViewStore`. A query of several views holds up writers while it reads them, so that it sees one moment.
 
-    `owner` tells the tables of this server from those of others, and `spill` is where a query puts what has no place in memory.
+    `owner` tells the tables of this server from those of others, and `spill` is as of `DuckDbViews`.
     """
 
-    def __init__(
-        self, store: Mapping[str, str], *, owner: str, spill: Path, rows_max: int = ROWS_MAX
-    ) -> None:
+    def __init__(self, store: Mapping[str, str], *, owner: str, spill: Path, bounds: Bounds) -> None:
         self._owner = owner
-        self._snapshots = Snapshots(":memory:", rows_max=rows_max, spill=spill)
+        self._snapshots = Snapshots(spill, bounds)
+        # Epochs are put into ClickHouse's form here.
+        self._database = open_database(":memory:", memory_mb=_MEMORY_MB, spill=spill)
         self.readers = self._snapshots.readers
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="views-write")
         self._cleaner = ThreadPoolExecutor(1, thread_name_prefix="views-clean")
@@ -184,20 +187,23 @@ class ClickHouseViews:
         reads: Sequence[ViewRead] = (),
         beside: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        def fetch(cursor: duckdb.DuckDBPyConnection, left: Callable[[], float]) -> None:
+        @contextmanager
+        def fetch(left: Left) -> Iterator[Iterator[ViewRows]]:
             with self._one_moment(left) if len(reads) > 1 else ExitStack(), _named():
-                for read in reads:
-                    self._fetch(cursor, read, left)
+                yield (self._read(read, left) for read in reads)
 
         return self._snapshots.query(sql, timeout_s, beside or {}, fetch)
 
+    def warm_up(self) -> None:
+        self._snapshots.warm_up()
+
     def close(self) -> None:
-        self._snapshots.interrupt()
+        self._snapshots.close()
         self.writer.shutdown()
         self._cleaner.shutdown(cancel_futures=True)
         with self._writing:
             self._clients.close()
-            self._snapshots.database.close()
+            self._database.close()
 
     # --- writing
 
@@ -260,7 +266,7 @@ class ClickHouseViews:
 
     def _rows(self, message: ApplyView, table: ViewTable, version: int, batch: Any) -> Any:
         """The rows that an epoch writes, with the one that marks it: a `pyarrow.Table` of the table's columns."""
-        cursor = self._snapshots.database.cursor()
+        cursor = self._database.cursor()
         try:
             cursor.register("__batch", batch)
             if table.key:
@@ -331,7 +337,7 @@ class ClickHouseViews:
     # --- reading
 
     @contextmanager
-    def _one_moment(self, left: Callable[[], float]) -> Iterator[None]:
+    def _one_moment(self, left: Left) -> Iterator[None]:
         while not self._writing.acquire(timeout=0.1):
             left()
         try:
@@ -339,31 +345,37 @@ class ClickHouseViews:
         finally:
             self._writing.release()
 
-    def _fetch(self, cursor: duckdb.DuckDBPyConnection, read: ViewRead, left: Callable[[], float]) -> None:
-        """Makes a table of what a view has, under its name."""
-        import pyarrow
-
+    def _read(self, read: ViewRead, left: Left) -> ViewRows:
         table = self._table(read.view)
         names = table.columns if read.columns is None else read.columns
         types = {name: table.types[name] for name in names}
         columns = ", ".join(f"{quote(name)} {type_name(kind)}" for name, kind in types.items())
-        cursor.execute(f"CREATE TEMP TABLE {quote(read.view)} ({columns})")
         given = [condition_sql(each, table.types[each.column]) for each in read.conditions]
         conditions = [table.alive(_now()), *filter(None, given)]
         limit = f" LIMIT {read.limit}" if read.limit is not None and None not in given else ""
         sql = f"SELECT {selected(types)} FROM {identifier(read.view)} FINAL WHERE {' AND '.join(conditions)}{limit}"  # noqa: S608
-        into = f"INSERT INTO {quote(read.view)} SELECT {decoded(types)} FROM __part"  # noqa: S608
-        try:
-            with self._reading.arrow(sql, {**_READING, "max_execution_time": math.ceil(left())}) as content:
-                for part in pyarrow.ipc.open_stream(content):
-                    left()
-                    cursor.register("__part", pyarrow.Table.from_batches([part]))
-                    cursor.execute(into)
-        except ExternalError:
-            left()
-            raise
-        except UserError as error:
-            raise InternalError(f"the views cannot answer the query: {error}") from error
+        return ViewRows(Table(read.view, columns, decoded(types)), *self._batches(sql, left))
+
+    def _batches(self, sql: str, left: Left) -> tuple[Any, Iterator[Any]]:
+        """The schema of an answer, and its Arrow batches as they come."""
+        import pyarrow
+
+        def read() -> Iterator[Any]:
+            try:
+                with self._reading.arrow(
+                    sql, {**_READING, "max_execution_time": math.ceil(left())}
+                ) as content:
+                    stream = pyarrow.ipc.open_stream(content)
+                    yield stream.schema
+                    yield from stream
+            except ExternalError:
+                left()
+                raise
+            except UserError as error:
+                raise InternalError(f"the views cannot answer the query: {error}") from error
+
+        batches = read()
+        return next(batches), batches
 
 
 def _stream(table: Any) -> bytes:

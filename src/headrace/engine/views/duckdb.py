@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from headrace.core.names import quote
 from headrace.core.types import parse_type
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views.aside import aside, is_aside, is_expired
+from headrace.engine.views.conditions import condition_sql
+from headrace.engine.views.database import open_database
 from headrace.engine.views.epochs import rows_of
-from headrace.engine.views.snapshots import Snapshots
-from headrace.engine.views.store import QUERY_TIMEOUT_S, ROWS_MAX
+from headrace.engine.views.snapshots import Left, Snapshots, ViewRows
+from headrace.engine.views.store import QUERY_TIMEOUT_S, Bounds
+from headrace.engine.views.worker import Table
 from headrace.planner.duckdb_sql import type_name
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
@@ -32,18 +36,21 @@ _EPOCHS = "__epochs"
 _RETENTION = "__retention"
 _WRITTEN = "__headrace_written"
 _BATCH = "__batch"
+_MEMORY_MB = 64
+_ROWS_AT_ONCE = 16_384
 
 
 class DuckDbViews:
-    """As `ViewStore`. Reads see a snapshot of all views."""
+    """As `ViewStore`. Reads see a snapshot of all views; `spill` is the folder for the rows that queries read and for large results."""
 
-    def __init__(self, path: Path, *, rows_max: int = ROWS_MAX) -> None:
+    def __init__(self, path: Path, *, spill: Path, bounds: Bounds) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._snapshots = Snapshots(path, rows_max=rows_max)
+        self._snapshots = Snapshots(spill, bounds)
         self.readers = self._snapshots.readers
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="views-write")
         self._writing = threading.Lock()
-        self._database = self._snapshots.database
+        self._types: dict[str, dict[str, str]] = {}
+        self._database = open_database(path, memory_mb=_MEMORY_MB)
         self._database.execute(
             f"CREATE TABLE IF NOT EXISTS {_EPOCHS} (query_id VARCHAR, view VARCHAR, epoch BIGINT)"
         )
@@ -71,6 +78,7 @@ class DuckDbViews:
                 self._database.execute(f"INSERT INTO {_RETENTION} VALUES (?, ?)", [view_id, retention_ms])  # noqa: S608
 
     def drop(self, view_id: str) -> None:
+        self._types.pop(view_id, None)
         with self._writing, _Transaction(self._database):
             self._database.execute(f"DROP TABLE IF EXISTS {quote(view_id)}")
             for table in (_EPOCHS, _RETENTION):
@@ -118,16 +126,55 @@ class DuckDbViews:
         sql: str,
         timeout_s: float = QUERY_TIMEOUT_S,
         *,
-        reads: Sequence[ViewRead] = (),  # noqa: ARG002 - the query reads the tables themselves
+        reads: Sequence[ViewRead] = (),
         beside: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        return self._snapshots.query(sql, timeout_s, beside or {})
+        @contextmanager
+        def fetch(_left: Left) -> Iterator[Iterator[ViewRows]]:
+            cursor = self._database.cursor()
+            try:
+                # One transaction, so that all views are of one moment; closing the cursor ends it.
+                cursor.begin()
+                yield (self._read(cursor, read) for read in reads)
+            except duckdb.Error as error:
+                raise InternalError(f"the views cannot answer the query: {error}") from error
+            finally:
+                cursor.close()
+
+        return self._snapshots.query(sql, timeout_s, beside or {}, fetch)
+
+    def warm_up(self) -> None:
+        self._snapshots.warm_up()
 
     def close(self) -> None:
-        self._snapshots.interrupt()
+        self._snapshots.close()
         self.writer.shutdown()
         with self._writing:
             self._database.close()
+
+    def _read(self, cursor: duckdb.DuckDBPyConnection, read: ViewRead) -> ViewRows:
+        """The rows of one view, a batch at a time: they are never all in the memory of the server."""
+        known = self._types_of(cursor, read.view)
+        types = {name: kind for name, kind in known.items() if read.columns is None or name in read.columns}
+        conditions = [condition_sql(each, known[each.column]) for each in read.conditions]
+        where = " AND ".join(filter(None, conditions)) or "TRUE"
+        limit = f" LIMIT {read.limit}" if read.limit is not None and None not in conditions else ""
+        names = ", ".join(map(quote, types))
+        rows = cursor.sql(f"SELECT {names} FROM {quote(read.view)} WHERE {where}{limit}")  # noqa: S608
+        reader: Any = rows.to_arrow_reader(_ROWS_AT_ONCE)
+        columns = ", ".join(f"{quote(name)} {kind}" for name, kind in types.items())
+        return ViewRows(Table(read.view, columns), reader.schema, reader)
+
+    def _types_of(self, cursor: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
+        """DuckDB's types of a view's columns, which never change."""
+        if view not in self._types:
+            sql = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?"
+            types = dict(cursor.execute(sql, [view]).fetchall())
+            types.pop(_WRITTEN, None)
+            if not types:
+                raise InternalError(f"the rows of the view {view} are not there")
+            self._types[view] = types
+        return self._types[view]
 
     def _applied(self, message: ApplyView) -> int:
         row = self._database.execute(

@@ -20,7 +20,8 @@ from typing import Any
 import duckdb
 from duckdb.func import FunctionNullHandling
 
-OWN_ERROR = re.compile(r"\[(22\d{3}|0A000)\] ([^\n]*)")
+OWN_ERROR = re.compile(r"\[(22\d{3}|0A000|53000)\] ([^\n]*)")
+TEXT_LENGTH_MAX = 16 * 1024 * 1024
 """How a function says that it cannot take a value: the SQLSTATE in brackets, then why."""
 _EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP)
 """Twice as many digits as a product or a quotient of 38 digits needs to be rounded rightly."""
@@ -66,6 +67,7 @@ def install(database: duckdb.DuckDBPyConnection) -> None:
         ("upper_text", lambda value: value.upper(), [text], text),
         ("lower_text", lambda value: value.lower(), [text], text),
         ("reversed_text", lambda value: value[::-1], [text], text),
+        ("repeated", _repeated, [text, number], text),
         ("padded", _padded, [text, text, number, text], text),
         ("like_pattern", _like_pattern, [text, text], text),
         ("replacement", _replacement, [text], text),
@@ -209,8 +211,22 @@ def _zone(name: str) -> datetime.tzinfo:
     return datetime.timezone(distance if offset[1] == "+" else -distance)
 
 
+def _repeated(text: str, times: int) -> str:
+    _refuse_long("REPEAT", len(text) * times)
+    return text * times
+
+
+def _refuse_long(function: str, length: int) -> None:
+    if length > TEXT_LENGTH_MAX:
+        raise ValueError(
+            f"[53000] {function} would return a text of {length} characters; "
+            f"a query of materialized views allows {TEXT_LENGTH_MAX}"
+        )
+
+
 def _padded(side: str, text: str, length: int, filling: str) -> str:
     """A text of that length: cut, or filled on a side."""
+    _refuse_long("LPAD" if side == "left" else "RPAD", length)
     missing = length - len(text)
     if missing <= 0 or not filling:
         return text[: max(length, 0)]

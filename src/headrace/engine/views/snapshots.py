@@ -1,127 +1,298 @@
-"""SELECTs of views in DuckDB's SQL: what they may use, how long they may take, and what goes wrong in the user's words."""
+"""SELECTs of views in DuckDB's SQL, each in a worker process (ADR 45): how long they may take, and what goes wrong in the user's words."""
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import io
+import math
+import os
+import pickle
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
+import structlog
 
-from headrace.core.errors import InternalError, UserError
+from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.data_errors import data_error
-from headrace.engine.views.functions import OWN_ERROR, install
-from headrace.engine.views.store import READER_THREADS
+from headrace.engine.views.functions import OWN_ERROR
+from headrace.engine.views.store import READER_THREADS, Bounds
+from headrace.engine.views.worker import Evaluation, OutOfMemory, Table, TooManyBytes, TooManyRows
 
-MEMORY_MB = 64
-_OF_DATA = (duckdb.DataError, duckdb.InvalidInputException)
+log = structlog.get_logger()
+
+READ_BYTES_MAX = 4 * 1024**3
+_ALARM_MARGIN_S = 2
+"""The worker ends itself so much later than the server would end it."""
 _OUT_OF_RANGE = ("out of range", " to DECIMAL(", "Timestamp(MS)")
 """In DuckDB's sentences of conversions that fail; a text that is no number does not come so far."""
+_OF_MEMORY = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
+"""The signals that end a process whose allocation failed: by the kernel, by C++, and in code that does not check (DuckDB's replace)."""
 
-Prepare = Callable[[duckdb.DuckDBPyConnection, Callable[[], float]], None]
+Left = Callable[[], float]
+"""The seconds that are left for a query; raises UserError when there are none, or when the server stops."""
+
+
+@dataclass(frozen=True)
+class ViewRows:
+    """The rows that a query reads of a view: a table of a worker, and the Arrow batches that fill it."""
+
+    table: Table
+    schema: Any
+    batches: Iterable[Any]
+
+
+Fetch = Callable[[Left], AbstractContextManager[Iterator[ViewRows]]]
+"""Opens the rows of all views of a query, as of one moment."""
 
 
 class Snapshots:
-    """A DuckDB that answers SELECTs, each in one of `readers`. It reaches nothing outside."""
+    """The worker processes, and the threads that wait for them. Workers are started when they are needed, and kept."""
 
-    def __init__(self, path: str | Path, *, rows_max: int, spill: Path | None = None) -> None:
-        """`spill` is where it puts what has no place in its memory; of a file: beside that."""
+    def __init__(self, spill: Path, bounds: Bounds) -> None:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="views-read")
-        self._rows_max = rows_max
-        self._reading: set[duckdb.DuckDBPyConnection] = set()
-        self._closing = False
-        self.database = duckdb.connect(
-            str(path),
-            config={
-                "memory_limit": f"{MEMORY_MB}MB",
-                "threads": 1,
-                "preserve_insertion_order": "false",
-                # What reaches this engine was compiled from checked SQL; should that ever fail, there is nothing here to reach.
-                "enable_external_access": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "python_enable_replacements": "false",
-                # DuckDB 2.0 takes a needed join for an unneeded one under NOT IN and then fails with an internal error.
-                "disabled_optimizers": "join_elimination",
-                "lock_configuration": "true",
-                **({"temp_directory": str(spill)} if spill else {}),
-            },
-        )
-        install(self.database)
+        self._spill = spill
+        self._bounds = bounds
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._alive: set[_Worker] = set()
+        self._closing = threading.Event()
+
+    def warm_up(self) -> None:
+        """Start a worker ahead of the first query."""
+        self._idle.put(self._start())
 
     def query(
-        self, sql: str, timeout_s: float, beside: Mapping[str, Any], prepare: Prepare | None = None
+        self, sql: str, timeout_s: float, beside: Mapping[str, Any], fetch: Fetch
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """As `ViewStore.query`. `prepare` makes what it needs in its cursor, and asks now and then how many seconds are left for that."""
+        """As `ViewStore.query`; `fetch` gives the rows of its views."""
         end = time.monotonic() + timeout_s
 
         def left() -> float:
             seconds = end - time.monotonic()
-            if self._closing or seconds <= 0:
-                raise duckdb.InterruptException("no time is left")
+            if self._closing.is_set():
+                raise UserError(SqlState.CANCELLED, "the server is being stopped")
+            if seconds <= 0:
+                raise _too_slow(timeout_s)
             return seconds
 
-        cursor = self.database.cursor()
-        self._reading.add(cursor)
-        timer = threading.Timer(timeout_s, cursor.interrupt)
-        timer.daemon = True
-        timer.start()
-        try:
-            for name, table in beside.items():
-                cursor.register(name, table)
-            if prepare is not None:
-                prepare(cursor, left)
-            cursor.execute(sql)
-            names = tuple(column[0] for column in cursor.description or ())
-            found = cursor.fetchmany(self._rows_max + 1)
-            if len(found) > self._rows_max:
-                raise UserError(
-                    SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                    f"the query of materialized views has more than {self._rows_max} rows",
-                    hint=f"Add LIMIT {self._rows_max}, or raise HEADRACE_SNAPSHOT_ROWS_MAX.",
-                )
-            return names, found
-        except duckdb.InterruptException as error:
-            if self._closing:
-                raise UserError(SqlState.CANCELLED, "the server is being stopped") from error
-            raise UserError(
-                SqlState.TIMEOUT,
-                f"the query of materialized views took longer than {timeout_s:g} s",
-                hint="Aggregate in the view's own query, or join on a condition that fewer rows meet.",
-            ) from error
-        except duckdb.OutOfMemoryException as error:
-            raise UserError(
-                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                "the query needs more memory than views may use",
-                hint="Select fewer rows or columns, or aggregate in the view's own query.",
-            ) from error
-        except duckdb.Error as error:
-            of_data = _data_error(error)
-            if of_data is not None:
-                raise of_data from error
-            raise InternalError(f"the views cannot answer the query: {error}") from error
-        finally:
-            timer.cancel()
-            timer.join()
-            self._reading.discard(cursor)
-            cursor.close()
+        self._spill.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self._spill) as file:
+            tables = [*_write(file, _registered(beside), left)]
+            with fetch(left) as rows:
+                tables += _write(file, rows, left)
+            file.flush()
+            seconds = left()
+            evaluation = Evaluation(
+                sql,
+                tuple(tables),
+                self._bounds.rows,
+                self._bounds.bytes,
+                math.ceil(seconds) + _ALARM_MARGIN_S,
+            )
+            return self._evaluated(evaluation, file.fileno(), left)
 
-    def interrupt(self) -> None:
+    def close(self) -> None:
         """End the queries and take no more."""
-        self._closing = True
-        for cursor in self._reading.copy():
-            cursor.interrupt()
+        self._closing.set()
+        for worker in self._alive.copy():
+            worker.kill()
         self.readers.shutdown(cancel_futures=True)
+        while self._alive:
+            self._alive.pop().end()
+
+    def _evaluated(
+        self, evaluation: Evaluation, file: int, left: Left
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        try:
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = self._start()
+        fit = False
+        try:
+            outcome = worker.evaluate(evaluation, file, left)
+            fit = outcome[0] != OutOfMemory.__name__
+        except (EOFError, OSError) as error:
+            left()
+            raise self._died(worker) from error
+        finally:
+            if not fit:
+                worker.end()
+                self._alive.discard(worker)
+                worker = self._start()
+            self._idle.put(worker)
+        if isinstance(outcome[0], str):
+            raise self._error(outcome[0], str(outcome[1]))
+        return outcome
+
+    def _start(self) -> _Worker:
+        if self._closing.is_set():
+            raise UserError(SqlState.CANCELLED, "the server is being stopped")
+        worker = _Worker(self._spill / str(uuid.uuid4()), self._bounds.memory_mb)
+        self._alive.add(worker)
+        if self._closing.is_set():
+            worker.kill()
+        return worker
+
+    def _died(self, worker: _Worker) -> HeadraceError:
+        code = worker.end()
+        log.warning("snapshot_worker_died", code=code)
+        if -code in _OF_MEMORY:
+            return self._error(OutOfMemory.__name__, "")
+        return InternalError(f"the process that evaluated the query ended with code {code}")
+
+    def _error(self, kind: str, text: str) -> HeadraceError:
+        """What a worker could not do, in the user's words."""
+        if kind == OutOfMemory.__name__:
+            return UserError(
+                SqlState.OUT_OF_MEMORY,
+                f"the query needs more than the {self._bounds.memory_mb} MiB of memory that a query of materialized views may use",
+                hint="Select fewer rows or columns or shorter texts, aggregate in the view's own query, "
+                "or raise HEADRACE_SNAPSHOT_MEMORY_MB.",
+            )
+        if kind == TooManyRows.__name__:
+            return UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"the query of materialized views has more than {self._bounds.rows} rows",
+                hint=f"Add LIMIT {self._bounds.rows}, or raise HEADRACE_SNAPSHOT_ROWS_MAX.",
+            )
+        if kind == TooManyBytes.__name__:
+            return UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"the result of the query is larger than {self._bounds.bytes} bytes",
+                hint="Add LIMIT, select fewer columns, or raise HEADRACE_SNAPSHOT_BYTES_MAX.",
+            )
+        return _data_error(kind, text) or InternalError(f"the views cannot answer the query: {text}")
 
 
-def _data_error(error: duckdb.Error) -> UserError | None:
+class _Worker:
+    """One worker process and the socket to it. Used by one thread at a time, but for `kill`."""
+
+    def __init__(self, spill: Path, memory_mb: int) -> None:
+        self._spill = spill
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    *("-m", "headrace.engine.views.worker"),
+                    *(str(theirs.fileno()), str(memory_mb), str(spill)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"},
+            )
+        self._connection = Connection(ours.detach())
+
+    def evaluate(self, evaluation: Evaluation, file: int, left: Left) -> tuple[Any, Any]:
+        """Column names and rows, or the name of an exception and its text. Raises EOFError or OSError when the process dies."""
+        self._connection.send_bytes(pickle.dumps(evaluation))
+        if evaluation.tables:
+            send_handle(self._connection, file, self._process.pid)
+        names, count = _loaded(self._received(left))
+        if isinstance(names, str):
+            return names, count
+        rows = [row for _ in range(count) for row in _loaded(self._received(left))]
+        return names, rows
+
+    def _received(self, left: Left) -> bytes:
+        # Polled now and then: the server may stop meanwhile.
+        while not self._connection.poll(min(left(), 1.0)):
+            pass
+        return self._connection.recv_bytes()
+
+    def kill(self) -> None:
+        """End the process; whoever waits for its answer gets EOFError."""
+        self._process.kill()
+
+    def end(self) -> int:
+        """End the process, if it still runs, and remove what it left behind; its exit code."""
+        with suppress(subprocess.TimeoutExpired):
+            # One that is about to die by itself says why.
+            self._process.wait(0.1)
+        self._process.kill()
+        code = self._process.wait()
+        self._connection.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+        return code
+
+
+class _Values(pickle.Unpickler):
+    """Reads the values of rows and nothing else: a worker evaluates what users wrote."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """One of the types that DuckDB's values have."""
+        for kind in (
+            decimal.Decimal,
+            datetime.date,
+            datetime.datetime,
+            datetime.time,
+            datetime.timedelta,
+            uuid.UUID,
+        ):
+            if (module, name) == (kind.__module__, kind.__qualname__):
+                return kind
+        raise pickle.UnpicklingError(f"{module}.{name} is no value of a row")
+
+
+def _loaded(content: bytes) -> Any:
+    return _Values(io.BytesIO(content)).load()
+
+
+def _registered(beside: Mapping[str, Any]) -> Iterator[ViewRows]:
+    for name, table in beside.items():
+        yield ViewRows(Table(name), table.schema, table.to_batches())
+
+
+def _write(file: IO[bytes], rows: Iterable[ViewRows], left: Left) -> Iterator[Table]:
+    """Write an Arrow stream for each."""
+    import pyarrow
+
+    for each in rows:
+        with pyarrow.ipc.new_stream(file, each.schema) as out:
+            for batch in each.batches:
+                left()
+                out.write_batch(batch)
+                if file.tell() > READ_BYTES_MAX:
+                    raise UserError(
+                        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                        f"the query reads more than {READ_BYTES_MAX} bytes of materialized views",
+                        hint="Aggregate in the view's own query, or select fewer columns.",
+                    )
+        yield each.table
+
+
+def _too_slow(timeout_s: float) -> UserError:
+    return UserError(
+        SqlState.TIMEOUT,
+        f"the query of materialized views took longer than {timeout_s:g} s",
+        hint="Aggregate in the view's own query, or join on a condition that fewer rows meet.",
+    )
+
+
+def _data_error(kind: str, text: str) -> UserError | None:
     """What DuckDB, or a function of ours in it, could not do with a value; None for any other error."""
-    text = _in_short(error)
-    if isinstance(error, duckdb.InvalidInputException):
+    text = _in_short(text)
+    if kind == "InvalidInputException":
         own = OWN_ERROR.search(text)
         if own is not None:
             return (
@@ -129,12 +300,15 @@ def _data_error(error: duckdb.Error) -> UserError | None:
             )
         if "ivision by zero" in text:
             return data_error(SqlState.DIVISION_BY_ZERO.value, text)
-    if isinstance(error, duckdb.OutOfRangeException) or any(word in text for word in _OUT_OF_RANGE):
+    if kind == "OutOfRangeException" or any(word in text for word in _OUT_OF_RANGE):
         return data_error(SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value, text)
-    return data_error(SqlState.DATA_EXCEPTION.value, text) if isinstance(error, _OF_DATA) else None
+    of_data = isinstance(error := getattr(duckdb, kind, None), type) and issubclass(
+        error, (duckdb.DataError, duckdb.InvalidInputException)
+    )
+    return data_error(SqlState.DATA_EXCEPTION.value, text) if of_data else None
 
 
-def _in_short(error: duckdb.Error) -> str:
+def _in_short(text: str) -> str:
     """DuckDB's sentence without its kind and without the SQL that we wrote for it."""
-    sentence = str(error).partition("\n\nLINE ")[0].partition("Error: ")[2] or str(error)
+    sentence = text.partition("\n\nLINE ")[0].partition("Error: ")[2] or text
     return sentence[:1].lower() + sentence[1:]

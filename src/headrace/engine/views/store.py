@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headrace.engine.protocol import ApplyView
@@ -12,9 +13,17 @@ from headrace.planner.view_reads import ViewRead
 
 PURGE_INTERVAL_S = 5.0
 READER_THREADS = 2
-ROWS_MAX = 100_000
 QUERY_TIMEOUT_S = 15.0
 """Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Limits of one snapshot query: rows and bytes of its result, and the memory of the process that evaluates it."""
+
+    rows: int = 100_000
+    bytes: int = 32 * 1024 * 1024
+    memory_mb: int = 512
 
 
 class ViewStore(Protocol):
@@ -76,8 +85,12 @@ class ViewStore(Protocol):
         """Column names and rows of a SELECT in DuckDB's SQL, as of one moment. `beside` the views it sees these Arrow tables.
 
         `reads` names every view in it, and says what of that view is enough. Raises ExternalError when the store is away, UserError
-        when the data does not allow it, 53000 for too much memory or too many rows, 57014 when it takes too long.
+        when the data does not allow it, 53200 for too much memory, 53000 for too large a result, 57014 when it takes too long.
         """
+        ...
+
+    def warm_up(self) -> None:
+        """Start what a query needs ahead of the first one."""
         ...
 
     def close(self) -> None:

@@ -1,0 +1,34 @@
+"""Which store keeps the views."""
+
+from __future__ import annotations
+
+from duckdb import Error as DuckDbError
+
+from headrace.core.errors import UserError
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.engine.views.clickhouse import ClickHouseViews, store_of
+from headrace.engine.views.duckdb import DuckDbViews
+from headrace.engine.views.store import Bounds, ViewStore
+
+
+def open_views(settings: Settings, *, owner: str) -> ViewStore:
+    """Open the store that the settings name; `owner` is the id of the catalog that knows its views.
+
+    Raises UserError 3D008 for a damaged file.
+    """
+    folder = settings.data_dir
+    spill = folder.resolve() / "views.tmp"
+    bounds = Bounds(settings.snapshot_rows_max, settings.snapshot_bytes_max, settings.snapshot_memory_mb)
+    if settings.views is None:
+        try:
+            return DuckDbViews(folder / "views.duckdb", spill=spill, bounds=bounds)
+        except DuckDbError as error:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"cannot open the rows of materialized views in {folder / 'views.duckdb'}: {str(error).partition(chr(10))[0]}",
+                hint="Restore that file from a backup together with the checkpoints, or move it away: its views then begin without rows, "
+                "and are to be dropped and created again.",
+            ) from None
+    store = store_of(settings.views, settings.password_of_views())
+    return ClickHouseViews(store, owner=owner, spill=spill, bounds=bounds)
