@@ -16,6 +16,7 @@ from headrace.analyzer.expressions import (
     children,
     overs,
     references,
+    unrepeatable,
     walk,
 )
 from headrace.analyzer.logical import (
@@ -25,6 +26,7 @@ from headrace.analyzer.logical import (
     Aggregate,
     Limit,
     LogicalNode,
+    LookupJoin,
     MatchRecognize,
     Project,
     Scan,
@@ -306,6 +308,64 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
             )
 
 
+def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
+    """0A000: over rows that are updated or deleted, no value that is another one each time, unless a key finds the row.
+
+    The end of a row is computed from the end of what it came from. With another NOW(), it ends nothing, and the row stays for ever.
+    """
+    if plan.snapshot:
+        return
+    by_key = set(_found_by_key(plan.root)) if traits(plan.root).key is not None else set()
+    for node in nodes(plan.root):
+        kept = id(node) in by_key
+        if isinstance(node, LookupJoin) and not kept and not traits(node.left).insert_only:
+            raise _unrepeatable(f"the table {node.right.relation.name} may have changed", _place(node))
+        for expression in _computed_again(node, items=not kept):
+            if (call := unrepeatable(expression)) is not None:
+                raise _unrepeatable(f"{call.function.name}() gives another value each time", call.span)
+
+
+def _found_by_key(node: LogicalNode) -> Iterator[int]:
+    """The identities of the nodes between the output and the first one that compares rows with one another."""
+    yield id(node)
+    if isinstance(node, Project | Subquery | Sort | Limit):
+        yield from _found_by_key(node.input)
+
+
+def _computed_again(node: LogicalNode, *, items: bool) -> Iterator[Expression]:
+    """What a node computes once more when a row is taken back, with `items` also what it gives."""
+    changing = any(not traits(below).insert_only for below in node.inputs)
+    if isinstance(node, Project):
+        yield from (item.expression for item in node.items if changing and items)
+    elif isinstance(node, Aggregate) and not changing:
+        # Groups and the arguments of aggregates are computed when a row comes. What is computed of a group is, each time it changes.
+        if not traits(node).insert_only:
+            parts = [item.expression for item in node.items if items]
+            for part in [*parts, *([node.having] if node.having is not None else [])]:
+                yield from _beside_aggregates(part, node.group_by)
+    elif changing:
+        yield from expressions(node)
+
+
+def _beside_aggregates(expression: Expression, group_by: tuple[Expression, ...]) -> Iterator[Expression]:
+    """The innermost parts that are neither grouped by nor in an aggregate, with what is around them."""
+    if expression in group_by or (isinstance(expression, Call) and expression.function.aggregate):
+        return
+    if not any(True for _ in children(expression)):
+        yield expression
+    for child in children(expression):
+        yield from _beside_aggregates(child, group_by)
+
+
+def _unrepeatable(reason: str, span: Span | None) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"{reason}, and these rows are updated and deleted: the end of a row would not find the row",
+        hint="Compute it where rows are only added, in a STREAM that the query reads; or SELECT the key too, and compute it outermost.",
+        span=span,
+    )
+
+
 def _top(node: LogicalNode) -> LogicalNode:
     while isinstance(node, Sort | Limit):
         node = node.input
@@ -330,4 +390,5 @@ CHECKS: tuple[Check, ...] = (
     rows_are_numbered_for_a_top_n,
     functions_run_where_they_are,
     keys_can_be_compared,
+    what_may_be_taken_back_can_be_repeated,
 )

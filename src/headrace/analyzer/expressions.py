@@ -154,6 +154,14 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
+def unrepeatable(expression: Expression) -> Call | None:
+    """Return the first call that gives another value each time, such as NOW(); None: the same values give the same result."""
+    return next(
+        (part for part in walk(expression) if isinstance(part, Call) and not part.function.deterministic),
+        None,
+    )
+
+
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """A copy with `change` applied to every node, innermost first."""
 

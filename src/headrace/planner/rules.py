@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from headrace.analyzer.expressions import Call, Cast, ColumnReference, Expression, conjuncts, references, walk
+from headrace.analyzer.expressions import (
+    Call,
+    Cast,
+    ColumnReference,
+    Expression,
+    conjuncts,
+    references,
+    unrepeatable,
+)
 from headrace.analyzer.expressions import transform as transform_expression
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.invocation import conjunction
@@ -87,16 +95,12 @@ def filter_before_join(node: LogicalNode) -> LogicalNode:
     above: list[Expression] = []
     for part in conjuncts(node.condition):
         names = {reference.source for reference in references(part)}
-        (below if names <= stream and _deterministic(part) else above).append(part)
+        (below if names <= stream and unrepeatable(part) is None else above).append(part)
     if not below:
         return node
     left = filter_before_join(Filter(join.left, conjunction(below)))
     moved = replace(join, left=left)
     return Filter(moved, conjunction(above)) if above else moved
-
-
-def _deterministic(expression: Expression) -> bool:
-    return all(not isinstance(part, Call) or part.function.deterministic for part in walk(expression))
 
 
 RULES: tuple[Rule, ...] = (distinct_union_as_groups, filter_before_join)
