@@ -143,6 +143,9 @@ class World:
             if database in (None, item.name.database) and schema in (None, item.name.schema)
         ]
 
+    def named_store(self, name: str, /) -> Store | None:
+        return self.store(name)
+
     def store(self, name: str, /) -> Store | None:
         return {STORE.name: STORE, SHOP.name: SHOP}.get(name)
 

@@ -32,6 +32,10 @@ class RelationLookup(Protocol):
         """The store of that name, or None."""
         ...
 
+    def named_store(self, name: str, /) -> StoreFacts | None:
+        """The store of a name that the user writes, or None, as of one that the user may not know of."""
+        ...
+
 
 @dataclass(frozen=True)
 class BindingContext:

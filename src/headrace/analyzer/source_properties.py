@@ -269,7 +269,7 @@ def _side_topic(
     if found is None:
         raise UserError(
             SqlState.STORE_NOT_FOUND,
-            f"the store {name!r} does not exist",
+            f"the store {name!r} does not exist or is not authorized",
             hint="LIST STORES shows those that do.",
             span=span,
         )

@@ -29,7 +29,7 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.patterns import match_recognize
 from headrace.analyzer.scope import UNNAMED, Scope
 from headrace.analyzer.source_properties import source_properties, table_properties
-from headrace.catalog.objects import Relation, RelationKind
+from headrace.catalog.objects import Relation, RelationKind, StoreFacts
 from headrace.connectors.base import RecordSource, StoreDescriptor
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, printed
@@ -272,7 +272,12 @@ def _properties(
                     hint=f"FROM {relation.name.name} WITH ('{spec.name}' = '…').",
                     span=span,
                 )
-    return source_properties(relation, given.entries, connector, context.catalog.store)
+
+    def store(name: str) -> StoreFacts | None:
+        # A reader of the relation need not know its store; any other is one that the user names.
+        return context.catalog.store(name) if name == relation.store else context.catalog.named_store(name)
+
+    return source_properties(relation, given.entries, connector, store)
 
 
 def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:

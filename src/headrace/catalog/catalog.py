@@ -318,11 +318,11 @@ class Catalog:
             for role in beneath:
                 grants.give_role(self._storage, role, to_role=name)
 
-    def drop_role(self, role: Role) -> None:
+    def drop_role(self, role: Role, *, known: Callable[[object], bool] = lambda _: True) -> None:
         """With all that was granted to it and its API tokens; its queries that are done go to its owner. Raises 3D001, or 2BP01 while it
-        owns something."""
+        owns something, which names what is `known`."""
         with self.transaction():
-            refuse_owner(self._storage.state, role)
+            refuse_owner(self._storage.state, role, known)
             grants.forget_role(self._storage, role.name)
             future_grants.forget(self._storage, role=role.name)
             queries.leave(self._storage, role)

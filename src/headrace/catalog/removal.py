@@ -60,18 +60,20 @@ def removal(state: CatalogState, target: Any) -> Removal:
     return Removal(tuple(found.values()), tuple(state.queries_using(found.values())))
 
 
-def refuse_owner(state: CatalogState, role: Role) -> None:
-    """Raises UserError 2BP01, which names what a role owns: nobody else might be allowed to do anything with it."""
+def refuse_owner(state: CatalogState, role: Role, known: Callable[[object], bool]) -> None:
+    """Raises UserError 2BP01, which names what a role owns as far as it is `known`: nobody else might be allowed to do anything with it."""
     owned = [
         value for value in (*state.by_id.values(), *state.queries.values()) if owner_of(value) == role.name
     ]
     owned = [value for value in owned if value.id != role.id]
     if not owned:
         return
-    told = ", ".join(named(value) for value in owned[:NAMED_MAX])
-    more = f" and {len(owned) - NAMED_MAX} more" if len(owned) > NAMED_MAX else ""
+    told = [named(value) for value in owned if known(value)]
+    hidden = len(owned) - len(told)
+    told += [f"{hidden} object{'s' if hidden > 1 else ''} that you may not see"] if hidden else []
+    more = f" and {len(told) - NAMED_MAX} more" if len(told) > NAMED_MAX else ""
     raise UserError(
         SqlState.DEPENDENT_OBJECTS_EXIST,
-        f"the role {role.name} owns {told}{more}",
+        f"the role {role.name} owns {', '.join(told[:NAMED_MAX])}{more}",
         hint="Drop them, or GRANT OWNERSHIP ON … TO ROLE another one, first.",
     )

@@ -96,6 +96,10 @@ class CatalogState:
         """The id of the role of that name; raises UserError 3D001."""
         return self._required(ROLE, (name,), "what is given")
 
+    def named_store(self, name: str, /) -> StoreFacts | None:
+        """As `store`: the state has no user."""
+        return self.store(name)
+
     def children(self, value: object) -> list[object]:
         """What is directly in an object."""
         kind, path = spec_of(value).kind, spec_of(value).path(value)

@@ -24,6 +24,10 @@ class Output:
         return Output(str(relation.name), _place(relation))
 
 
+HIDDEN = ""
+"""In place of a name that is not to be told."""
+_UNSEEN = "one that you may not see"
+
 Reads = Callable[[Relation, tuple[str, ...]], bool]
 """Whether a relation reads what is at a place; it may be over several entities."""
 
@@ -35,15 +39,24 @@ def over(relation: Relation, place: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Flow:
-    """A query as the relations that it reads and all that it writes; `query` is its name or id, None for a new one."""
+    """A query as the relations that it reads and all that it writes; `query` is its name or id, `HIDDEN` for one that must not be named,
+    None for a new one."""
 
     sources: tuple[Relation, ...]
     outputs: tuple[Output, ...]
     query: str | None = None
 
 
-def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None, *, reads: Reads = over) -> None:
-    """Raises UserError 42P16, at `span`, when what `new` writes comes back to it, directly or through `others`.
+def refuse_cycle(
+    new: Flow,
+    others: Iterable[Flow],
+    span: Span | None,
+    *,
+    reads: Reads = over,
+    known: Callable[[Relation], bool] = lambda _: True,
+) -> None:
+    """Raises UserError 42P16, at `span`, when what `new` writes comes back to it, directly or through `others`; names only relations that
+    are `known`.
 
     Relations are one where they are over the same entity of the same store.
     """
@@ -51,11 +64,12 @@ def refuse_cycle(new: Flow, others: Iterable[Flow], span: Span | None, *, reads:
     if way is None:
         return
     queries = [flow.query for _, flow, _ in way[1:] if flow.query is not None]
+    named = [query for query in queries if query != HIDDEN]
     through = f", through {_listed(queries)}" if queries else ""
-    stop = f"TERMINATE QUERY {queries[0]}; or write" if queries else "Write"
+    stop = f"TERMINATE QUERY {named[0]}; or write" if named else "Write"
     raise UserError(
         SqlState.INVALID_RELATION_DEFINITION,
-        f"the query would read what it writes{through}: {_drawn(way)}",
+        f"the query would read what it writes{through}: {_drawn(way, known)}",
         hint=f"{stop} into another relation. '{ALLOW_CYCLE.name}' = TRUE in WITH (…) of the sink allows it, where rows are sure to end.",
         span=span,
     )
@@ -87,15 +101,15 @@ def _place(relation: Relation) -> tuple[str, ...]:
     return relation.store, *(relation.entity or ())
 
 
-def _drawn(way: Sequence[_Hop]) -> str:
+def _drawn(way: Sequence[_Hop], known: Callable[[Relation], bool]) -> str:
     """`a → b → a`; where a relation has another name over the same entity, `b, which is c,` between."""
-    text = str(way[0][0].name)
+    text = str(way[0][0].name) if known(way[0][0]) else _UNSEEN
     for (_, _, output), (following, _, _) in zip(way, [*way[1:], way[0]], strict=True):
-        text += f" → {output.name}"
-        if str(following.name) != output.name:
+        text += f" → {output.name or _UNSEEN}"
+        if str(following.name) != output.name and known(following):
             text += f" (the same entity as {following.name})"
     return text
 
 
 def _listed(queries: Sequence[str]) -> str:
-    return f"quer{'y' if len(queries) == 1 else 'ies'} {' and '.join(queries)}"
+    return f"quer{'y' if len(queries) == 1 else 'ies'} {' and '.join(query or _UNSEEN for query in queries)}"

@@ -35,7 +35,7 @@ from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.engine.drivers import usable_pool
 from headrace.planner import plan_query, state_warning
-from headrace.planner.cycles import Flow, Output, refuse_cycle
+from headrace.planner.cycles import HIDDEN, Flow, Output, refuse_cycle
 from headrace.planner.physical import LookupJoin, ReadEntity, ReadRows, SparkPlan, Step, WriteEntity
 from headrace.planner.sink_properties import record_sink
 from headrace.planner.sinks import (
@@ -218,7 +218,7 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"the query of the materialized view {view.name} was terminated: no changes of it can be followed",
-            hint=f"RESTART QUERY {writers[0].id}; first." if writers else None,
+            hint=f"RESTART QUERY {writers[0].id}; first." if writers and run.knows(writers[0]) else None,
             span=select.span,
         )
 
@@ -459,7 +459,7 @@ def refuse_cycle_of(query: Query, run: Execution, span: Span | None) -> None:
     flows = _flows(query, run)
     for flow in flows:
         others = [*_running(run, but=query.id), *(other for other in flows if other is not flow)]
-        refuse_cycle(flow, others, span, reads=run.reads)
+        refuse_cycle(flow, others, span, reads=run.reads, known=run.knows)
 
 
 def refuse_own_cycle(
@@ -468,7 +468,8 @@ def refuse_own_cycle(
     """Raises UserError 42P16 for a new query that would read what it writes, through those that run or are `beside` it."""
     flow = flow_of(prepared, run)
     if flow is not None and not _allowed(statement):
-        refuse_cycle(flow, [*_running(run), *beside], statement.name.span, reads=run.reads)
+        others = [*_running(run), *beside]
+        refuse_cycle(flow, others, statement.name.span, reads=run.reads, known=run.knows)
 
 
 def flow_of(prepared: Prepared, run: Execution) -> Flow | None:
@@ -500,7 +501,12 @@ def _flows(query: Query, run: Execution) -> list[Flow]:
             continue
         read = [item for item in sources if not query.more_sinks or _is_read(item, under)]
         beside = [item for item in plan.side_outputs if item in under]
-        flows.append(Flow(tuple(read), (Output.of(sink), *_beside(beside)), query.name or query.id))
+        written = (Output.of(sink) if run.knows(sink) else replace(Output.of(sink), name=HIDDEN),)
+        if run.knows(query):
+            flows.append(Flow(tuple(read), (*written, *_beside(beside)), query.name or query.id))
+        else:
+            left_out = (replace(output, name=HIDDEN) for output in _beside(beside))
+            flows.append(Flow(tuple(read), (*written, *left_out), HIDDEN))
     return flows
 
 
@@ -590,8 +596,10 @@ def refuse_taken_name(name: str, span: Span | None, run: Execution, *, of: str |
     if taken is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the query {taken.id} is named {name!r} already",
-            hint=f"Choose another name, or TERMINATE QUERY {taken.id}; first.",
+            f"a query is named {name!r} already",
+            hint=f"Choose another name, or TERMINATE QUERY {taken.id}; first."
+            if run.knows(taken)
+            else "Choose another name.",
             span=span,
         )
 

@@ -26,10 +26,14 @@ def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
     for query in run.catalog.unfinished_queries() if readings else ():
         shared = readings.keys() & set(_readings(SparkPlan.from_json(query.plan), run))
         if shared:
+            known = run.knows(query)
+            named = f"the query {query.name or query.id}" if known else "another query"
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"the query {query.name or query.id} reads {min(shared)} already, and only one reader can",
-                hint=f"Name another one, or TERMINATE QUERY {query.id}; first.",
+                f"{named} reads {min(shared)} already, and only one reader can",
+                hint=f"Name another one, or TERMINATE QUERY {query.id}; first."
+                if known
+                else "Name another one.",
                 span=span,
             )
 

@@ -129,6 +129,10 @@ class _Lookup:
     def relations(self, _database: str | None = None, _schema: str | None = None) -> Sequence[Relation]:
         return [self.list]
 
+    def named_store(self, _name: str, /) -> StoreFacts | None:
+        """None: a list is of no store."""
+        return None
+
     def store(self, _name: str, /) -> StoreFacts | None:
         return None
 

@@ -56,11 +56,11 @@ async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
 
 
 def _writers(statement: StartRelation | StopRelation, run: Execution) -> list[Query]:
-    """The queries that write the relation, but for those that were terminated on their own, unless there are no others. Raises UserError
-    3D019 where nothing writes it but who writes its entity."""
+    """The queries that write the relation, of those that the role may know of, but for those that were terminated on their own, unless
+    there are no others. Raises UserError 3D019 where nothing writes it but who writes its entity."""
     verb = "START" if isinstance(statement, StartRelation) else "STOP"
     relation = relation_of_kind(statement.kind, statement.name, run, verb)
-    writers = run.catalog.writers(relation)
+    writers = [query for query in run.catalog.writers(relation) if run.knows(query)]
     if not writers:
         raise UserError(
             SqlState.QUERY_NOT_FOUND,

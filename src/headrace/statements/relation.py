@@ -138,7 +138,12 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
         for entry in statement.properties.entries
         if any(spec.is_called(entry.key) for spec in of_scope(specs, Scope.SOURCE))
     ]
-    read = source_properties(relation, of_sources, kind, run.catalog.store)
+
+    def known_store(name: str) -> Store | None:
+        found = run.catalog.store(name)
+        return found if run.knows(found) else None
+
+    read = source_properties(relation, of_sources, kind, known_store)
     reader.leave(Scope.SOURCE)
     guarantee(reader, kind.record_sink, kind)
     subjects(reader, relation.format.value, relation.format.key)

@@ -48,7 +48,7 @@ async def drop_role(statement: DropRole, run: Execution) -> Outcome:
             span=statement.name.span,
         )
     try:
-        await asyncio.to_thread(run.catalog.drop_role, role)
+        await asyncio.to_thread(run.catalog.drop_role, role, known=run.knows)
     except UserError as error:
         error.span = error.span or statement.name.span
         raise

@@ -130,6 +130,14 @@ class SystemLookup:
         """The store of that name, or None."""
         return self.stored.store(name)
 
+    def named_store(self, name: str, /) -> StoreFacts | None:
+        """The store of that name, or None, as of one that the role may not know of."""
+        found = self.stored.store(name)
+        hidden = (
+            found is not None and self.role is not None and not self.stored.policy.known(self.role, found)
+        )
+        return None if hidden else found
+
 
 def rows_of(relations: Iterable[Relation], run: Execution) -> dict[str, pyarrow.Table]:
     """The rows of those that are system relations, by their ids, all as of one moment."""
