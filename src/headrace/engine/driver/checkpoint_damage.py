@@ -1,68 +1,127 @@
 """Which file of a checkpoint cannot be read: after a crash of the machine, a full disk or a failed copy.
 
-Spark's exceptions name the class that could not parse, and seldom the file. So the small files are read here, and the files of the
-state are looked for in the exception.
+Spark's exceptions name the class that could not parse, and seldom the file. So the files are read here, once their query has failed for no
+reason that is known.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
-_LOGS = ("offsets", "commits")
-_STATE_FILE = re.compile(r"/state/(\d+/\d+/[^\s'\",()/]+)")
+_LOGS_READ = 2
+"""Spark reads the newest file of `offsets` and `commits`, and the one before."""
+_LZ4_HEADER = struct.Struct("<8sBIII")
+"""Header of a block: magic, codec, compressed length, length, checksum. A block of length 0 ends the file."""
+_LZ4_MAGIC = b"LZ4Block"
+_STATE_FILE = re.compile(r"/(state/\d+/\d+/[^\s'\",()]+)")
 _STATE_FAILURE = "CANNOT_LOAD_STATE_STORE"
-"""Spark's condition when it cannot read the state of a version that the checkpoint names; its text seldom has the reason."""
+"""Spark's condition when it cannot read the state of a version that the checkpoint names."""
 
 
 def damage(checkpoint: Path, trace: str) -> UserError | None:
     """Return XX001 with the name of the damaged file for a query that failed with `trace`; None if the checkpoint is not the reason."""
-    name = _unreadable_log(checkpoint) or _unreadable_state(trace)
-    if name is None:
+    path = damaged_file(checkpoint) or _missing_file(checkpoint, trace)
+    if path is None:
         return None
-    what = "a file of the folder state" if name == "state" else f"the file {name}"
+    # The parts of an application have checkpoints in that of the whole.
+    folder = checkpoint.as_posix().rpartition("/checkpoints/")[2]
     return UserError(
         SqlState.DATA_CORRUPTED,
-        f"{what} of the query's checkpoint is damaged, in checkpoints/{checkpoint.name} of the data directory",
+        f"the file {path.relative_to(checkpoint)} of the query's checkpoint is damaged, in checkpoints/{folder} of the data directory",
         hint="Restore the folder from a backup and RESTART the query; or TERMINATE it and create it again: "
         "it then begins at the starting positions of its sources.",
     )
 
 
-def _unreadable_log(checkpoint: Path) -> str | None:
-    """Return the first of the small files that a start reads and that holds no JSON, relative to the checkpoint."""
-    metadata = checkpoint / "metadata"
-    if metadata.is_file() and not _is_json(metadata.read_text(errors="replace")):
-        return metadata.name
-    for folder in _LOGS:
-        batches = [path for path in (checkpoint / folder).glob("*") if path.name.isdecimal()]
-        for path in sorted(batches, key=lambda path: int(path.name))[-2:]:
-            version, *lines = path.read_text(errors="replace").splitlines() or [""]
-            # A source without an offset yet is a dash.
-            if (
-                not version.startswith("v")
-                or not lines
-                or not all(line == "-" or _is_json(line) for line in lines)
-            ):
-                return f"{folder}/{path.name}"
+def _missing_file(checkpoint: Path, trace: str) -> Path | None:
+    """Return the file of the state that Spark looked for in vain."""
+    if _STATE_FAILURE not in trace:
+        return None
+    paths = (checkpoint / name for name in _STATE_FILE.findall(trace))
+    return next((path for path in paths if not path.exists()), None)
+
+
+def damaged_file(checkpoint: Path) -> Path | None:
+    """Return the first file below `checkpoint` that is cut off, empty or otherwise unreadable; None if there is none."""
+    checks: list[tuple[Iterable[Path], Callable[[Path], object]]] = [
+        (checkpoint.glob("metadata"), _read_json),
+        (_newest(checkpoint / "offsets"), _read_log),
+        (_newest(checkpoint / "commits"), _read_log),
+        (checkpoint.glob("state/**/*.changelog"), _read_changelog),
+        (checkpoint.glob("state/**/*.zip"), _read_snapshot),
+    ]
+    for paths, read in checks:
+        for path in sorted(paths):
+            # Hadoop's checksums and unfinished files begin with a dot. Spark does not need them.
+            if path.name.startswith("."):
+                continue
+            try:
+                read(path)
+            except _DamagedError as error:
+                return error.path
+            except (OSError, ValueError, LookupError, zipfile.BadZipFile, zlib.error):
+                return path
     return None
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
+class _DamagedError(Exception):
+    """Another file than the one that was read is damaged."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self.path = path
 
 
-def _unreadable_state(trace: str) -> str | None:
-    """Return the file of the state that the exception names, or their folder, since it seldom names one."""
-    if _STATE_FAILURE not in trace:
-        return None
-    file = _STATE_FILE.search(trace)
-    return f"state/{file[1]}" if file else "state"
+def _newest(folder: Path) -> Iterator[Path]:
+    batches = sorted(int(path.name) for path in folder.glob("*") if path.name.isdecimal())
+    return (folder / str(batch) for batch in batches[-_LOGS_READ:])
+
+
+def _read_json(path: Path) -> None:
+    json.loads(path.read_text(encoding="utf-8"))
+
+
+def _read_log(path: Path) -> None:
+    """Read a version and at least one line; those that begin as JSON must be JSON."""
+    version, *lines = path.read_text(encoding="utf-8").splitlines()
+    if not version.startswith("v") or not any(lines):
+        raise ValueError("there is no entry")
+    for line in lines:
+        if line.startswith("{"):
+            json.loads(line)
+
+
+def _read_changelog(path: Path) -> None:
+    """Follow the blocks of LZ4 to the empty block that ends the file."""
+    data, start = path.read_bytes(), 0
+    while True:
+        try:
+            magic, _, compressed, length, _ = _LZ4_HEADER.unpack_from(data, start)
+        except struct.error:
+            raise ValueError("the file is cut off") from None
+        if magic != _LZ4_MAGIC:
+            raise ValueError("there is no block")
+        start += _LZ4_HEADER.size + compressed
+        if not length:
+            return
+
+
+def _read_snapshot(path: Path) -> None:
+    """Read the archive, and compare the lengths of RocksDB's files with those that it names. Raises _DamagedError for such a file."""
+    with zipfile.ZipFile(path) as archive:
+        if archive.testzip() is not None:
+            raise ValueError("an entry of the archive is damaged")
+        described = archive.read("metadata").decode()
+    for file in json.loads(described.partition("\n")[2])["sstFiles"]:
+        part = path.parent / "SSTs" / file["dfsSstFileName"]
+        if not part.is_file() or part.stat().st_size != file["sizeBytes"]:
+            raise _DamagedError(part)

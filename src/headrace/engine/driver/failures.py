@@ -132,8 +132,10 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         classified: HeadraceError | None = connector_module(name).classify(text)
         if classified is not None:
             return _with_entities(classified, start)
+    if (known := spark_error(text)) is not None:
+        return known
     damaged = damage(Path(start.checkpoint), text) if start.checkpoint else None
-    return damaged or spark_error(text) or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
+    return damaged or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
 
 
 def began_slowly(text: str) -> bool:
