@@ -94,7 +94,10 @@ class InteractiveQueries:
         self._forget(message.query_id, _error(message))
 
     def driver_ended(self, driver: DriverProcess, reason: str) -> None:
-        """Queries that ran there are over; those that wait for the pool go on waiting."""
+        """Queries that ran there are over; those that wait for the pool go on waiting, unless it will not start."""
+        if driver.refused:
+            self.driver_stopped(driver, reason)
+            return
         for query_id in [key for key, run in self._runs.items() if run.driver is driver and run.sent]:
             self._forget(query_id, _pool_error(driver.pool, reason))
 
@@ -120,7 +123,7 @@ class InteractiveQueries:
 
     async def _start(self, run: _Run, message: StartQuery) -> None:
         try:
-            async with asyncio.timeout(READY_TIMEOUT_S):
+            async with asyncio.timeout(0 if run.driver.refused else READY_TIMEOUT_S):
                 await run.driver.wait_ready()
         except TimeoutError:
             why = run.driver.message or f"it is {run.driver.state.value}"

@@ -53,9 +53,13 @@ def on_failure(domain: ErrorDomain, failures: int, settings: Settings) -> Decisi
     return Decision(QueryState.RESTARTING, backoff_ms(failures, settings))
 
 
-def driver_failures(before: int, up_s: float) -> int:
-    """How often in a row a driver has failed, now that it ended after having been ready for `up_s` seconds."""
-    return 1 if up_s >= DRIVER_STABLE_S else before + 1
+def driver_failures(before: int, up_s: float, *, worked: bool) -> int:
+    """Return how often in a row a driver has failed, now that it ended `up_s` seconds after it was ready.
+
+    It `worked` if one of its queries finished a batch. Then its death is a first failure, as it is for a query: else kills from outside,
+    less than a minute apart, would add up to the longest delay.
+    """
+    return 1 if worked or up_s >= DRIVER_STABLE_S else before + 1
 
 
 def backoff_ms(failures: int, settings: Settings) -> int:

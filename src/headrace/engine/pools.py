@@ -23,10 +23,13 @@ from headrace.core.settings import SECRETS, Settings
 from headrace.engine.lifecycle import backoff_ms, driver_failures
 from headrace.engine.protocol import (
     DRIVER_FAILED,
+    DRIVER_REFUSED,
     FRAME_BYTES_MAX,
     FRAME_HEADER,
     Message,
+    QueryProgress,
     Ready,
+    Rows,
     Shutdown,
     decode_message,
     encode_frame,
@@ -85,8 +88,9 @@ class DriverProcess:
     """One pool's driver, kept alive from `start` to `stop`.
 
     `on_message` gets every message and its payload in order, `Ready` included; `on_death` gets the reason when the process has ended
-    though `stop` was not called, after which it is started again with back-off. `given` is what each run of it gets, and `command`
-    what to run in place of the real driver. `warm_up` says of each new process whether it should be warm before it takes queries.
+    though `stop` was not called, after which it is started again with back-off, unless it has refused the server's settings. `given` is
+    what each run of it gets, and `command` what to run in place of the real driver. `warm_up` says of each new process whether it should
+    be warm before it takes queries.
     """
 
     def __init__(
@@ -114,6 +118,9 @@ class DriverProcess:
         self._life: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._ready_at = 0.0
+        self._worked = False
+        self.refused = False
+        """True while the process is not tried again, since it cannot start with the server's settings."""
         self._stopping = False
         self._killed = asyncio.Event()
         self._kill_reason = ""
@@ -169,6 +176,7 @@ class DriverProcess:
     async def _live(self) -> None:
         failures = 0
         while True:
+            self._worked = self.refused = False
             try:
                 reason = await self._run()
             except OSError as error:
@@ -178,12 +186,16 @@ class DriverProcess:
             if self._stopping:
                 return
             self._killed.clear()
-            failures = driver_failures(failures, up_s)
+            failures = driver_failures(failures, up_s, worked=self._worked)
+            # Settings stay as they are until the server ends: another try would end likewise.
+            delay_ms = None if self.refused else backoff_ms(failures, self._settings)
+            if self.refused:
+                reason = f"{reason} It is tried again after STOP and START COMPUTE_POOL, or with the server."
             self.state, self.message = PoolState.ERRORED, reason
-            log.warning("driver_ended", pool=self.pool, reason=reason)
+            log.warning("driver_ended", pool=self.pool, reason=reason, restart_in_ms=delay_ms)
             self._on_death(self, reason)
             with suppress(TimeoutError):
-                async with asyncio.timeout(backoff_ms(failures, self._settings) / 1000):
+                async with asyncio.timeout(None if delay_ms is None else delay_ms / 1000):
                     # Nothing runs that could be killed: it is `stop`.
                     await self._killed.wait()
                     return
@@ -273,6 +285,7 @@ class DriverProcess:
                 return f"the driver's connection failed: {error}"
             if not exited.done():
                 return "the driver closed its connection"
+            self.refused = exited.result() == DRIVER_REFUSED
             return (
                 self._failure()
                 or f"the driver process ended with code {exited.result()}; see {self._log_file().name}"
@@ -298,6 +311,8 @@ class DriverProcess:
                     log.info(
                         "driver_ready", pool=self.pool, start_ms=message.start_ms, spark=message.spark_version
                     )
+                elif isinstance(message, QueryProgress | Rows):
+                    self._worked = True
                 self._on_message(connection, message, payload)
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:

@@ -18,6 +18,8 @@ FRAME_HEADER = struct.Struct(">II")
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 DRIVER_FAILED = "the driver failed: "
 """Begins the line of a driver's log that says why it ends; the server tells users the rest of that line."""
+DRIVER_REFUSED = 3
+"""Exit code of a driver that cannot start with the server's settings, however often it is tried."""
 
 
 class _Message(BaseModel):

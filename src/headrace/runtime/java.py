@@ -8,6 +8,7 @@ has further options for each JVM; those of ``JAVA_TOOL_OPTIONS`` would reach the
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.paths import package_folder
 
+_ANSWER_TIMEOUT_S = 60
+_PREAMBLES = ("Error occurred during initialization", "Picked up ")
+"""Lines that a JVM prints before the reason why it does not start."""
 SUPPORTED_MAJORS = (17, 21)
 """Java versions that Spark 4.1 runs on; from 24 on its Hadoop libraries fail."""
 
@@ -106,6 +110,37 @@ def spark_java(memory_mb: int) -> list[str]:
         "-XX:-UsePerfData",
         *further_java_options(),
     ]
+
+
+def refuse_java_options() -> None:
+    """Raise UserError 3D008, with the JVM's own sentence, if it starts only without `further_java_options`.
+
+    It is asked when a JVM did not start, since the question takes a JVM of its own.
+    """
+    further = further_java_options()
+    refusal = _refusal(further)
+    if further and refusal and _refusal([]) is None:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the JVM refuses the options of HEADRACE_JAVA_OPTIONS: {refusal}",
+            hint="Correct that variable, and start the server again.",
+        )
+
+
+def _refusal(options: list[str]) -> str | None:
+    """Return what a JVM says of `options` that it does not start with; None if it starts."""
+    asked = subprocess.run(
+        [str(java_command()), *options, "-version"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_ANSWER_TIMEOUT_S,
+        check=False,
+    )
+    if not asked.returncode:
+        return None
+    lines = [line.strip() for line in asked.stdout.splitlines()]
+    return next((line for line in lines if line and not line.startswith(_PREAMBLES)), "it gives no reason")
 
 
 def _majors() -> str:

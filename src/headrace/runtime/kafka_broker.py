@@ -25,7 +25,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.guard import guarded
 from headrace.runtime.jars import KAFKA_BROKER, jars
-from headrace.runtime.java import further_java_options, java_command
+from headrace.runtime.java import further_java_options, java_command, refuse_java_options
 
 _START_TIMEOUT_S = 90.0
 _STOP_GRACE_S = 20.0
@@ -104,7 +104,8 @@ class KafkaBroker:
     def start(self) -> Self:
         """Starts the broker and returns when it answers; formats its folder the first time.
 
-        Raises `ExternalError` when it ends or does not answer in time, or its jars cannot be fetched.
+        Raises `ExternalError` when it ends or does not answer in time, or its jars cannot be fetched, and `UserError` for options that
+        its JVM refuses.
         """
         if self.running:
             return self
@@ -164,6 +165,7 @@ class KafkaBroker:
         with self._spawn(["kafka.tools.StorageTool", *arguments]) as process:
             code = process.wait(_START_TIMEOUT_S)
         if code:
+            refuse_java_options()
             raise self._failure("could not format its folder")
 
     def _spawn(self, arguments: list[str]) -> subprocess.Popen[bytes]:
@@ -202,6 +204,7 @@ class KafkaBroker:
 
     def _check_start(self, deadline: float) -> None:
         if not self.running:
+            refuse_java_options()
             raise self._failure("ended while it started")
         if time.monotonic() > deadline:
             raise self._failure(f"did not answer within {_START_TIMEOUT_S:.0f} s")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from headrace.core.errors import InternalError
 from headrace.runtime.extension import extension_jar, pyspark_folder, spark_class_path
-from headrace.runtime.java import java_runtime, spark_java
+from headrace.runtime.java import java_runtime, refuse_java_options, spark_java
 from headrace.runtime.paths import cache_dir
 
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
@@ -38,8 +38,8 @@ def spark_jvm(
     """A JVM for the Spark session that is made in this block; it ends with this process.
 
     `memory_mb` is its heap in MiB. `ended` is called from a thread, with the exit code (a signal's is negative), when the JVM
-    has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does not come up, and what `jars`,
-    `extension_jar` and `java_runtime` raise.
+    has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does not come up, UserError if that is due to
+    HEADRACE_JAVA_OPTIONS, and what `jars`, `extension_jar` and `java_runtime` raise.
     """
     archive = class_archive()
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
@@ -79,6 +79,8 @@ def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]
         if process.poll() is not None or time.monotonic() > deadline:
             ended = process.poll()
             process.kill()
+            if ended is not None:
+                refuse_java_options()
             raise InternalError(
                 f"the JVM of Spark was not up within {_START_TIMEOUT_S:.0f} s"
                 if ended is None

@@ -35,6 +35,8 @@ TOKEN_FILE = "token"  # noqa: S105 - a file's name
 SOCKETS_END_S = 2
 BROKER_BACKOFF_S = 1.0
 BROKER_BACKOFF_MAX_S = 60.0
+BROKER_STABLE_S = 10.0
+"""A broker that ran for so long has started well: its end is a first failure again."""
 SWITCH_INTERVAL_S = 0.001
 """After that a thread that computes (a wide statement being planned) makes way for the event loop; Python's own 5 ms add up."""
 PING_INTERVAL_S = 20.0
@@ -247,7 +249,7 @@ async def _keep_running(broker: KafkaBroker) -> None:
         await asyncio.sleep(1)
         if broker.running:
             continue
-        if time.monotonic() - started > BROKER_BACKOFF_MAX_S:
+        if time.monotonic() - started > BROKER_STABLE_S:
             delay_s = BROKER_BACKOFF_S
         log.warning("kafka_broker_ended", address=broker.bootstrap, log=str(broker.log), restart_in_s=delay_s)
         await asyncio.sleep(delay_s)

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
-from headrace.catalog.objects import DesiredState, QueryState
+from headrace.catalog.objects import DesiredState, PoolIntent, QueryState
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.engine import backlog
 from headrace.engine.lateness import Lateness
-from headrace.engine.protocol import QueryProgress
+from headrace.engine.protocol import DRIVER_REFUSED, QueryProgress
 from headrace.planner.physical import PLAN_VERSION, SparkPlan, WriteView
 from headrace.planner.view_reads import ViewRead
 from tests.unit.engine.conftest import plan
@@ -169,6 +170,25 @@ async def test_a_killed_driver_is_started_again_with_its_queries(bench: Bench) -
     assert bench.found(query).restarts == 1
     pids = [line["pid"] for line in bench.journal("ready")]
     assert len(set(pids)) == 2
+
+
+def _rows_read(bench: Bench, query: str) -> int:
+    progress = bench.engine.progress(query)
+    return progress.input_rows_total if progress else 0
+
+
+async def test_kills_of_a_driver_that_works_do_not_add_up_to_longer_delays(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("runs")
+    with capture_logs() as logged:
+        for kills in range(1, 4):
+            await bench.until_state(query, S.RUNNING)
+            # Two batches of ten rows in each run.
+            await bench.until(lambda rows=20 * kills: _rows_read(bench, query) == rows)
+            os.kill(bench.journal("ready")[-1]["pid"], signal.SIGKILL)
+            await bench.until(lambda starts=kills + 1: len(bench.journal("start", query)) == starts)
+    delays = [entry["restart_in_ms"] for entry in logged if entry["event"] == "driver_ended"]
+    assert delays == [bench.settings.restart_backoff_ms] * 3
 
 
 async def test_a_stopped_engine_leaves_no_process_and_the_next_one_goes_on(bench: Bench) -> None:
@@ -382,6 +402,34 @@ async def test_a_driver_that_cannot_start_is_reported(bench: Bench) -> None:
     assert bench.engine.pool_state(pool)[1] == "no Java"
     query = bench.query("runs")
     await bench.until(lambda: bench.found(query).message == "no Java")
+
+
+async def test_a_driver_that_refuses_the_settings_is_not_tried_again(bench: Bench) -> None:
+    bench.engine.views.close()
+    tries = bench.folder / "tries"
+    script = f"""
+import sys
+open({str(tries)!r}, "a").write(".")
+print("x: the driver failed: no Java.", file=sys.stderr)
+sys.exit({DRIVER_REFUSED})
+"""
+    bench.engine = type(bench.engine)(
+        bench.catalog, bench.settings, driver_command=(sys.executable, "-c", script)
+    )
+    await bench.engine.start()
+    query, pool = bench.query("runs"), bench.catalog.default_compute_pool
+    said = "no Java. It is tried again after STOP and START COMPUTE_POOL, or with the server."
+    await bench.until(lambda: bench.found(query).message == said)
+    assert bench.engine.pool_state(pool) == ("errored", said)
+    channel = await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    with pytest.raises(HeadraceError, match="no Java"):
+        await channel.started()
+    await asyncio.sleep(3 * bench.settings.restart_backoff_ms / 1000)
+    assert tries.read_text() == "."
+    bench.want(pool, PoolIntent.STOPPED)
+    await bench.until_state(query, S.STOPPED)
+    bench.want(pool, PoolIntent.RUNNING)
+    await bench.until(lambda: tries.read_text() == "..")
 
 
 _SERVER = """

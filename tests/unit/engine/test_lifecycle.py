@@ -40,8 +40,12 @@ def test_our_own_errors_are_given_up_after_a_while() -> None:
 
 
 def test_a_driver_that_dies_soon_after_it_was_ready_fails_again() -> None:
-    assert driver_failures(3, 5.0) == 4
-    assert driver_failures(3, DRIVER_STABLE_S) == 1
+    assert driver_failures(3, 5.0, worked=False) == 4
+    assert driver_failures(3, DRIVER_STABLE_S, worked=False) == 1
+
+
+def test_a_driver_that_dies_after_a_batch_has_failed_for_the_first_time() -> None:
+    assert driver_failures(3, 5.0, worked=True) == 1
 
 
 def test_a_query_that_is_over_only_starts_anew() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.runtime.java import SPARK_OPTIONS, java_command, java_runtime, spark_java
+from headrace.runtime.java import SPARK_OPTIONS, java_command, java_runtime, refuse_java_options, spark_java
 
 
 def _installation(folder: Path, *, version: str, modules: str) -> Path:
@@ -60,3 +60,11 @@ def test_a_folder_without_java_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         java_command()
     assert caught.value.hint is not None
     assert "HEADRACE_JAVA_HOME" in caught.value.hint
+
+
+def test_options_that_the_jvm_refuses_are_reported_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_JAVA_OPTIONS", "-XX:+UseG1GC -XX:+UseSerialGC")
+    with pytest.raises(UserError, match="HEADRACE_JAVA_OPTIONS: Multiple garbage collectors selected"):
+        refuse_java_options()
+    monkeypatch.setenv("HEADRACE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    refuse_java_options()

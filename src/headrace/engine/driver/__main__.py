@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import HeadraceError, UserError
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.options import DriverOptions
-from headrace.engine.protocol import DRIVER_FAILED, Ready
+from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED, Ready
 from headrace.runtime.spark_jvm import kill_spark_jvm
 
 _STOP_SECONDS = 10.0
@@ -67,8 +67,10 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
     except ChannelClosedError:
         pass
     except HeadraceError as error:
-        logging.getLogger(__name__).error("%s%s", DRIVER_FAILED, error.text())
-        return 1
+        # One line, which is what the server reads of it.
+        reason = f"{error.message}. {error.hint}" if error.hint else error.message
+        logging.getLogger(__name__).error("%s%s", DRIVER_FAILED, reason)
+        return DRIVER_REFUSED if isinstance(error, UserError) else 1
     finally:
         if asked and service is not None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
