@@ -19,13 +19,15 @@ from headrace.analyzer.expressions import (
     Expression,
     Literal,
 )
-from headrace.analyzer.functions import CATALOGUE, lookup
+from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME, lookup
+from headrace.analyzer.functions.scalars import JSON_STATES
 from headrace.analyzer.functions.signature import Function, function
 from headrace.analyzer.functions.temporals import EXTRACT_FIELDS, TRUNCATIONS
-from headrace.analyzer.invocation import call
+from headrace.analyzer.invocation import call, equality
 from headrace.analyzer.logical import SourceColumns
 from headrace.analyzer.scope import Scope
-from headrace.analyzer.typing import is_temporal
+from headrace.analyzer.typing import is_temporal, is_text
+from headrace.core import json_path
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
@@ -45,7 +47,11 @@ from headrace.core.types import (
 from headrace.sql.ast import JsonCall, span_of, type_of
 
 _FROM_JSON = function(
-    "FROM_JSON", "text", VARCHAR, "A JSON text as a typed value.", spark="from_json({0}, '{type}')"
+    "FROM_JSON",
+    "text",
+    VARCHAR,
+    "A JSON text as a typed value.",
+    spark="headrace_from_json(CAST({0} AS BINARY), '{type}', 'any').value",
 )
 _ROW = function(
     "ROW",
@@ -83,6 +89,7 @@ class Special:
             "NVL": self._alternatives,
             "IF": self._if,
             "TYPEOF": self._typeof,
+            **dict.fromkeys(("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"), self._json_call),
         }
 
     def handles(self, name: str) -> bool:
@@ -272,11 +279,14 @@ class Special:
     def json(self, node: JsonCall) -> Expression:
         """JSON_VALUE and JSON_QUERY with RETURNING, ON EMPTY or ON ERROR."""
         name, span = str(node.args["name"]).upper(), span_of(node)
-        result: Expression = call(
-            CATALOGUE[name], [self._bind(node.this), self._bind(node.args["path"])], span=span
-        )
+        arguments = [self._bind(node.this), self._bind(node.args["path"])]
+        _check_path(arguments[1])
+        found: Expression = call(CATALOGUE[name], arguments, span=span)
+        result = found
         if node.args.get("returning") is not None:
-            result = _json_as(result, type_of(node), span, scalar=name == "JSON_VALUE")
+            result = _json_as(found, type_of(node), span, scalar=name == "JSON_VALUE")
+        state = call(JSON_STATES[name], arguments, span=span)
+        branches: list[tuple[Expression, Expression]] = []
         for clause in ("on_empty", "on_error"):
             action = node.args.get(clause)
             if action is None or action == "NULL":
@@ -288,9 +298,22 @@ class Special:
                     hint="Use NULL or DEFAULT value.",
                     span=span,
                 )
-            values, kind = unify([result, self._bind(action)], f"the DEFAULT of {name}", span)
-            result = Call(function=CATALOGUE["COALESCE"], arguments=tuple(values), type=kind, span=span)
-        return result
+            case = equality(state, Literal(type=VARCHAR, text=clause.removeprefix("on_"), nullable=False))
+            if clause == "on_error" and result is not found:
+                case = call(OPERATORS_BY_NAME["OR"], [case, _misfit(found, result)], span=span)
+            branches.append((case, self._bind(action)))
+        if not branches:
+            return result
+        values, kind = unify([result, *(value for _, value in branches)], f"the DEFAULT of {name}", span)
+        cases = tuple((case, value) for (case, _), value in zip(branches, values[1:], strict=True))
+        return Case(branches=cases, otherwise=values[0], type=kind, span=span)
+
+    def _json_call(self, node: exp.Anonymous) -> Expression:
+        name = str(node.this).upper()
+        arguments = [self._bind(argument) for argument in node.expressions]
+        if len(arguments) > 1:
+            _check_path(arguments[1])
+        return call(CATALOGUE[name], arguments, span=span_of(node))
 
     def _plain(self, name: str, node: exp.Anonymous) -> Expression:
         return call(
@@ -329,6 +352,29 @@ def _unit(node: exp.Expr, known: tuple[str, ...]) -> Literal:
             span=span_of(node),
         )
     return Literal(type=VARCHAR, text=unit, nullable=False, span=span_of(node))
+
+
+def _check_path(path: Expression) -> None:
+    if (
+        isinstance(path, Literal)
+        and is_text(path.type)
+        and path.text is not None
+        and json_path.parse(path.text) is None
+    ):
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"{path.text!r} is no path into a JSON text",
+            hint="A path is $ and steps, such as '$.name', '$.\"a b\"', '$.list[0]' or '$.list[*]', with lax or strict before it.",
+            span=path.span,
+        )
+
+
+def _misfit(found: Expression, result: Expression) -> Expression:
+    """Something was found that is not of the type RETURNING."""
+    missing = call(OPERATORS_BY_NAME["IS NULL"], [result], span=result.span)
+    absent = call(OPERATORS_BY_NAME["IS NULL"], [found], span=found.span)
+    present = call(OPERATORS_BY_NAME["NOT"], [absent], span=found.span)
+    return call(OPERATORS_BY_NAME["AND"], [present, missing], span=found.span)
 
 
 def _json_as(operand: Expression, kind: DataType, span: Span | None, *, scalar: bool) -> Expression:

@@ -594,30 +594,43 @@ COLLECTIONS: tuple[Function, ...] = (
     function("MAP_VALUES", "map", _map_values, "The values of a map."),
 )
 
+
+def _json(name: str, asked: str, doc: str) -> Function:
+    arguments = f"({{0}}, {{1}}, '{asked}')"
+    return function(
+        name,
+        "text, text",
+        VARCHAR,
+        doc,
+        spark=f"headrace_json{arguments}",
+        duckdb=f"json_answer{arguments}",
+    )
+
+
+JSON_STATES = {
+    "JSON_VALUE": _json("JSON_VALUE_STATE", "value_state", "found, empty or error."),
+    "JSON_QUERY": _json("JSON_QUERY_STATE", "query_state", "found, empty or error."),
+}
+"""What ON EMPTY and ON ERROR ask, by the function whose clauses they are."""
+
 JSON: tuple[Function, ...] = (
-    function(
+    _json(
         "JSON_VALUE",
-        "text, text",
-        VARCHAR,
-        "The scalar at a path ('$.a.b[0]') of a JSON text, as text; NULL if absent.",
-        spark="get_json_object({0}, {1})",
-        duckdb="json_at({0}, {1})",
+        "value",
+        "The scalar at a path ('$.a.b[0]') of a JSON text, as text; NULL if there is none.",
     ),
-    function(
+    _json(
         "JSON_QUERY",
-        "text, text",
-        VARCHAR,
-        "The object or array at a path of a JSON text, as JSON text.",
-        spark="get_json_object({0}, {1})",
-        duckdb="json_at({0}, {1})",
+        "query",
+        "The object or array at a path of a JSON text, as JSON text; NULL if there is none.",
     ),
     function(
         "JSON_EXISTS",
         "text, text",
         BOOLEAN,
-        "The path exists in the JSON text and is not null.",
-        spark="(get_json_object({0}, {1}) IS NOT NULL)",
-        duckdb="(json_at({0}, {1}) IS NOT NULL)",
+        "The path finds something in the JSON text, be it null.",
+        spark="(headrace_json({0}, {1}, 'exists') IS NOT NULL)",
+        duckdb="(json_answer({0}, {1}, 'exists') IS NOT NULL)",
     ),
     function("JSON_STRING", "any", VARCHAR, "The value as JSON text; NULL of NULL.", spark=_json_string),
 )

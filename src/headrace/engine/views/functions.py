@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import functools
-import json
 import math
 import re
 import struct
@@ -19,6 +18,8 @@ from typing import Any
 
 import duckdb
 from duckdb.func import FunctionNullHandling
+
+from headrace.engine.views.json_functions import json_answer
 
 OWN_ERROR = re.compile(r"\[(22\d{3}|0A000|53000)\] ([^\n]*)")
 TEXT_LENGTH_MAX = 16 * 1024 * 1024
@@ -47,7 +48,6 @@ _TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)? *(\S
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?")
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
 _FLOAT_LIMIT = 3.4028235677973366e38
-_STEP = re.compile(r"(?:\.|\[(?=\*\]))([^.\[\]]+)\]?|\[(\d+)\]|\['([^']*)'\]")
 _REPLACEMENT = re.compile(r"\\(.)|\$(\d)|[\\$]", re.DOTALL)
 
 
@@ -71,7 +71,7 @@ def install(database: duckdb.DuckDBPyConnection) -> None:
         ("padded", _padded, [text, text, number, text], text),
         ("like_pattern", _like_pattern, [text, text], text),
         ("replacement", _replacement, [text], text),
-        ("json_at", _json_at, [text, text], text),
+        ("json_answer", json_answer, [text, text, text], text),
         ("whole_months", _whole_months, ["TIMESTAMP", "TIMESTAMP"], number),
     )
     for name, function, arguments, result in functions:
@@ -254,45 +254,6 @@ def _replacement(text: str) -> str:
         return "\\\\" if found[1] == "\\" else found[1]
 
     return _REPLACEMENT.sub(part, text)
-
-
-def _json_at(text: str, path: str) -> str | None:
-    """What stands at a path of a JSON text, as text; None for what is absent or null, no JSON, or no path."""
-    steps = list(_STEP.finditer(path))
-    if not path.startswith("$") or "".join(step[0] for step in steps) != path[1:]:
-        return None
-    if any(step[1] == "*" for step in steps):
-        raise ValueError(
-            "[0A000] a * in the path of a JSON text is not supported in a query of materialized views"
-        )
-    try:
-        value = json.loads(text, parse_float=_Float)
-    except (ValueError, RecursionError):
-        return None
-    for step in steps:
-        name = step[3] if step[1] is None else step[1]
-        if step[2] is not None:
-            inside = isinstance(value, list) and int(step[2]) < len(value)
-            value = value[int(step[2])] if inside else None
-        else:
-            value = value.get(name) if isinstance(value, dict) else None
-    if value is None:
-        return None
-    return value if isinstance(value, str) else _json_text(value)
-
-
-class _Float(float):
-    """A number with a fraction of a JSON text."""
-
-
-def _json_text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_json_text(name)}:{_json_text(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_json_text, value)) + "]"
-    if isinstance(value, float):
-        return double_as_text(value)
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _whole_months(first: datetime.datetime, second: datetime.datetime) -> int:

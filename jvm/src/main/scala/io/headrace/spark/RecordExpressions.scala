@@ -229,6 +229,7 @@ private[spark] object RecordFunctions {
     function("headrace_time") { case Seq(time, Constant(digits: Int), Constant(safe: Boolean)) =>
       BoundedTime(time, digits, safe)
     },
+    function("headrace_json") { case Seq(text, path, asked) => JsonFunction(text, path, asked) },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) }
   )
 
