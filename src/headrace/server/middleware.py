@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.server.failures import refusal
 from headrace.server.hosts import Hosts
 
 _SLASHES = re.compile("/{2,}")
 
 DRAINED_BYTES_MAX = 64 * 1024 * 1024
+DRAINED_OF_STRANGERS_BYTES_MAX = 1024 * 1024
 """How much of a too large body is read and thrown away, so that its sender sees the answer and not a reset."""
+
+LARGE_ROUTES = frozenset({"/v2/statements", "/v2/validate"})
+SMALL_BYTES_MAX = 16 * 1024
+"""The largest body of all other routes, and of requests without authentication: signing in takes 2 KiB."""
+
+BODIES_PER_USER = 4
+"""The bodies of the largest size that one user may have under way at a time, or as many bytes in smaller ones."""
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -73,38 +83,68 @@ class SecurityHeaders:
 
 
 class BodyLimit:
-    """Refuses bodies larger than `bytes_max` with 400, which every client knows (413 none)."""
+    """Refuses bodies that are too large with 400, which every client knows (413 none), if possible before they are read.
+
+    `bytes_max` is for statements of a user; all other bodies are small. Runs behind the token gate.
+    """
 
     def __init__(self, app: ASGIApp, *, bytes_max: int) -> None:
         self._app = app
         self._bytes_max = bytes_max
+        self._under_way: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on with a `receive` that counts."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        principal = scope.get("state", {}).get("principal")
+        large = principal is not None and scope["path"] in LARGE_ROUTES
+        most = self._bytes_max if large else min(SMALL_BYTES_MAX, self._bytes_max)
+        drained_max = DRAINED_BYTES_MAX if principal is not None else DRAINED_OF_STRANGERS_BYTES_MAX
+        user = principal.user if principal is not None else ""
         received = 0
 
         async def receive_some() -> Message:
             nonlocal received
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._bytes_max:
-                await _drain(receive, message)
-                raise HTTPException(
-                    400,
-                    f"the request is larger than {self._bytes_max} bytes, the limit of this server "
-                    "(setting HEADRACE_REQUEST_BYTES_MAX)",
-                    {"Connection": "close"},
-                )
+            size = len(message.get("body", b""))
+            received += size
+            self._under_way[user] += size
+            if received > most:
+                await _drain(receive, message, drained_max)
+                raise HTTPException(400, _too_large(most, large=large), {"Connection": "close"})
+            if principal is not None and self._under_way[user] > BODIES_PER_USER * self._bytes_max:
+                await _drain(receive, message, drained_max)
+                text = "too many large requests of this user are under way; try again soon"
+                raise HTTPException(503, text, {"Connection": "close", "Retry-After": "2"})
             return message
 
-        await self._app(scope, receive_some, send)
+        try:
+            if _declared(scope) > most:
+                await _drain(receive, {"more_body": True}, drained_max)
+                answer = refusal(400, _too_large(most, large=large))
+                answer.headers["Connection"] = "close"
+                await answer(scope, receive, send)
+                return
+            await self._app(scope, receive_some, send)
+        finally:
+            self._under_way[user] -= received
+            self._under_way += Counter()  # drops zeros
 
 
-async def _drain(receive: Receive, message: Message) -> None:
+def _declared(scope: Scope) -> int:
+    """The size of a body that its headers state; 0 for none."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+
+
+def _too_large(most: int, *, large: bool) -> str:
+    setting = " (setting HEADRACE_REQUEST_BYTES_MAX)" if large else ""
+    return f"the request is larger than {most} bytes, the limit of this server{setting}"
+
+
+async def _drain(receive: Receive, message: Message, most: int) -> None:
     drained = 0
-    while message.get("more_body", False) and drained <= DRAINED_BYTES_MAX:
+    while message.get("more_body", False) and drained <= most:
         message = await receive()
         drained += len(message.get("body", b""))

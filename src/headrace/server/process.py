@@ -7,6 +7,7 @@ import fcntl
 import gc
 import importlib
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -23,6 +24,7 @@ import uvicorn
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.server.connections import Connections
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -33,6 +35,7 @@ log = structlog.get_logger()
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
 SOCKETS_END_S = 2
+FILES_MAX = 65_536
 BROKER_BACKOFF_S = 1.0
 BROKER_BACKOFF_MAX_S = 60.0
 BROKER_STABLE_S = 10.0
@@ -53,6 +56,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     # Everything below the data directory is for this user alone.
     os.umask(0o077)
+    _allow_files()
     _check_certificate(settings)
     with _exclusive(settings.data_dir), _listening(settings) as listener:
         async with AsyncExitStack() as life:
@@ -88,7 +92,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                ws="websockets-sansio",
+                **Connections().options(),
                 ws_ping_interval=PING_INTERVAL_S,
                 ws_ping_timeout=PING_TIMEOUT_S,
                 # Deflating small frames costs more than it saves on any network that a broker is close to.
@@ -118,6 +122,15 @@ class _Server(uvicorn.Server):
         if self.started:
             print(f"headrace ready {self._url}", flush=True)  # noqa: T201 - what whoever started us waits for
             log.info("ready", url=self._url, pid=os.getpid())
+
+
+def _allow_files() -> None:
+    """Take as many file descriptors as this user may have: 1024, a usual default, are few for connections and the catalog together."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if most == resource.RLIM_INFINITY else min(FILES_MAX, most)
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (max(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), most)
+    )
 
 
 class _StopSignals:

@@ -16,6 +16,7 @@ from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic, HeadraceError
 from headrace.core.resultset import Cell, LiveRows, ResultColumn, ResultSet
 from headrace.core.types import BIGINT, VARCHAR
+from headrace.server.connections import Connections
 
 ORGANIZATION = str(uuid.uuid4())
 TOKENS = {
@@ -129,7 +130,7 @@ async def serving(app: FastAPI, port: int) -> AsyncIterator[uvicorn.Server]:
         uvicorn.Config(
             app,
             port=port,
-            ws="websockets-sansio",
+            **Connections().options(),
             ws_per_message_deflate=False,
             proxy_headers=False,
             log_config=None,

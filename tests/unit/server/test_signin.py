@@ -15,6 +15,7 @@ from headrace.catalog.objects import ApiToken, Invitation
 from headrace.core.settings import Settings
 from headrace.server import signin, throttle
 from headrace.server.app import create_app
+from headrace.server.middleware import DRAINED_OF_STRANGERS_BYTES_MAX
 from headrace.server.ports import ServerParts
 from tests.unit.server.scripted import ScriptedStatements
 
@@ -238,3 +239,20 @@ async def test_a_refused_token_is_audited_by_its_name_and_never_itself(
         ("request", "denied", None, "GET /v2/version: not valid", 2),
     ]
     assert catalog.audit.read(2)[0][1].credential == "token ci"
+
+
+async def test_a_large_body_of_a_stranger_is_not_read(page: httpx.AsyncClient) -> None:
+    read = 0
+
+    async def content(size: int) -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(size // 4096):
+            read += 4096
+            yield b"x" * 4096
+
+    for headers in ({}, {"Content-Length": str(15 * 1024 * 1024)}):
+        read = 0
+        answer = await page.post(signin.PATH, content=content(15 * 1024 * 1024), headers=headers)
+        assert answer.status_code == 400
+        assert answer.json()["message"] == "the request is larger than 16384 bytes, the limit of this server"
+        assert read < 1.1 * DRAINED_OF_STRANGERS_BYTES_MAX

@@ -73,6 +73,8 @@ async def serve_stream(
             return
     except (WebSocketDisconnect, TimeoutError):
         return
+    # The connection belongs to its user from now on (`server.connections`).
+    websocket.scope.setdefault("state", {})["principal"] = ticket.principal
     log.info(
         "stream_opened", request_id=statement_id, query_id=ticket.result.query_id, user=ticket.principal.user
     )
