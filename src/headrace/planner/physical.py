@@ -304,6 +304,8 @@ class OrderKey(_Data):
 class TopN(_Data):
     """Of each partition the first `limit` rows in order; `rank` names a BIGINT column of the place, from 1.
 
+    Of rows that are equal in order the `oldest` that came goes first, or the `newest`.
+
     With `closes` (a TIMESTAMP column) they are given once, when the watermark reaches it: the output is `insert`.
     """
 
@@ -318,6 +320,7 @@ class TopN(_Data):
     rank: str | None = None
     closes: str | None = None
     state_ttl_ms: int = 0
+    ties: Literal["oldest", "newest"] = "oldest"
 
 
 class PatternVariable(_Data):

@@ -359,6 +359,7 @@ def _top_n(work: Build, step: physical.TopN) -> DataFrame:
         step.rank,
         step.closes,
         step.state_ttl_ms,
+        step.ties == "newest",
     )
     return DataFrame(ranked, work.session)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expressions import Expression
 from headrace.analyzer.logical import RANK_SOURCE, TopN
 from headrace.analyzer.traits import ranks_windows, traits
@@ -12,6 +13,14 @@ from headrace.planner.modes import Mode, Operator
 from headrace.planner.spark_sql import identifier
 
 _CLOSES = "__closes"
+
+
+def keeps_last(node: TopN) -> bool:
+    """Return True if the newest row of each partition is kept, which of two at the same event time is the later one, as in Flink."""
+    if node.limit != 1 or len(node.order_by) != 1:
+        return False
+    [key] = node.order_by
+    return key.descending and is_event_time(key.expression, node.input)
 
 
 def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Fragment:
@@ -47,6 +56,7 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
             rank=node.rank,
             closes=closes,
             state_ttl_ms=low.state_ttl_ms,
+            ties="newest" if keeps_last(node) else "oldest",
         )
     )
     made = low.over_structs(ranked, fragment, operator.mode)

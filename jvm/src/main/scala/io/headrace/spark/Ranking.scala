@@ -16,7 +16,7 @@ private[spark] final class RankedRow(val bytes: Array[Byte], val arrival: Long, 
 
 /** The rows of one partition in order. The first few are at hand, in the partition's one value of state; the others are
   * kept beside it, and are looked through only when too few are left at hand. Of rows that are equal in order, the one
-  * that came first goes first.
+  * that came first goes first, or with `newestFirst` the one that came last.
   *
   * @param order    by which rows are compared
   * @param columns  how many a row has
@@ -24,7 +24,13 @@ private[spark] final class RankedRow(val bytes: Array[Byte], val arrival: Long, 
   * @param rest     the rows that are not at hand: bytes -> arrival, count; null when rows are never taken away, and all
   *                 but the first `needed` are forgotten
   */
-private[spark] final class Ranking(order: BaseOrdering, columns: Int, needed: Int, rest: MapState[Array[Byte], Array[Byte]]) {
+private[spark] final class Ranking(
+    order: BaseOrdering,
+    columns: Int,
+    needed: Int,
+    rest: MapState[Array[Byte], Array[Byte]],
+    newestFirst: Boolean
+) {
   private val atHand = if (rest == null) needed else 2 * needed + 6
   private val rows = ArrayBuffer.empty[RankedRow]
   private val debts = ArrayBuffer.empty[Array[Byte]] // taken away before they came
@@ -71,7 +77,10 @@ private[spark] final class Ranking(order: BaseOrdering, columns: Int, needed: In
       changed = true
     } else {
       probe.pointTo(bytes, bytes.length)
-      val precedesLast = rows.nonEmpty && order.compare(probe, rows.last.row) < 0
+      val precedesLast = rows.nonEmpty && {
+        val compared = order.compare(probe, rows.last.row)
+        compared < 0 || (compared == 0 && newestFirst)
+      }
       if (precedesLast || (away == 0 && rows.size < atHand)) {
         insert(new RankedRow(bytes, arrivals, 1, columns))
         changed = true
@@ -109,14 +118,16 @@ private[spark] final class Ranking(order: BaseOrdering, columns: Int, needed: In
 
   private def follows(left: RankedRow, right: RankedRow): Boolean = {
     val compared = order.compare(left.row, right.row)
-    compared > 0 || (compared == 0 && left.arrival > right.arrival)
+    compared > 0 || (compared == 0 && (left.arrival > right.arrival) != newestFirst)
   }
 
   private def putAway(bytes: Array[Byte], arrival: Long, count: Int): Unit = {
     changed = true
     if (away > 0 && rest.containsKey(bytes)) {
       val kept = ByteBuffer.wrap(rest.getValue(bytes))
-      rest.updateValue(bytes, Ranking.entry(math.min(kept.getLong(), arrival), kept.getInt() + count))
+      val known = kept.getLong()
+      val first = if (newestFirst) math.max(known, arrival) else math.min(known, arrival)
+      rest.updateValue(bytes, Ranking.entry(first, kept.getInt() + count))
     } else {
       rest.updateValue(bytes, Ranking.entry(arrival, count))
       away += 1

@@ -18,7 +18,7 @@ import PartitionWatermark.named
 object TopN {
 
   /** The first `limit` rows of each partition, whenever they change. Of rows that are equal in order, the one that came
-    * first goes first. With a limit of 1 it removes duplicates.
+    * first goes first, or with `newestFirst` the one that came last. With a limit of 1 it removes duplicates.
     *
     * Where no row is ever taken away, only the first rows are kept; otherwise all are, the first ones at hand.
     *
@@ -48,7 +48,8 @@ object TopN {
       output: String,
       rankColumn: String,
       closes: String,
-      stateTtlMs: Long
+      stateTtlMs: Long,
+      newestFirst: Boolean
   ): DataFrame = {
     requireOutput(output, limit, rankColumn, closes)
     val schema = without(df.schema, op)
@@ -58,7 +59,7 @@ object TopN {
       OrderColumn(at, schema(at).dataType, down, nulls)
     })
     require(order.columns.size == orderBy.size, s"expected a direction for each of the ${orderBy.size} columns of the order")
-    val form = TopNForm(order, schema.length, limit, op == null, output == "signed", ranked = rankColumn != null)
+    val form = TopNForm(order, schema.length, limit, op == null, output == "signed", ranked = rankColumn != null, newestFirst)
     val ttlMs = if (closes == null) stateTtlMs else 0
     val format = (keys, rowType(schema).json, order, op == null, closes == null, if (op == null) limit else 0)
     val state = new KeyState("Top-N", 1, format.hashCode, ttlMs)

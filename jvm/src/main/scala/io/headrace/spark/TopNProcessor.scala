@@ -19,6 +19,7 @@ private[spark] final case class RankOutput(op: Byte, rank: Long, row: Array[Byte
   * @param columns  how many a row has
   * @param signed   whether rows that leave come out as well
   * @param ranked   whether a row's place is part of it
+  * @param newestFirst  whether of rows that are equal in order the one that came last goes first
   */
 private[spark] final case class TopNForm(
     order: RowOrder,
@@ -26,7 +27,8 @@ private[spark] final case class TopNForm(
     limit: Int,
     insertOnly: Boolean,
     signed: Boolean,
-    ranked: Boolean
+    ranked: Boolean,
+    newestFirst: Boolean
 )
 
 /** The first rows of one partition, given whenever they change. */
@@ -40,7 +42,7 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttlMs: Long, form: To
     val rest =
       if (form.insertOnly) null else getHandle.getMapState("rest", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
     freeRest = () => if (rest != null) rest.clear()
-    ranking = new Ranking(form.order.ordering, form.columns, form.limit, rest)
+    ranking = new Ranking(form.order.ordering, form.columns, form.limit, rest, form.newestFirst)
   }
 
   override protected def free(): Unit = freeRest()
