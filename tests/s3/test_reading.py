@@ -7,6 +7,7 @@ import datetime
 import gzip
 import itertools
 import random
+import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -158,6 +159,107 @@ def test_declared_types(s3: S3Client, seed: str) -> None:
         with pytest.raises(UserError, match=f"column {next(iter(kinds))}.*{key}") as caught:
             read(**kinds)
         assert caught.value.state is state
+
+
+UNIT = uuid.UUID("6f9619ff-8b86-d011-b42d-00cf4fc964ff")
+NOON = datetime.datetime(2026, 1, 31, 12)
+
+
+def _column(s3: S3Client, key: str, values: pa.Array, kind: str, **options: Any) -> list[Any]:
+    s3.put_parquet(key, pa.table({"v": values}), **options)
+    file = found(s3, key)
+    batches = reading.rows(s3.boto, s3.bucket, Part(file, 0, file.size), [Column("v", parse_type(kind))])
+    return [row["v"] for batch, _ in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("year", [1, 1600, 1677, 2263, 9999])
+def test_times_of_int96_are_not_wrapped(s3: S3Client, seed: str, year: int) -> None:
+    moment = datetime.datetime(year, 1, 1, 12, tzinfo=datetime.UTC)
+    values = pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))
+    key = f"{seed}/int96"
+    assert _column(s3, key, values, "TIMESTAMP", use_deprecated_int96_timestamps=True) == [moment]
+    assert reading.columns_of(s3.boto, s3.bucket, found(s3, key))[1][0].type == TIMESTAMP
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (pa.array([UNIT.bytes, None], pa.uuid()), "VARCHAR", [str(UNIT), None]),
+        (pa.array([UNIT.bytes], pa.uuid()), "BYTES", [UNIT.bytes]),
+        (pa.array([[1, None], None, [], [2]]), "ARRAY<VARCHAR>", [["1", None], None, [], ["2"]]),
+        (pa.array([[1.5]], pa.list_(pa.float64(), 1)), "ARRAY<FLOAT>", [[1.5]]),
+        (
+            pa.array([[("a", 1)], None, [("b", None)]], pa.map_(pa.string(), pa.int32())),
+            "MAP<VARCHAR, BIGINT>",
+            [[("a", 1)], None, [("b", None)]],
+        ),
+        (
+            pa.array([{"a": 1, "gone": 1}, None]),
+            "STRUCT<a VARCHAR, b INTEGER>",
+            [{"a": "1", "b": None}, None],
+        ),
+        (pa.array([0.1, None, 1e300]), "DOUBLE", [0.1, None, 1e300]),
+        (pa.array(["Infinity", "1.5"]), "FLOAT", [float("inf"), 1.5]),
+        (pa.array([Decimal("0.1")]), "DOUBLE", [0.1]),
+        (pa.array([0.1]), "DECIMAL(5, 2)", [Decimal("0.10")]),
+        (pa.array([NOON.replace(hour=0)], pa.timestamp("ms")), "DATE", [NOON.date()]),
+        (pa.array([NOON.date()]), "TIMESTAMP", [NOON.replace(hour=0, tzinfo=datetime.UTC)]),
+    ],
+)
+def test_values_that_fit(s3: S3Client, seed: str, values: pa.Array, kind: str, expected: list[Any]) -> None:
+    assert _column(s3, f"{seed}/fits", values, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pa.array([1.5, 1e300]), "FLOAT"),
+        (pa.array([1.5, 1e-300]), "FLOAT"),
+        (pa.array([[1.5], [1e300]]), "ARRAY<FLOAT>"),
+        (pa.array([{"a": 1.5}, {"a": 1e300}]), "STRUCT<a FLOAT>"),
+        (pa.array([[("a", 1.5)], [("a", 1e300)]], pa.map_(pa.string(), pa.float64())), "MAP<VARCHAR, FLOAT>"),
+        (pa.array(["1.5", "1e400"]), "DOUBLE"),
+        (pa.array([0.25, 0.125]), "DECIMAL(5, 2)"),
+        (pa.array([Decimal("1.25"), Decimal("12345678901234567890.25")]), "DOUBLE"),
+        (pa.array([NOON.replace(hour=0), NOON], pa.timestamp("ms")), "DATE"),
+        (pa.array([0, 10**17], pa.timestamp("ms")), "TIMESTAMP"),
+    ],
+)
+def test_values_that_do_not_fit_end_with_file_and_row(
+    s3: S3Client, seed: str, values: pa.Array, kind: str
+) -> None:
+    with pytest.raises(UserError, match=f"column v in row 1 of the file {seed}/misfit is no") as caught:
+        _column(s3, f"{seed}/misfit", values, kind)
+    assert caught.value.state is SqlState.NUMERIC_VALUE_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pa.array([1_700_000_000_000]), "TIMESTAMP"),
+        (pa.array([1_700_000_000_000]), "TIMESTAMP_LTZ(3)"),
+        (pa.array([[1_700_000_000_000]]), "ARRAY<TIMESTAMP>"),
+        (pa.array([18_000], pa.int32()), "DATE"),
+        (pa.array([NOON], pa.timestamp("ms")), "BIGINT"),
+        (pa.array([NOON.date()]), "INTEGER"),
+        (pa.array([NOON.time()], pa.time64("us")), "BIGINT"),
+        (pa.array([2]), "BOOLEAN"),
+    ],
+)
+def test_numbers_and_times_are_not_taken_for_each_other(
+    s3: S3Client, seed: str, values: pa.Array, kind: str
+) -> None:
+    with pytest.raises(UserError, match="the column v is") as caught:
+        _column(s3, f"{seed}/unit", values, kind)
+    assert caught.value.state is SqlState.DATATYPE_MISMATCH
+
+
+@pytest.mark.parametrize("text", ["\ufeff1,a\n2,b\n", "\ufeff\n1,a\n2,b\n"])
+def test_a_byte_order_mark_is_no_value(s3: S3Client, seed: str, text: str) -> None:
+    s3.put(f"{seed}/mark", text.encode())
+    file = found(s3, f"{seed}/mark")
+    ((lines, places),) = reading.lines(s3.boto, s3.bucket, Part(file, 0, file.size))
+    assert (lines, places[1]) == ([b"1,a", b"2,b"], text.encode().index(b"2,b"))
 
 
 def test_what_is_no_parquet(s3: S3Client, seed: str) -> None:

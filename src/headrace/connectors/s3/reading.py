@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -10,9 +11,10 @@ from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute, json, parquet
+from pyarrow import json, parquet
 
 from headrace.connectors.s3 import avro_files
+from headrace.connectors.s3.casting import cast
 from headrace.connectors.s3.client import File
 from headrace.connectors.s3.partitions import values_of
 from headrace.connectors.s3.types import arrow_type, of_arrow
@@ -32,6 +34,7 @@ _LINE_MAX = 64 << 20
 _SAMPLE = 1 << 20
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _MAGIC = b"PAR1"
+_BYTE_ORDER_MARK = codecs.BOM_UTF8
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ def _lines(source: Any, at: int, part: Part, *, skip: bool) -> Iterator[tuple[li
         if not found[-1]:
             found.pop()
         places = list(accumulate((len(line) + 1 for line in found), initial=at))
+        if at == 0 and found:
+            found[0] = found[0].removeprefix(_BYTE_ORDER_MARK)
         at += cut
         if skip and found:
             found, places, skip = found[1:], places[1:], False
@@ -178,7 +183,7 @@ def rows(
     """The declared columns of the row groups that begin in a part, some rows at a time, and the place of the first of them.
 
     A column that the file lacks has the value that the file's folders say, else NULL. Raises UserError 22P02 for a file that is no
-    Parquet, 42804 for a column of another type, 22003 for a value that is too large for its column.
+    Parquet, 42804 for a column of another type, 22003 for a value that does not fit its column.
     """
     reader = _opened(client, bucket, part.file)
     schema = reader.schema_arrow
@@ -194,7 +199,7 @@ def rows(
             )
             at = position
             for batch in batches:
-                yield _declared(batch, columns, given, part.file), at
+                yield _declared(batch, columns, given, part.file, at), at
                 at += batch.num_rows
         position += group.num_rows
 
@@ -208,42 +213,47 @@ def _begin(group: Any) -> int:
 
 
 def _declared(
-    batch: pa.RecordBatch, columns: Sequence[Column], given: dict[str, str | None], file: File
+    batch: pa.RecordBatch, columns: Sequence[Column], given: dict[str, str | None], file: File, at: int
 ) -> pa.RecordBatch:
-    found: dict[str, pa.Array] = {}
+    declared: dict[str, pa.Array] = {}
     for column in columns:
         kind = arrow_type(column.type)
         if column.name in batch.schema.names:
-            found[column.name] = _cast(batch.column(column.name), kind, column, file)
+            declared[column.name] = _cast(batch.column(column.name), kind, column, file, at)
         elif column.name in given:
             text = pa.array([given[column.name]], pa.string())
-            found[column.name] = pa.repeat(_cast(text, kind, column, file)[0], batch.num_rows)
+            declared[column.name] = pa.repeat(_cast(text, kind, column, file, at)[0], batch.num_rows)
         else:
-            found[column.name] = pa.nulls(batch.num_rows, kind)
-    return pa.RecordBatch.from_pydict(found)
+            declared[column.name] = pa.nulls(batch.num_rows, kind)
+    return pa.RecordBatch.from_pydict(declared)
 
 
-def _cast(values: pa.Array, kind: pa.DataType, column: Column, file: File) -> pa.Array:
-    if values.type == kind:
-        return values
+def _cast(values: pa.Array, kind: pa.DataType, column: Column, file: File, at: int) -> pa.Array:
     try:
-        if pa.types.is_timestamp(kind) and pa.types.is_string(values.type):
-            values = compute.cast(values, pa.timestamp("us"))
-        # Digits behind a microsecond are the one thing that may be lost.
-        options = compute.CastOptions(target_type=kind, allow_time_truncate=True)
-        return compute.cast(values, options=options)
-    except pa.ArrowNotImplementedError:
+        return cast(values, kind)
+    except NotImplementedError:
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"the column {column.name} is {column.type}, and in the file {file.key} it is {of_arrow(values.type)}",
-            hint="DESCRIBE ENTITY shows the columns of the newest file. Declare the column so, or as VARCHAR.",
+            hint="DESCRIBE ENTITY shows the columns of the newest file. Declare the column so, or as VARCHAR, and convert it in the query.",
         ) from None
-    except pa.ArrowInvalid as error:
+    except ValueError:
+        row, why = _misfit(values, kind)
         raise UserError(
             SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
-            f"a value of the column {column.name} in the file {file.key} is no {column.type}: {error}",
+            f"a value of the column {column.name} in row {at + row} of the file {file.key} is no {column.type}: {why}",
             hint="Declare a wider type.",
         ) from None
+
+
+def _misfit(values: pa.Array, kind: pa.DataType) -> tuple[int, str]:
+    """Return the number of the first value that does not fit a type, and the reason."""
+    for row in range(len(values)):
+        try:
+            cast(values.slice(row, 1), kind)
+        except ValueError as error:
+            return row, str(error)
+    raise AssertionError("every value fits alone")
 
 
 def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
@@ -251,7 +261,8 @@ def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
     if file.size <= _WHOLE:
         source = pa.BufferReader(source.read())
     try:
-        return parquet.ParquetFile(source, pre_buffer=True)
+        # In nanoseconds, Arrow's default for INT96, times before 1678 and after 2262 become others.
+        return parquet.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
     except pa.ArrowInvalid as error:
         raise _unreadable(file, f"it is no Parquet ({error})") from None
 
@@ -279,6 +290,7 @@ def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column,
         except ValueError as error:
             raise _unreadable(file, str(error)) from None
         return "avro", _columns_of_schema(told.schema)
+    head = head.removeprefix(_BYTE_ORDER_MARK)
     if not head.lstrip().startswith(b"{"):
         return "csv" if ".csv" in file.key else "text", ()
     if len(head) >= _SAMPLE:

@@ -87,6 +87,8 @@ def of_arrow(kind: pa.DataType) -> DataType:
     """What a file's column is to us; what has no counterpart is VARCHAR, its text."""
     if pa.types.is_dictionary(kind):
         return of_arrow(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return VARCHAR if isinstance(kind, pa.UuidType) else of_arrow(kind.storage_type)
     if pa.types.is_timestamp(kind):
         return Timestamp(_DIGITS[kind.unit], local=kind.tz is not None)
     if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:

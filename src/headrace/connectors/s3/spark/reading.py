@@ -215,7 +215,7 @@ def _places(folder: Folder, part: Part, number: int, positions: pa.Array) -> dic
 
 
 def _check_header(folder: Folder, file: File, line: str) -> None:
-    found = [name.strip().strip('"') for name in line.removeprefix("\ufeff").split(folder.delimiter)]
+    found = [name.strip().strip('"') for name in line.split(folder.delimiter)]
     names = [column.name for column in folder.columns]
     if [name.lower() for name in found] != [name.lower() for name in names]:
         raise UserError(
