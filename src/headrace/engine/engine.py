@@ -125,6 +125,10 @@ class Engine:
         """What there is to say of a continuous query that runs; None when it is in order."""
         return self._supervisor.notice(query_id)
 
+    def silent_store(self, name: str) -> str | None:
+        """What a continuous query says of a store that does not answer it; None when no query waits for that store."""
+        return self._supervisor.silent_store(name)
+
     def pool_state(self, name: str) -> tuple[str, str | None]:
         """`starting`, `running`, `stopping`, `stopped` or `errored`, and what went wrong."""
         return self._drivers.state(name)

@@ -86,13 +86,17 @@ class QueryStarted(_Message):
 
 
 class QueryWaits(_Message):
-    """The query runs, but gets nowhere until a store answers: why, and what to do. Without `reason` it does again."""
+    """The query runs, but gets nowhere until a store answers: why, and what to do. Without `reason` it does again.
+
+    `store` is the name of that store, if it is one of the catalog.
+    """
 
     type: Literal["query_waits"] = "query_waits"
     query_id: str
     generation: int
     reason: str | None = None
     sqlstate: str | None = None
+    store: str | None = None
 
 
 class QueryProgress(_Message):

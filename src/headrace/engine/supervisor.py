@@ -44,6 +44,8 @@ from headrace.planner.upgrades import refuse_unreadable_state
 log = structlog.get_logger()
 
 CATALOG_RETRY_S = 1.0
+FIRST_BATCH_S = 30.0
+"""A query that runs for so long without a batch says so: whoever waits for rows should not have to guess."""
 
 
 class QueryMetrics(QueryProgress):
@@ -74,7 +76,9 @@ class _Run:
 
     generation: int
     pool: str
-    running: bool = False
+    running_since: float | None = None
+    """When the driver started it, by the monotonic clock."""
+    has_batch: bool = False
     stop_by: float | None = None
     """When it must have ended, by the monotonic clock; None while nobody has asked it to."""
 
@@ -94,6 +98,8 @@ class _Record:
     generation: int = 0
     metrics: QueryMetrics | None = field(default=None, repr=False)
     lateness: Lateness = field(default_factory=Lateness, repr=False)
+    silent_store: tuple[str, str] | None = None
+    """The store that keeps it from going on, and why; until it does something again."""
     allowed_at: CatalogState | None = field(default=None, repr=False)
     """The catalog's state in which its role was seen to be allowed to run it."""
 
@@ -138,7 +144,28 @@ class Supervisor:
         record = self._records.get(query_id)
         if record is None or record.run is None:
             return None
-        return record.lateness.message() or self._backlog(record.metrics)
+        return self._first_batch(record.run) or record.lateness.message() or self._backlog(record.metrics)
+
+    def _first_batch(self, run: _Run) -> str | None:
+        """A sentence while a query that was started FIRST_BATCH_S ago has not finished a batch, else None."""
+        if run.has_batch or run.running_since is None:
+            return None
+        waited_s = time.monotonic() - run.running_since
+        if waited_s < FIRST_BATCH_S:
+            return None
+        return (
+            f"no batch has ended in the {waited_s:.0f} s since the query was started: its sources have no new records, or do not begin "
+            "to be read; if they have records, the log of the compute pool says more"
+        )
+
+    def silent_store(self, name: str) -> str | None:
+        """Return what a query says of the store `name` that does not answer it; None if no query waits for it."""
+        for query_id, record in self._records.items():
+            if record.silent_store is not None and record.silent_store[0] == name:
+                query = self._unfinished(query_id)
+                if query is not None and query.is_wanted and query.actual_state is QueryState.RESTARTING:
+                    return record.silent_store[1]
+        return None
 
     def forget(self, query_id: str) -> None:
         """Drop what is remembered of a query that is never to run again."""
@@ -181,7 +208,7 @@ class Supervisor:
     async def _started(self, message: QueryStarted) -> None:
         if found := self._running(message):
             query, run = found
-            run.running = True
+            run.running_since = time.monotonic()
             if not run.stopping:
                 await self._becomes(query, QueryState.RUNNING)
 
@@ -190,6 +217,8 @@ class Supervisor:
             query, run = found
             if not run.stopping:
                 state = QueryState.RESTARTING if message.reason else QueryState.RUNNING
+                silent = (message.store, message.reason) if message.store and message.reason else None
+                self._records[query.id].silent_store = silent
                 await self._becomes(query, state, message.reason, sqlstate=message.sqlstate)
 
     def _running(self, message: QueryStarted | QueryWaits) -> tuple[Query, _Run] | None:
@@ -206,6 +235,8 @@ class Supervisor:
         if message.batch_id > record.last_batch:
             record.last_batch = message.batch_id
             record.failures = 0
+        record.run.has_batch = True
+        record.silent_store = None
         warned = self._backlog(record.metrics)
         record.metrics = QueryMetrics.after(record.metrics, message)
         if warned is None and (warning := self._backlog(message)) is not None:

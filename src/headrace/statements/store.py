@@ -145,7 +145,7 @@ async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
         "name": store.name,
         "type": kind.label,
         "owner": store.owner,
-        "status": "ready",
+        "status": "errored" if run.services.engine.silent_store(store.name) else "ready",
         "created_at": store.created_at.isoformat(),
         "updated_at": store.updated_at.isoformat(),
     }

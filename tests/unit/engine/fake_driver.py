@@ -122,7 +122,7 @@ class FakeDriver:
         if what == "rows":
             self.rows(query)
         elif what == "waits":
-            self.send("query_waits", **run, reason="the store is silent", sqlstate="57015")
+            self.send("query_waits", **run, reason="the store is silent", sqlstate="57015", store="store_1")
             threading.Timer(0.3, self.send, ("query_waits",), run).start()
         elif what == "view":
             self.view(query, message["plan"]["steps"][-1]["view"])

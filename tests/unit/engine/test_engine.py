@@ -19,7 +19,7 @@ from headrace.catalog.objects import DesiredState, PoolIntent, QueryState
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
-from headrace.engine import backlog
+from headrace.engine import backlog, supervisor
 from headrace.engine.lateness import Lateness
 from headrace.engine.protocol import DRIVER_REFUSED, QueryProgress
 from headrace.planner.physical import PLAN_VERSION, SparkPlan, WriteView
@@ -104,11 +104,33 @@ async def test_a_query_that_waits_for_its_store_says_so_and_is_not_started_anew(
     await bench.engine.start()
     query = bench.query("waits")
     await bench.until(lambda: len(bench.history(query)) >= 3 and bench.history(query)[-1] is S.RUNNING)
+    assert bench.engine.silent_store("store_1") is None
     events = [(state, message) for _, state, message in bench.catalog.query_events(query)]
     assert events[-2:] == [(S.RESTARTING, "the store is silent"), (S.RUNNING, None)]
     found = bench.found(query)
     assert (found.restarts, found.message, found.sqlstate) == (0, None, None)
     assert len(bench.journal("start", query)) == 1
+
+
+async def test_a_store_is_silent_while_a_query_waits_for_it(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("waits")
+    await bench.until(lambda: bench.engine.silent_store("store_1") == "the store is silent")
+    assert bench.engine.silent_store("store_2") is None
+    await bench.until(lambda: bench.engine.silent_store("store_1") is None)
+    await bench.until_state(query, S.RUNNING)
+
+
+async def test_a_query_that_has_no_batch_after_a_while_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_BATCH_S", 0.0)
+    await bench.engine.start()
+    query, other = bench.query("runs"), bench.query("waits")
+    await bench.until(lambda: bench.engine.notice(other))
+    assert "no batch has ended in the 0 s since the query was started" in (bench.engine.notice(other) or "")
+    await bench.until(lambda: bench.engine.progress(query))
+    assert bench.engine.notice(query) is None
 
 
 async def test_a_query_that_recovers_forgets_its_error(bench: Bench) -> None:

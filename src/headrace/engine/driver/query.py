@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.backlog import Backlog
 from headrace.engine.driver.builder import Build, build
@@ -29,7 +29,7 @@ from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
 from headrace.engine.driver.progress import ProgressReader
 from headrace.engine.driver.sinks import SinkContext, send_answer, sink
-from headrace.engine.driver.stores import StoreWatch, stores_of
+from headrace.engine.driver.stores import StoreSilentError, StoreWatch, stores_of
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
 from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResults
 
@@ -80,7 +80,7 @@ class RunningQuery:
         self._query: StreamingQuery | None = None
         self._planning: PlanningTime | None = None
         self._stores = stores_of(start)
-        self._silence: ExternalError | None = None
+        self._silence: StoreSilentError | None = None
         # Guards the two events after which another thread must know better than to act: Spark's start, and our report.
         self._lock = threading.Lock()
         self._begun = False
@@ -152,7 +152,13 @@ class RunningQuery:
             return
         state = error.state.value if error is not None else None
         self._channel.send(
-            QueryWaits(query_id=self.id, generation=self.generation, reason=told, sqlstate=state)
+            QueryWaits(
+                query_id=self.id,
+                generation=self.generation,
+                reason=told,
+                sqlstate=state,
+                store=error.store if error is not None else None,
+            )
         )
 
     def limit_planning(self) -> None:

@@ -45,13 +45,25 @@ def stores_of(start: StartQuery) -> list[Store]:
     return [Store(*names, tuple(sorted(start.stores[names[0]].items()))) for names in sorted(used)]
 
 
+class StoreSilentError(ExternalError):
+    """The store of that name has not answered for SILENCE_S."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the store {store!r} has not answered for {SILENCE_S:.0f} s: {reason}",
+            hint="The query goes on by itself when it does. Check that its servers are up, and the network.",
+        )
+        self.store = store
+
+
 class StoreWatch:
     """The stores that somebody has asked about lately. To be used from one thread."""
 
     def __init__(self) -> None:
         self._watched: dict[Store, _Watched] = {}
 
-    def silence(self, stores: list[Store]) -> ExternalError | None:
+    def silence(self, stores: list[Store]) -> StoreSilentError | None:
         """What to say when one of `stores` has not answered for SILENCE_S."""
         now = time.monotonic()
         for store in [store for store, watched in self._watched.items() if now - watched.asked > _UNUSED_S]:
@@ -74,13 +86,9 @@ class _Watched:
         self.unused = threading.Event()
         threading.Thread(target=self._ask, name=f"store-{store.name}", daemon=True).start()
 
-    def told(self) -> ExternalError:
+    def told(self) -> StoreSilentError:
         reason = self._error.message if self._error else "it does not answer"
-        return ExternalError(
-            SqlState.REMOTE_UNAVAILABLE,
-            f"the store {self._store.name!r} has not answered for {SILENCE_S:.0f} s: {reason}",
-            hint="The query goes on by itself when it does. Check that its servers are up, and the network.",
-        )
+        return StoreSilentError(self._store.name, reason)
 
     def _ask(self) -> None:
         try:

@@ -74,17 +74,18 @@ def schemas(run: Execution) -> Rows:
     *_OWNED,
     *(always("store_type"), always("is_default", BOOLEAN)),
     doc="The stores. `type` is the word that the public clients know, `store_type` the one of LIST STORES, which differs for PostgreSQL; "
-    "a store is `ready` since it answered when it was created.",
+    "a store is `ready`, since it answered when it was created, but `errored` while a query waits for it, with what that query says.",
 )
 def stores(run: Execution) -> Rows:
     return [
         (
-            *(item.name, kind.client_label or kind.label, _READY, None, item.schema_registry),
+            *(item.name, kind.client_label or kind.label),
+            *("errored" if silence else _READY, silence, item.schema_registry),
             *(item.owner, item.created_at, item.updated_at, kind.label),
             run.is_default("store", item, current=item.name == run.context.store),
         )
         for item in run.visible(run.catalog.stores())
-        for kind in (connector(item.type),)
+        for kind, silence in ((connector(item.type), run.services.engine.silent_store(item.name)),)
     ]
 
 
