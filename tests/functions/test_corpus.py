@@ -98,6 +98,21 @@ def test_what_has_no_value_ends_a_query_with_the_same_error(
     assert found == expected
 
 
+def test_an_array_of_structs_is_unnested_whole_or_into_its_fields(corpus: tuple[Engines, list[Case]]) -> None:
+    array = """JSON_QUERY('[{"a":"x","b":1},null]', '$' RETURNING ARRAY<STRUCT<a VARCHAR, b BIGINT>>)"""
+    unnested = f"FROM v CROSS JOIN UNNEST({array})"
+    answer = corpus[0].continuous
+    assert answer(f"SELECT t.p, t.y, t.x {unnested} WITH ORDINALITY AS t(x, y, p)") == [
+        ["1", "1", "x"],
+        ["2", None, None],
+    ]
+    assert answer(f"SELECT t.y, t.x {unnested} AS t(x, y)") == [["1", "x"], [None, None]]
+    assert answer(f"SELECT t.e.b AS b, t.p {unnested} WITH ORDINALITY AS t(e, p)") == [
+        ["1", "1"],
+        [None, "2"],
+    ]
+
+
 def failure(engines: Engines, engine: str, expression: Expression) -> str:
     """The SQLSTATE that a user is told, or what came instead of an error."""
     try:

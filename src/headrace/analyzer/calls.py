@@ -51,7 +51,7 @@ _FROM_JSON = function(
     "text",
     VARCHAR,
     "A JSON text as a typed value.",
-    spark="headrace_from_json(CAST({0} AS BINARY), '{type}', 'any').value",
+    spark="headrace_from_json(CAST({0} AS BINARY), {type_text}, 'any').value",
 )
 _ROW = function(
     "ROW",

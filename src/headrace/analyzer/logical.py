@@ -244,17 +244,20 @@ class TimeWindow(LogicalNode):
 
 @dataclass(frozen=True)
 class Unnest(LogicalNode):
-    """Each row once for every element of an array; `ordinality` names the column of the 1-based place."""
+    """Each row once for every element of an array; `ordinality` names the column of the 1-based place.
+
+    `columns` is the element, or where there are several, the fields of the STRUCT that each element is.
+    """
 
     input: LogicalNode
     array: Expression
     alias: str
-    element: Column
+    columns: tuple[Column, ...]
     ordinality: Column | None = None
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
-        columns = (self.element, *((self.ordinality,) if self.ordinality else ()))
+        columns = (*self.columns, *((self.ordinality,) if self.ordinality else ()))
         return (*self.input.sources, SourceColumns(self.alias, Schema(columns), hidden=False))
 
 

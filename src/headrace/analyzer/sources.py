@@ -36,7 +36,7 @@ from headrace.core.names import Identifier, printed
 from headrace.core.properties import value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, Array
+from headrace.core.types import BIGINT, Array, Struct
 from headrace.sql.ast import MatchRecognize as MatchNode
 from headrace.sql.ast import Properties, duration_text, length_span, properties_of, span_of
 from headrace.sql.ast import TimeWindow as WindowNode
@@ -338,14 +338,22 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
     offset = node.args.get("offset")
     if isinstance(offset, exp.Identifier):
         names.append(offset.name)
-    expected = 2 if offset is not None else 1
-    if len(names) != expected:
+    place = names.pop() if offset is not None and len(names) > 1 else None
+    element = array.type.element
+    columns = [Column(name, element) for name in names[:1]]
+    if isinstance(element, Struct) and 1 < len(names) == len(element.fields):
+        columns = [Column(name, kind) for name, (_, kind) in zip(names, element.fields, strict=True)]
+    if len(columns) != len(names) or not names or (offset is not None and place is None):
+        fields = (
+            f", or for the {len(element.fields)} fields of each STRUCT" if isinstance(element, Struct) else ""
+        )
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"UNNEST needs names for {expected} column{'s' if expected > 1 else ''}, found {len(names)}",
+            f"UNNEST needs a name for the element{fields}{' and one for its place' if offset is not None else ''}, "
+            f"found {len(names) + (place is not None)}",
             hint="Write UNNEST(array) AS t(element), or UNNEST(array) WITH ORDINALITY AS t(element, position).",
             span=span,
         )
-    ordinality = Column(names[1], BIGINT, nullable=False) if offset is not None else None
+    ordinality = Column(place, BIGINT, nullable=False) if place is not None else None
     name = alias.name if alias is not None else "unnest"
-    return Unnest(left, array, name or "unnest", Column(names[0], array.type.element), ordinality)
+    return Unnest(left, array, name or "unnest", tuple(columns), ordinality)

@@ -27,7 +27,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import DATE, DataType, Timestamp, Varchar
 
 _TEXT_MAX = 4_000_000
-_PLACE = re.compile(r"\{(\d+|\*|type|over)\}")
+_PLACE = re.compile(r"\{(\d+|\*|type|type_text|over)\}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ class ExpressionSql:
         arguments = [self.text(argument) for argument in call.arguments]
         if call.distinct:
             arguments[0] = f"DISTINCT {arguments[0]}"
-        text = fill(template, arguments, self.dialect.type_name(call.type) if call.type != NULL else "STRING")
+        kind = self.dialect.type_name(call.type) if call.type != NULL else "STRING"
+        text = fill(template, arguments, kind, type_text=self.dialect.text(kind))
         # Some functions name an argument more than once, and may stand in one another.
         if len(text) > _TEXT_MAX:
             raise UserError(
@@ -159,7 +160,9 @@ class ExpressionSql:
         return f"CASE {branches}{otherwise} END"
 
 
-def fill(template: Spelling, arguments: Sequence[str], type_name: str, over: str = "") -> str:
+def fill(
+    template: Spelling, arguments: Sequence[str], type_name: str, over: str = "", *, type_text: str = ""
+) -> str:
     """A function's template with its arguments in place, and the OVER clause of a window function."""
     if callable(template):
         return template(arguments)
@@ -167,7 +170,7 @@ def fill(template: Spelling, arguments: Sequence[str], type_name: str, over: str
     def part(match: re.Match[str]) -> str:
         if match[1] == "*":
             return ", ".join(arguments)
-        named = {"type": type_name, "over": over}
+        named = {"type": type_name, "type_text": type_text, "over": over}
         return named[match[1]] if match[1] in named else arguments[int(match[1])]
 
     return _PLACE.sub(part, template)

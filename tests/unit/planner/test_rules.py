@@ -42,6 +42,13 @@ def test_distinct_counts_become_sizes_of_sets_on_streams_only() -> None:
     assert "DISTINCT" not in island.sql
 
 
+def test_a_type_that_is_an_argument_cannot_leave_its_quotes() -> None:
+    returned = """JSON_QUERY(note, '$' RETURNING ARRAY<STRUCT<"a'b" BIGINT>>)"""
+    plan = planned(f"SELECT {returned} AS x FROM flights")
+    texts = [step.sql for step in plan.steps if isinstance(step, physical.SqlTransform)]
+    assert any(r"'ARRAY<STRUCT<`a\'b`: BIGINT>>'" in text for text in texts)
+
+
 def test_texts_and_names_cannot_leave_their_quotes() -> None:
     plan = planned("""SELECT 'a''b\\' AS "x`y" FROM flights""")
     (island,) = [step for step in plan.steps if isinstance(step, physical.SqlTransform)]

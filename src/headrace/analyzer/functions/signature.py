@@ -2,7 +2,8 @@
 
 A signature is a list of parameter kinds: `"text, integer, [integer]"`; brackets make a parameter optional, `...` after the last
 one lets it repeat. Templates spell the call in an engine's SQL: in a text `{0}` is the first argument, `{*}` are all of them,
-`{type}` is the result type; a function makes the text from the arguments' texts; no template means `name(arguments)`.
+`{type}` is the result type, `{type_text}` that as a text literal;
+a function makes the text from the arguments' texts; no template means `name(arguments)`.
 """
 
 from __future__ import annotations

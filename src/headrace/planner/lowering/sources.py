@@ -21,8 +21,9 @@ from headrace.analyzer.logical import (
     WindowKind,
 )
 from headrace.connectors.registry import connector
-from headrace.core.errors import Span, UserError
+from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import Array, DataType, Struct
 from headrace.planner import physical
 from headrace.planner.lowering.context import DELETED, OP, SEQUENCE, Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import POSITION, Fragment, Hidden, indented, select
@@ -245,14 +246,35 @@ def unnest(low: Lowering, operator: Operator, node: Unnest, needed: Needed) -> F
     """Each row once for every element of an array."""
     below = low.fragment(operator.inputs[0], needed | places(node.array))
     array = below.sql().text(node.array)
-    alias, element = identifier(node.alias), identifier(node.element.name)
+    alias, names = identifier(node.alias), [identifier(column.name) for column in node.columns]
     positions = dict(below.positions)
-    if node.ordinality is None:
-        text = f"{below.text}\nLATERAL VIEW explode({array}) {alias} AS {element}"
-    else:
-        text = f"{below.text}\nLATERAL VIEW posexplode({array}) {alias} AS {identifier(POSITION)}, {element}"
+    if node.ordinality is not None:
         positions[node.alias] = node.ordinality.name
+    text = (
+        f"{below.text}\nLATERAL VIEW {_exploded(node, array)} {alias} AS {', '.join([*_place(node), *names])}"
+    )
     return replace(below, text=text, sources=node.sources, positions=positions, table=None)
+
+
+def _place(node: Unnest) -> list[str]:
+    return [identifier(POSITION)] if node.ordinality is not None else []
+
+
+def _exploded(node: Unnest, array: str) -> str:
+    """The generator of the place, where it is selected, and of the element or its fields."""
+    if len(node.columns) == 1:
+        return f"{'posexplode' if node.ordinality is not None else 'explode'}({array})"
+    if node.ordinality is None:
+        return f"inline({array})"
+    fields = ", ".join(f"e.{identifier(name)}" for name, _ in _fields(node.array.type))
+    return f"inline(transform({array}, (e, i) -> struct(i, {fields})))"
+
+
+def _fields(kind: DataType) -> tuple[tuple[str, DataType], ...]:
+    match kind:
+        case Array(element=Struct(fields=fields)):
+            return fields
+    raise InternalError(f"expected an ARRAY of STRUCT, found {kind}")
 
 
 def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Needed) -> Fragment:

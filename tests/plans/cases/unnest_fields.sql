@@ -1,0 +1,1 @@
+CREATE STREAM parts AS SELECT t.name, t.n, t.place FROM flights f CROSS JOIN UNNEST(JSON_QUERY(f.note, '$.parts' RETURNING ARRAY<STRUCT<name VARCHAR, count BIGINT>>)) WITH ORDINALITY AS t(name, n, place);
