@@ -31,6 +31,13 @@ class KafkaClient:
         admin.create_topics([new])[topic].result()
         until(lambda: topic in admin.list_topics(timeout=PATIENCE_S).topics, f"the topic {topic} is visible")
 
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and make another one of its name."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_topics([topic])[topic].result()
+        until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics, f"the topic {topic} is gone")
+        self.create(topic)
+
     def grow(self, topic: str, *, partitions: int) -> None:
         """Give a topic more partitions, so that it has so many, and return when they are there."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})

@@ -30,6 +30,10 @@
                                                                    to the entity, with why, and has them there when a task ends
     probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
                                                                    seconds long, and raises ExternalError, with its address, if not
+    identify(properties) -> Callable[[EntityPath], dict[str, str]] where offsets mean nothing in another entity of the same name, and do not
+                                                                   say so themselves: a function that asks the store for what tells
+                                                                   them apart, for each entity that the path stands for, by its name;
+                                                                   it leaves out what is not there, or of which it cannot tell
     classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
     secrets(properties) -> tuple[str, ...]                         values to mask in logs and errors
     CLASSES, NOISY_LOGGERS                                          Java classes that are loaded while a driver warms up, and loggers of

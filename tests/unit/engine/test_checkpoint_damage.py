@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.driver.checkpoint_damage import damage, damaged_file
+from headrace.engine.driver.checkpoint_damage import IDENTITIES, damage, damaged_file
 
 _BLOCK = struct.Struct("<8sBIII")
 CHANGELOG = _BLOCK.pack(b"LZ4Block", 0x15, 4, 4, 7) + b"abcd" + _BLOCK.pack(b"LZ4Block", 0x15, 0, 0, 0)
@@ -22,6 +22,7 @@ def checkpoint(tmp_path: Path) -> Path:
     for folder in ("offsets", "commits", "state/0/0/SSTs"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "metadata").write_text('{"id":"1"}')
+    (tmp_path / IDENTITIES).write_text('{"a0":{"t":"tqVxvqNNTJOwZmtBQHoB1A"}}')
     for batch in range(3):
         (tmp_path / f"offsets/{batch}").write_text('v1\n{"batchWatermarkMs":0}\n-\n{"t":{"0":1}}')
         (tmp_path / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
@@ -43,7 +44,15 @@ def test_a_whole_checkpoint_and_none_at_all_have_no_damaged_file(checkpoint: Pat
 @pytest.mark.parametrize("length", [0, 2, 12])
 @pytest.mark.parametrize(
     "name",
-    ["metadata", "offsets/2", "commits/2", "commits/1", "state/0/0/3.changelog", "state/0/0/2.zip"],
+    [
+        "metadata",
+        IDENTITIES,
+        "offsets/2",
+        "commits/2",
+        "commits/1",
+        "state/0/0/3.changelog",
+        "state/0/0/2.zip",
+    ],
 )
 def test_a_file_that_is_cut_off_is_named(checkpoint: Path, name: str, length: int) -> None:
     path = checkpoint / name

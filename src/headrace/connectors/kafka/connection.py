@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types name them elsewhere
     AdminClient,
     ClusterMetadata,
@@ -20,7 +20,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
 
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.failures import is_final, is_silence, of_client
+from headrace.connectors.kafka.patterns import pattern
 from headrace.connectors.kafka.steps import failing_step
+from headrace.core.names import EntityPath
 
 # What Java's clients wait for an answer. A broker that is there may need seconds to create a topic: it waits for its disk.
 REQUEST_TIMEOUT_S = 30.0
@@ -28,6 +30,8 @@ REQUEST_TIMEOUT_S = 30.0
 REFUSED_TIMEOUT_S = 2.0
 _PROBE_S = 0.5
 _PRESENCE_S = 5.0
+_NO_ID = str(Uuid(0, 0))
+"""Of a topic of a broker that gives topics no ids: Kafka's does since 2.8."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,3 +110,42 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
             failures.clear()
 
     return ask
+
+
+def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
+    """A function that asks for the ids of topics, over one client: see `connectors.streaming`."""
+    clients: list[AdminClient] = []
+
+    def ask(entity: EntityPath) -> dict[str, str]:
+        try:
+            if not clients:
+                clients.append(connect(properties)[0])
+            [admin] = clients
+            several = pattern(entity)
+            names = list(entity)
+            if several is not None:
+                names = [
+                    name for name in admin.list_topics(timeout=_PRESENCE_S).topics if several.matches((name,))
+                ]
+            return _ids(admin, names)
+        except KafkaException as error:
+            raise of_client(error, uris=properties["uris"]) from None
+
+    return ask
+
+
+def _ids(admin: AdminClient, names: list[str]) -> dict[str, str]:
+    if not names:
+        return {}
+    ids: dict[str, str] = {}
+    asked = admin.describe_topics(TopicCollection(names), request_timeout=_PRESENCE_S)
+    for name, future in asked.items():
+        try:
+            identity = str(future.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+        else:
+            if identity != _NO_ID:
+                ids[name] = identity
+    return ids

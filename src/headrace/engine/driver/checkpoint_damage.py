@@ -17,6 +17,8 @@ from pathlib import Path
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
+IDENTITIES = "identities.json"
+"""What the entities were that the offsets belong to: see `identities`."""
 _LOGS_READ = 2
 """Spark reads the newest file of `offsets` and `commits`, and the one before."""
 _LZ4_HEADER = struct.Struct("<8sBIII")
@@ -54,6 +56,7 @@ def damaged_file(checkpoint: Path) -> Path | None:
     """Return the first file below `checkpoint` that is cut off, empty or otherwise unreadable; None if there is none."""
     checks: list[tuple[Iterable[Path], Callable[[Path], object]]] = [
         (checkpoint.glob("metadata"), _read_json),
+        (checkpoint.glob(IDENTITIES), _read_json),
         (_newest(checkpoint / "offsets"), _read_log),
         (_newest(checkpoint / "commits"), _read_log),
         (checkpoint.glob("state/**/*.changelog"), _read_changelog),

@@ -24,6 +24,7 @@ from headrace.engine.driver.backlog import Backlog
 from headrace.engine.driver.builder import Build, build
 from headrace.engine.driver.channel import ChannelClosedError, Outgoing
 from headrace.engine.driver.failures import UNCLASSIFIED, Failure, began_slowly, classify
+from headrace.engine.driver.identities import Identities
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
@@ -86,6 +87,7 @@ class RunningQuery:
         self._begun = False
         self._reported = False
         self._progress: ProgressReader | None = None
+        self._identities: Identities | None = None
         checkpoint = start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
         self._sink = SinkContext(
             channel, start.query_id, checkpoint, finish=self._finish, is_behind=self._is_behind
@@ -136,11 +138,17 @@ class RunningQuery:
                     self._report(None)
 
     def look_at_stores(self, watch: StoreWatch) -> None:
-        """Says when a store of the query falls silent and when it is back; to be called now and then.
+        """Says when a store of the query falls silent and when it is back, and ends the query when an entity is another one than it began
+        with; to be called now and then.
 
         A query for a reader ends then: there is nowhere else to tell the reader, who may ask again.
         """
-        if self._query is None:
+        if self._query is None or self._identities is None or self._sink.stopping.is_set():
+            return
+        try:
+            self._identities.compare(watch)
+        except UserError as changed:
+            self._give_up(changed)
             return
         error = watch.silence(self._stores)
         told = error.text() if error is not None else None
@@ -268,6 +276,8 @@ class RunningQuery:
         self._root.sparkContext.setLocalProperty("spark.scheduler.pool", self.id)
         planning = self._planning = PlanningTime(self._root)
         session = self._root.newSession()
+        self._identities = Identities(self._start, self._sink.checkpoint)
+        self._identities.begin()
         work = build(
             session,
             self._start,

@@ -11,9 +11,12 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.names import EntityPath
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.protocol import StartQuery
@@ -25,6 +28,8 @@ _INTERVAL_S = 2.0
 SILENCE_S = 15.0
 """So long a store may be silent without a word about it: a broker may stop for seconds to write to its disk."""
 _UNUSED_S = 10.0
+_IDENTIFIED_S = 10.0
+"""How often a store is asked whether an entity is still the same one."""
 
 
 class Store(NamedTuple):
@@ -37,12 +42,18 @@ class Store(NamedTuple):
 
 def stores_of(start: StartQuery) -> list[Store]:
     """The stores that a query reads and writes."""
-    used = {
-        (step.store, step.connector)
-        for step in start.plan.steps
-        if isinstance(step, StoreStep) and step.store in start.stores
-    }
-    return [Store(*names, tuple(sorted(start.stores[names[0]].items()))) for names in sorted(used)]
+    return sorted(
+        {
+            store_of(start, step)
+            for step in start.plan.steps
+            if isinstance(step, StoreStep) and step.store in start.stores
+        }
+    )
+
+
+def store_of(start: StartQuery, step: StoreStep) -> Store:
+    """The store that a step uses."""
+    return Store(step.store, step.connector, tuple(sorted(start.stores[step.store].items())))
 
 
 class StoreSilentError(ExternalError):
@@ -68,12 +79,29 @@ class StoreWatch:
         now = time.monotonic()
         for store in [store for store, watched in self._watched.items() if now - watched.asked > _UNUSED_S]:
             self._watched.pop(store).unused.set()
-        for store in stores:
-            if store not in self._watched:
-                self._watched[store] = _Watched(store)
-            self._watched[store].asked = now
-        silent = [watched for store in stores if now - (watched := self._watched[store]).answered > SILENCE_S]
+        silent = [watched for store in stores if now - (watched := self._watch(store)).answered > SILENCE_S]
         return silent[0].told() if silent else None
+
+    def identity(self, store: Store, entity: EntityPath, *, since: float) -> Mapping[str, str]:
+        """What the connector's `identify` says of an entity; nothing where it has not answered a question of after `since`."""
+        identified = self._watch(store).entities.setdefault(entity, _Identified())
+        identified.wanted = time.monotonic()
+        asked, answer = identified.answer
+        return answer if asked > since else {}
+
+    def _watch(self, store: Store) -> _Watched:
+        if store not in self._watched:
+            self._watched[store] = _Watched(store)
+        self._watched[store].asked = time.monotonic()
+        return self._watched[store]
+
+
+@dataclass
+class _Identified:
+    """An entity's identity: when somebody wanted it last, and the last answer with the time at which the store was asked."""
+
+    wanted: float = 0.0
+    answer: tuple[float, Mapping[str, str]] = field(default=(-math.inf, {}))
 
 
 class _Watched:
@@ -83,6 +111,7 @@ class _Watched:
         self._store = store
         self._error: HeadraceError | None = None
         self.asked = self.answered = time.monotonic()
+        self.entities: dict[EntityPath, _Identified] = {}
         self.unused = threading.Event()
         threading.Thread(target=self._ask, name=f"store-{store.name}", daemon=True).start()
 
@@ -92,14 +121,26 @@ class _Watched:
 
     def _ask(self) -> None:
         try:
-            probe = connector_module(self._store.connector).probe(dict(self._store.properties))
+            module = connector_module(self._store.connector)
+            probe = module.probe(dict(self._store.properties))
+            identify = module.identify(dict(self._store.properties)) if hasattr(module, "identify") else None
             while not self.unused.wait(_INTERVAL_S):
                 try:
                     probe()
                     self.answered = time.monotonic()
+                    if identify is not None:
+                        self._identify(identify)
                 except HeadraceError as error:
                     self._error = error
         except Exception:
             # Then it is not the store that fails, and nothing may be said of it.
             self.answered = math.inf
             logger.exception("the store %s cannot be asked whether it is there", self._store.name)
+
+    def _identify(self, identify: Callable[[EntityPath], Mapping[str, str]]) -> None:
+        for entity, identified in list(self.entities.items()):
+            now = time.monotonic()
+            if now - identified.wanted > _UNUSED_S:
+                self.entities.pop(entity)
+            elif now - identified.answer[0] > _IDENTIFIED_S:
+                identified.answer = (now, identify(entity))

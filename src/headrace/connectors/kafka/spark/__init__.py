@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.kafka.client import secrets
-from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic, probe
+from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic, identify, probe
 from headrace.connectors.kafka.failures import classify, missing_topic, of_client
 from headrace.connectors.kafka.options import STARTING_OFFSETS, starting_offsets
 from headrace.connectors.kafka.patterns import java_pattern, pattern
@@ -28,6 +28,7 @@ __all__ = [
     "CLASSES",
     "NOISY_LOGGERS",
     "classify",
+    "identify",
     "probe",
     "secrets",
     "side_topic",

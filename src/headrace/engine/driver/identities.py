@@ -1,0 +1,116 @@
+"""Whether a query's entities are still those that its checkpoint belongs to. ADR 49 says why.
+
+An offset is a number: in a topic that was deleted and created again it is a place among other records, and going on from there would
+leave records out in silence. So what an entity was when the query began is kept beside the offsets, and compared at each start and
+while the query runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath
+from headrace.core.sqlstate import SqlState
+from headrace.engine.driver.builder import connector_module
+from headrace.engine.driver.checkpoint_damage import IDENTITIES
+from headrace.engine.driver.stores import Store, StoreWatch, store_of
+from headrace.engine.protocol import StartQuery
+from headrace.planner.physical import ReadEntity, ReadRows, WriteEntity
+
+
+class _Use(NamedTuple):
+    """A step, and the entity that it reads or writes."""
+
+    step: str
+    store: Store
+    entity: EntityPath
+    is_written: bool
+
+
+class Identities:
+    """Of the entities that a query reads, and of those that it writes exactly once; nothing of stores that have no identities.
+
+    `begin` and `compare` raise UserError 22000 where an entity is another one than the checkpoint belongs to.
+    """
+
+    def __init__(self, start: StartQuery, checkpoint: str) -> None:
+        self._checkpoint = Path(checkpoint)
+        self._uses = [
+            _Use(step.id, store_of(start, step), step.entity, isinstance(step, WriteEntity))
+            for step in start.plan.steps
+            if isinstance(step, ReadEntity | ReadRows)
+            or (isinstance(step, WriteEntity) and step.guarantee == "exactly_once")
+            if step.store in start.stores and hasattr(connector_module(step.connector), "identify")
+        ]
+        self._known: dict[str, dict[str, str]] = {}
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Compare with what is there, and keep it; to be called before anything is read.
+
+        A checkpoint without identities, of an earlier release, takes those of now.
+        """
+        if not self._uses:
+            return
+        file = self._checkpoint / IDENTITIES
+        if file.is_file() and any(self._checkpoint.glob("offsets/*")):
+            self._known = json.loads(file.read_text())
+        identify = {
+            use.store: connector_module(use.store.connector).identify(dict(use.store.properties))
+            for use in self._uses
+        }
+        answers = {use: identify[use.store](use.entity) for use in self._uses}
+        self._began = time.monotonic()
+        self._compare(answers)
+
+    def compare(self, watch: StoreWatch) -> None:
+        """Compare with what the stores have answered since the query began."""
+        self._compare({use: watch.identity(use.store, use.entity, since=self._began) for use in self._uses})
+
+    def _compare(self, answers: Mapping[_Use, Mapping[str, str]]) -> None:
+        new = False
+        for use, answer in answers.items():
+            known = self._known.setdefault(use.step, {})
+            for entity, identity in answer.items():
+                if entity not in known:
+                    known[entity] = identity
+                    new = True
+                elif known[entity] != identity:
+                    raise _unwritten(entity) if use.is_written else _unread(entity)
+        if new:
+            self._keep()
+
+    def _keep(self) -> None:
+        file = self._checkpoint / IDENTITIES
+        self._checkpoint.mkdir(parents=True, exist_ok=True)
+        whole = file.with_suffix(".new")
+        with whole.open("w") as opened:
+            opened.write(json.dumps(self._known))
+            opened.flush()
+            os.fsync(opened.fileno())
+        whole.replace(file)
+
+
+def _unread(entity: str) -> UserError:
+    return UserError(
+        SqlState.DATA_EXCEPTION,
+        f"records may be missing: {entity!r} was deleted and created again, or another one has its name now",
+        hint="TERMINATE the query and create it again: it then begins at the starting position of its source. "
+        "RESTART helps only where what it has read before is back.",
+    )
+
+
+def _unwritten(entity: str) -> UserError:
+    return UserError(
+        SqlState.DATA_EXCEPTION,
+        f"output may be missing: {entity!r}, to which the query writes exactly once, was deleted and created again, "
+        "or another one has its name now",
+        hint="TERMINATE the query and create it again with 'starting.position' = 'earliest' to write all of its output. "
+        "RESTART helps only where what it has written before is back.",
+    )
