@@ -267,7 +267,7 @@ class Settings(BaseSettings):
     snapshot_memory_mb: int = Field(
         512,
         ge=256,
-        description="Memory of each of the two processes that evaluate queries of materialized views, in MiB.",
+        description="Memory of each of the three processes that evaluate queries of materialized views, in MiB.",
     )
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
 

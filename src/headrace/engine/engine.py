@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -33,10 +35,11 @@ from headrace.engine.results import ResultChannel
 from headrace.engine.sizes import memory_mb, refuse_beyond_memory
 from headrace.engine.supervisor import QueryMetrics, Supervisor
 from headrace.engine.views.opening import open_views
-from headrace.engine.views.store import PURGE_INTERVAL_S
+from headrace.engine.views.store import PURGE_INTERVAL_S, READER_THREADS
 from headrace.planner.physical import SparkPlan
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 VIEW_RETRY_S = 2.0
 """Between two tries of a write while the store of views is away."""
@@ -65,6 +68,7 @@ class Engine:
         self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints)
         self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
+        self._reading: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._stopping = asyncio.Event()
         self._purging: asyncio.Task[None] | None = None
 
@@ -109,13 +113,23 @@ class Engine:
             await asyncio.to_thread(self._checkpoints.remove, query_id)
 
     async def run_interactive(
-        self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, compute_pool: str
+        self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, compute_pool: str, user: str
     ) -> ResultChannel:
-        """Run `plan` for one reader. Raises UserError for too many (53000), an unknown pool (3D023), one that was stopped (3E004), or a
-        missing store (3D006)."""
+        """Run `plan` for one reader, of `user`.
+
+        Raises UserError for too many (53000), an unknown pool (3D023), one that was stopped (3E004), or a missing store (3D006).
+        """
         usable_pool(self._catalog, compute_pool)
         await self._drivers.settled(compute_pool)
-        return self._interactive.run(plan, columns, pool=compute_pool)
+        return self._interactive.run(plan, columns, pool=compute_pool, user=user)
+
+    async def read_views(self, user: str, read: Callable[[], T]) -> T:
+        """Call `read`, which queries the views, in one of their readers. A user has all of these but one at a time."""
+        turns = self._reading.get(user)
+        if turns is None:
+            turns = self._reading[user] = asyncio.Semaphore(READER_THREADS - 1)
+        async with turns:
+            return await asyncio.get_running_loop().run_in_executor(self.views.readers, read)
 
     def progress(self, query_id: str) -> QueryMetrics | None:
         """What a continuous query's last batch did, with sums since the server started; None before the first."""

@@ -28,6 +28,7 @@ _GENERATION = 1
 
 @dataclass
 class _Run:
+    user: str
     channel: ResultChannel
     driver: DriverProcess
     starting: asyncio.Task[None] | None = None
@@ -35,7 +36,7 @@ class _Run:
 
 
 class InteractiveQueries:
-    """The interactive queries of one server; at most `settings.interactive_queries_max` at a time."""
+    """The interactive queries of one server: at most `settings.interactive_queries_max` at a time, of one user half as many."""
 
     def __init__(self, catalog: Catalog, settings: Settings, pools: Pools, checkpoints: Checkpoints) -> None:
         self._catalog = catalog
@@ -45,14 +46,11 @@ class InteractiveQueries:
         self._runs: dict[str, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def run(self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, pool: str) -> ResultChannel:
+    def run(
+        self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, pool: str, user: str
+    ) -> ResultChannel:
         """Start a query as soon as its pool is ready. Raises UserError 53000 when too many run, 3D006 for a missing store."""
-        if len(self._runs) >= self._settings.interactive_queries_max:
-            raise UserError(
-                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"{len(self._runs)} interactive queries run already, which is the most that may",
-                hint="End one of them, or raise HEADRACE_INTERACTIVE_QUERIES_MAX.",
-            )
+        self._refuse_too_many(user)
         message = StartQuery(
             query_id=str(uuid.uuid4()),
             generation=_GENERATION,
@@ -71,10 +69,28 @@ class InteractiveQueries:
             self._settings.result_channel_rows_max,
             changelog_key=_changelog_key(plan),
         )
-        run = self._runs[message.query_id] = _Run(channel, self._pools.ensure(pool))
+        run = self._runs[message.query_id] = _Run(user, channel, self._pools.ensure(pool))
         run.starting = self._spawn(self._start(run, message))
         channel.on_close(lambda: self._closed(message.query_id))
         return channel
+
+    def _refuse_too_many(self, user: str) -> None:
+        most = self._settings.interactive_queries_max
+        if len(self._runs) >= most:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"{len(self._runs)} interactive queries run already, which is the most that may",
+                hint="End one of them, or raise HEADRACE_INTERACTIVE_QUERIES_MAX.",
+            )
+        # Half, so that no user can keep all others out.
+        most = max(2, most // 2)
+        mine = sum(run.user == user for run in self._runs.values())
+        if mine >= most:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"the user {user!r} runs {mine} interactive queries already, which is the most that one user may",
+                hint="End one of them, or raise HEADRACE_INTERACTIVE_QUERIES_MAX, of which one user may have half.",
+            )
 
     def knows(self, query_id: str) -> bool:
         """Whether this is one of ours."""

@@ -145,7 +145,7 @@ async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
     columns = plan_columns(plan)
     async with _about(statement.name, store, kind.entities):
         channel = await run.services.engine.run_interactive(
-            plan, columns, compute_pool=run.compute_pool().name
+            plan, columns, compute_pool=run.compute_pool().name, user=run.principal.user
         )
         try:
             rows = [tuple(row) async for part in channel for row in part.cells]
@@ -339,7 +339,9 @@ async def _print_table(
         )
     plan = plan_print(store, found, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS)
     engine = run.services.engine
-    return await engine.run_interactive(plan, _PRINTED_COLUMNS, compute_pool=run.compute_pool().name)
+    return await engine.run_interactive(
+        plan, _PRINTED_COLUMNS, compute_pool=run.compute_pool().name, user=run.principal.user
+    )
 
 
 def _start(reader: PropertyReader, kind: StoreDescriptor) -> PrintStart:

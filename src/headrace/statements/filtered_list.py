@@ -9,6 +9,7 @@ import asyncio
 import datetime
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -56,8 +57,8 @@ async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
     condition = _condition(statement, found.columns)
     if condition is not None:
         query = await asyncio.to_thread(_bound, condition, found.columns, statement, run)
-        readers = run.services.engine.views.readers
-        found = await asyncio.get_running_loop().run_in_executor(readers, _kept, query, found, run)
+        engine, user = run.services.engine, run.principal.user
+        found = await engine.read_views(user, partial(_kept, query, found, run))
     return Outcome(replace(found, rows=found.rows[: statement.limit]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 from headrace.analyzer import LogicalPlan
 from headrace.catalog.access import Privilege
@@ -36,12 +37,14 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
         await asyncio.to_thread(_planned, logical)
         return Outcome(ResultSet())
     if logical.snapshot and not logical.of_tables:
-        readers = run.services.engine.views.readers
-        return Outcome(await asyncio.get_running_loop().run_in_executor(readers, _snapshot, logical, run))
+        engine, user = run.services.engine, run.principal.user
+        return Outcome(await engine.read_views(user, partial(_snapshot, logical, run)))
     plan = await asyncio.to_thread(_plan, logical)
     refuse_shared(plan, run, None)
     columns = plan_columns(plan)
-    channel = await run.services.engine.run_interactive(plan, columns, compute_pool=run.compute_pool().name)
+    channel = await run.services.engine.run_interactive(
+        plan, columns, compute_pool=run.compute_pool().name, user=run.principal.user
+    )
     warned = None if logical.of_tables else state_warning(logical, ResultSink())
     channel.message = " ".join(text for text in (_unread(plan), warned) if text) or None
     return Outcome(channel)

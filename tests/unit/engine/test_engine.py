@@ -306,7 +306,9 @@ async def test_a_query_terminated_while_no_server_ran_is_terminated_at_the_next_
 async def test_rows_wait_for_their_reader(bench: Bench) -> None:
     await bench.engine.start()
     pool = bench.catalog.default_compute_pool
-    channel = await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    channel = await bench.engine.run_interactive(
+        plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin"
+    )
     await channel.started()
     await asyncio.sleep(0.3)
     assert len(bench.journal("ack")) == 3  # thirty rows are held; the fourth batch is not answered
@@ -323,7 +325,9 @@ async def test_rows_wait_for_their_reader(bench: Bench) -> None:
 async def test_an_error_of_an_interactive_query_reaches_its_reader(bench: Bench) -> None:
     await bench.engine.start()
     pool = bench.catalog.default_compute_pool
-    channel = await bench.engine.run_interactive(plan("user", sink="results"), COLUMNS, compute_pool=pool)
+    channel = await bench.engine.run_interactive(
+        plan("user", sink="results"), COLUMNS, compute_pool=pool, user="admin"
+    )
     with pytest.raises(UserError) as caught:
         await channel.started()
     assert (caught.value.state, caught.value.hint) == (SqlState.INVALID_RECORD, "do something")
@@ -333,23 +337,29 @@ async def test_interactive_queries_are_limited_and_a_closed_one_frees_its_place(
     await bench.engine.start()
     pool = bench.catalog.default_compute_pool
     channels = [
-        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+        await bench.engine.run_interactive(
+            plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin"
+        )
         for _ in range(2)
     ]
     with pytest.raises(UserError) as caught:
-        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+        await bench.engine.run_interactive(
+            plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin"
+        )
     assert caught.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
     await channels[0].started()
     await channels[0].close()
     await bench.until(lambda: bench.journal("stop", channels[0].query_id))
     await asyncio.sleep(0.2)
-    await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin")
 
 
 async def test_readers_of_a_killed_driver_are_told(bench: Bench) -> None:
     await bench.engine.start()
     pool = bench.catalog.default_compute_pool
-    channel = await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    channel = await bench.engine.run_interactive(
+        plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin"
+    )
     await channel.started()
     os.kill(bench.journal("ready")[0]["pid"], signal.SIGKILL)
     with pytest.raises(HeadraceError) as caught:
@@ -443,7 +453,9 @@ sys.exit({DRIVER_REFUSED})
     said = "no Java. It is tried again after STOP and START COMPUTE_POOL, or with the server."
     await bench.until(lambda: bench.found(query).message == said)
     assert bench.engine.pool_state(pool) == ("errored", said)
-    channel = await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool)
+    channel = await bench.engine.run_interactive(
+        plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin"
+    )
     with pytest.raises(HeadraceError, match="no Java"):
         await channel.started()
     await asyncio.sleep(3 * bench.settings.restart_backoff_ms / 1000)
@@ -492,3 +504,18 @@ async def test_a_killed_server_leaves_no_driver(bench: Bench, tmp_path: Path) ->
         server.kill()
         server.wait()
     await bench.until(lambda: not psutil.pid_exists(driver))
+
+
+async def test_one_user_does_not_take_all_interactive_queries(bench: Bench) -> None:
+    await bench.engine.stop()
+    bench.settings = bench.settings.model_copy(update={"interactive_queries_max": 6})
+    bench.engine = bench.new_engine()
+    await bench.engine.start()
+    pool, rows = bench.catalog.default_compute_pool, plan("rows", sink="results")
+    for _ in range(3):
+        await bench.engine.run_interactive(rows, COLUMNS, compute_pool=pool, user="greedy")
+    with pytest.raises(UserError) as refusal:
+        await bench.engine.run_interactive(rows, COLUMNS, compute_pool=pool, user="greedy")
+    assert refusal.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
+    assert "the user 'greedy' runs 3 interactive queries already" in refusal.value.message
+    await bench.engine.run_interactive(rows, COLUMNS, compute_pool=pool, user="other")

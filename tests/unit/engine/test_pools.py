@@ -136,7 +136,7 @@ async def test_a_reader_is_told_that_the_pool_was_stopped_and_the_next_one_is_re
     await bench.engine.start()
     bench.pool("reports")
     channel = await bench.engine.run_interactive(
-        plan("rows", sink="results"), COLUMNS, compute_pool="reports"
+        plan("rows", sink="results"), COLUMNS, compute_pool="reports", user="admin"
     )
     await channel.started()
     bench.want("reports", PoolIntent.STOPPED)
@@ -148,11 +148,15 @@ async def test_a_reader_is_told_that_the_pool_was_stopped_and_the_next_one_is_re
         "the compute pool 'reports' cannot run the query: it was stopped",
     )
     with pytest.raises(UserError) as refused:
-        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool="reports")
+        await bench.engine.run_interactive(
+            plan("rows", sink="results"), COLUMNS, compute_pool="reports", user="admin"
+        )
     assert refused.value.state is SqlState.COMPUTE_POOL_NOT_READY
     assert "START COMPUTE_POOL reports" in (refused.value.hint or "")
     with pytest.raises(UserError) as unknown:
-        await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool="nothing")
+        await bench.engine.run_interactive(
+            plan("rows", sink="results"), COLUMNS, compute_pool="nothing", user="admin"
+        )
     assert unknown.value.state is SqlState.COMPUTE_POOL_NOT_FOUND
 
 
@@ -175,7 +179,7 @@ async def test_a_pool_without_work_rests_after_its_timeout_and_wakes_for_a_query
     await bench.until_pool("reports", "stopped")
     assert bench.found_pool("reports").desired_state is PoolIntent.RUNNING
     channel = await bench.engine.run_interactive(
-        plan("rows", sink="results"), COLUMNS, compute_pool="reports"
+        plan("rows", sink="results"), COLUMNS, compute_pool="reports", user="admin"
     )
     await channel.started()
     assert len(bench.journal("ready")) == started + 1

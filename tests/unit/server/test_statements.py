@@ -264,6 +264,22 @@ async def test_old_results_are_forgotten(http: httpx.AsyncClient, monkeypatch: p
     assert found == [404, 200, 200, 200]
 
 
+async def test_a_result_outlives_another_user_s_flood_and_read_ones_go_first(
+    http: httpx.AsyncClient, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.server.rest.runs.KEPT_MAX", 2)
+    statements.answer("SELECT", result([("n", BIGINT)], [(n,) for n in range(8)]))
+    other = {"Authorization": "Bearer other-token"}
+    theirs = (await http.post("/v2/statements", json={"statement": "SELECT"}, headers=other)).json()
+    unread = await submit(http, "SELECT")
+    for _ in range(20):
+        await submit(http, "LIST STORES;")
+    for body, headers in ((theirs, other), (unread, {})):
+        for partition in range(3):
+            path = f"/v2/statements/{body['statementID']}?partitionID={partition}"
+            assert (await http.get(path, headers=headers)).status_code == 200
+
+
 async def test_rows_kept_are_bounded_too(
     http: httpx.AsyncClient, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
 ) -> None:

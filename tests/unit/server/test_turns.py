@@ -142,6 +142,28 @@ async def test_waiting_sessions_take_turns(monkeypatch: pytest.MonkeyPatch) -> N
     assert order == ["a1", "a2", "a3", "b1", "c1", "a4", "b2"]
 
 
+async def test_sessions_of_one_user_do_not_keep_another_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "RUNNING_PER_USER_MAX", 3)
+    monkeypatch.setattr(turns, "WAITING_PER_USER_MAX", 17)
+    queue = turns.Turns()
+    order: list[str] = []
+    leave = asyncio.Event()
+
+    async def run(user: str, session: int) -> None:
+        async with queue.turn((user, str(session))):
+            order.append(user)
+            await leave.wait()
+
+    greedy = [asyncio.create_task(run("greedy", session)) for session in range(20)]
+    await asyncio.sleep(0)
+    with pytest.raises(turns.NoTurnError):
+        queue.turn(("greedy", "another"))
+    other = [asyncio.create_task(run("other", session)) for session in range(2)]
+    await eventually(lambda: order == ["greedy"] * 3 + ["other"] * 2)
+    leave.set()
+    await asyncio.gather(*greedy, *other)
+
+
 async def test_a_cancelled_turn_is_given_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "RUNNING_MAX", 1)
     queue = turns.Turns()
@@ -162,8 +184,9 @@ async def test_a_cancelled_turn_is_given_on(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_statements_that_wait_for_a_store_leave_threads_for_others(
-    app: FastAPI, statements: ScriptedStatements, port: int
+    app: FastAPI, statements: ScriptedStatements, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(turns, "RUNNING_PER_USER_MAX", turns.RUNNING_MAX)
     answered = threading.Event()
 
     async def block() -> ResultSet:

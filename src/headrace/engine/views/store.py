@@ -12,7 +12,7 @@ from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
 
 PURGE_INTERVAL_S = 5.0
-READER_THREADS = 2
+READER_THREADS = 3
 QUERY_TIMEOUT_S = 15.0
 """Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
 

@@ -124,6 +124,8 @@ def _response(
     pages = page_count(answer, rows_max)
     if partition >= pages:
         raise HTTPException(400, f"expected a partitionID below {pages}, found {partition}")
+    run.pages = pages
+    run.fetched.add(partition)
     uri = stream_uri(request, plane.hosts, run.envelope.statement_id)
     return finished(run.envelope, answer, partition=partition, rows_max=rows_max, stream_uri=uri)
 

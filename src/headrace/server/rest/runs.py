@@ -29,7 +29,7 @@ log = structlog.get_logger()
 KEPT_MAX = 256
 KEPT_S = 600.0
 KEPT_ROWS_MAX = 250_000
-"""Finished results are kept for further partitions and late polls: so many, so long, of so many rows in all. The newest
+"""Finished results are kept for further partitions and late polls: of each user so many, so long, of so many rows in all. The newest
 one is kept whatever its size."""
 
 
@@ -43,18 +43,26 @@ class _Work:
     files: Mapping[str, bytes] = field(repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass
 class StatementRun:
     """One submitted text on its way or done; `task` never raises (but may be cancelled at shutdown)."""
 
     envelope: Envelope
     principal: Principal
     task: asyncio.Task[Answer]
+    pages: int = 1
+    fetched: set[int] = field(default_factory=set)
+    """The partitions of the result, and those that the client has fetched."""
 
     async def answer(self, timeout_s: float) -> Answer | None:
         """The answer, or None when it is not there in time."""
         await asyncio.wait({self.task}, timeout=timeout_s)
         return self.task.result() if self.task.done() else None
+
+    @property
+    def is_unread(self) -> bool:
+        """True if the client has not fetched all partitions yet."""
+        return len(self.fetched) < self.pages
 
     @property
     def kept_rows(self) -> int:
@@ -86,7 +94,7 @@ class StatementRuns:
     ) -> StatementRun:
         """Start `text`, which came with `files`, when it is its session's turn; raises NoTurnError when too many wait already."""
         turn = self._turns.turn((principal.user, session_id))
-        self._forget()
+        self._forget(principal.user)
         envelope = Envelope(str(uuid.uuid4()), int(time.time()))
         task = asyncio.create_task(
             self._in_turn(turn, envelope.statement_id, _Work(text, principal, context, files))
@@ -127,18 +135,25 @@ class StatementRuns:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._runs.clear()
 
-    def _forget(self) -> None:
-        """Drop finished runs that are too old or too many, oldest first, except the newest."""
-        finished = [identifier for identifier, run in self._runs.items() if run.task.done()]
-        rows = sum(run.kept_rows for run in self._runs.values())
+    def _forget(self, user: str) -> None:
+        """Drop finished runs that are too old, and those of `user` that are too many, but the newest: read ones first, then by age."""
+        finished = {identifier: run for identifier, run in self._runs.items() if run.task.done()}
         oldest = time.time() - KEPT_S
-        surplus = len(finished) - KEPT_MAX
-        for identifier in finished[:-1]:
-            run = self._runs[identifier]
-            if surplus <= 0 and rows <= KEPT_ROWS_MAX and run.envelope.created_on > oldest:
+        for identifier, run in finished.items():
+            if run.envelope.created_on <= oldest:
+                del self._runs[identifier]
+        mine = [
+            identifier
+            for identifier, run in finished.items()
+            if run.principal.user == user and identifier in self._runs
+        ]
+        rows = sum(self._runs[identifier].kept_rows for identifier in mine)
+        surplus = len(mine) - KEPT_MAX
+        for identifier in sorted(mine[:-1], key=lambda identifier: self._runs[identifier].is_unread):
+            if surplus <= 0 and rows <= KEPT_ROWS_MAX:
                 break
             surplus -= 1
-            rows -= run.kept_rows
+            rows -= self._runs[identifier].kept_rows
             del self._runs[identifier]
 
     async def _in_turn(self, turn: AbstractAsyncContextManager[None], identifier: str, work: _Work) -> Answer:

@@ -1,4 +1,4 @@
-"""Whose text runs next: a bounded number at a time, of one session fewer, sessions in turn.
+"""Fair queue for statements: a limit in all, lower ones for each user and session, users and their sessions in turn.
 
 A session that sends hundreds of statements at once waits for itself; what another one sends meanwhile is next.
 """
@@ -15,10 +15,14 @@ RUNNING_PER_SESSION_MAX = 4
 """Texts under way at a time, in all and of one session; more wait. Few of a session, because what they compute shares one
 interpreter: with four of the widest statements under way, another session's waits some tens of milliseconds, with sixteen seconds."""
 
+RUNNING_PER_USER_MAX = 16
+"""Of one user, however many sessions it opens."""
+
 WAITING_MAX = 1024
 WAITING_PER_SESSION_MAX = 256
+WAITING_PER_USER_MAX = 512
 WAIT_S = 15.0
-"""How many wait, in all and of one session, and how long; more, and those that waited in vain, are refused."""
+"""How many wait, in all, of one session and of one user, and how long; more, and those that waited in vain, are refused."""
 
 RETRY_AFTER_S = 2
 """When a refused client should come again."""
@@ -32,7 +36,7 @@ class NoTurnError(Exception):
 
 
 class Turns:
-    """Gives turns, first come first served within a session, round and round between sessions."""
+    """Gives turns: to the user with the fewest first, round robin between sessions, first come first served within a session."""
 
     def __init__(self) -> None:
         self._running: Counter[Session] = Counter()
@@ -44,8 +48,11 @@ class Turns:
         Raises NoTurnError when `session` may not even wait; so does entering, when it waited for too long.
         """
         mine = len(self._waiting.get(session, ()))
-        everyone = sum(len(queue) for queue in self._waiting.values())
-        if mine >= WAITING_PER_SESSION_MAX or everyone >= WAITING_MAX:
+        users = Counter[str]()
+        for (user, _), queue in self._waiting.items():
+            users[user] += len(queue)
+        full = users[session[0]] >= WAITING_PER_USER_MAX or users.total() >= WAITING_MAX
+        if full or mine >= WAITING_PER_SESSION_MAX:
             raise NoTurnError
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(session, deque()).append(turn)
@@ -68,11 +75,20 @@ class Turns:
                 self._leave(session, turn)
 
     def _give(self) -> None:
-        for session in list(self._waiting):
-            if self._running.total() >= RUNNING_MAX:
+        while self._running.total() < RUNNING_MAX:
+            users = Counter[str]()
+            for (user, _), running in self._running.items():
+                users[user] += running
+            free = [
+                session
+                for session in self._waiting
+                if self._running[session] < RUNNING_PER_SESSION_MAX
+                and users[session[0]] < RUNNING_PER_USER_MAX
+            ]
+            if not free:
                 return
-            if self._running[session] >= RUNNING_PER_SESSION_MAX:
-                continue
+            # The user with the fewest; of one user the session that has waited longest.
+            session = min(free, key=lambda session: users[session[0]])
             turn = self._waiting[session][0]
             self._leave(session, turn)
             self._running[session] += 1
