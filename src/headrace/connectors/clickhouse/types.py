@@ -30,6 +30,7 @@ from headrace.core.types import (
     Timestamp,
     Varchar,
 )
+from headrace.formats.types import name_sql
 
 _DECIMAL_DIGITS_MAX = 38
 _MICROSECONDS = 6
@@ -61,15 +62,20 @@ _OURS = {
     "DATE": "Date32",
     "BYTES": "String",
 }
-# What of our type a narrower one of ClickHouse's holds: it would take the rest as another value without a word.
+# The values of our types that ClickHouse's type holds. ClickHouse stores other values as one of these, in lists, maps and structs always.
 _RANGES = {
     "UInt8": ("0", "255"),
     "UInt16": ("0", "65535"),
     "UInt32": ("0", "4294967295"),
-    "UInt64": ("0", "9223372036854775807"),
+    "UInt64": ("0", "18446744073709551615"),
+    "Date": ("DATE '1970-01-01'", "DATE '2149-06-06'"),
+    "Date32": ("DATE '1900-01-01'", "DATE '2299-12-31'"),
     "DateTime": ("TIMESTAMP '1970-01-01 00:00:00Z'", "TIMESTAMP '2106-02-07 06:28:15Z'"),
-    "DateTime64": ("TIMESTAMP '1900-01-01 00:00:00Z'", "TIMESTAMP '2262-04-11 23:47:16Z'"),
+    "DateTime64": ("TIMESTAMP '1900-01-01 00:00:00Z'", "TIMESTAMP '2299-12-31 23:59:59.999999Z'"),
 }
+_NANOSECONDS = ("TIMESTAMP '1900-01-01 00:00:00Z'", "TIMESTAMP '2262-04-11 23:47:16Z'")
+_ROUNDED_TEXTS = ("BFloat16", "Decimal", "Int128", "Int256", "UInt128", "UInt256")
+"""Types that are VARCHAR here, and that round or wrap a number's text."""
 
 
 @dataclass(frozen=True)
@@ -172,52 +178,85 @@ def reads(own: DataType, kind: DataType) -> bool:
     return own == kind
 
 
-def fits(kind: DataType, found: Type, *, inside: bool = False) -> bool:
-    """Whether every value of our type can be written into a column, or is refused if it cannot, by `refused_sql` or by ClickHouse.
-
-    `inside` a list, a map or a struct `refused_sql` is not asked.
-    """
+def fits(kind: DataType, found: Type) -> bool:
+    """Whether a column takes every value of our type as it is, or `refused_sql` or ClickHouse refuses the values that it does not take."""
     own = of_clickhouse(found)
     match kind, own:
         case (Varchar() | Primitive("BYTES"), Varchar()):
-            # What else it is by its text is read by ClickHouse: a text that is none becomes NULL where there may be one.
-            text = kind != BYTES and not found.nullable and found.name != "AggregateFunction"
-            fixed = found.name == "FixedString" and not (inside and found.nullable)
-            return found.name == "String" or fixed or (text and found.name != "FixedString")
+            # ClickHouse reads the text of any other type: a text that is none becomes NULL where there may be one.
+            text = (
+                kind != BYTES
+                and not found.nullable
+                and found.name not in ("AggregateFunction", *_ROUNDED_TEXTS)
+            )
+            return found.name in ("String", "FixedString") or text
         case Decimal(_, 0), _ if found.name == "UInt64":
             return True
         case Decimal(precision, scale), Decimal(most, decimals):
             whole = precision - scale <= most - decimals
             return found.name == "Decimal" and scale <= decimals and whole
         case Timestamp(precision), Timestamp(most):
-            return precision <= most and not (inside and (found.name == "DateTime" or most > _MICROSECONDS))
+            return precision <= most
         case Array(element), Array():
-            return fits(element, found.parts[0][1], inside=True)
+            return fits(element, found.parts[0][1])
         case Map(key, value), Map():
-            return fits(key, found.parts[0][1], inside=True) and fits(value, found.parts[1][1], inside=True)
+            return fits(key, found.parts[0][1]) and fits(value, found.parts[1][1])
         case Struct(fields), Struct(others):
             parts = dict(found.parts)
             names = [name for name, _ in fields]
             return names == [name for name, _ in others] and all(
-                fits(field, parts[name], inside=True) for name, field in fields
+                fits(field, parts[name]) for name, field in fields
             )
         case Primitive(), _ if kind in INTEGRAL:
-            if found.name in _RANGES:
-                return not inside
-            return own in INTEGRAL and INTEGRAL.index(own) >= INTEGRAL.index(kind)
+            return found.name in _RANGES or (own in INTEGRAL and INTEGRAL.index(own) >= INTEGRAL.index(kind))
         case Primitive("FLOAT"), _:
             return found.name in ("Float32", "Float64")
     return kind == own
 
 
-def refused_sql(value: str, kind: DataType, found: Type) -> str | None:
-    """Spark SQL that is true for values of ours that such a column would take as others, or as NULL, without a word; None: for none."""
+def refused_sql(value: str, kind: DataType, found: Type, *, depth: int = 0) -> str | None:
+    """Spark SQL that is true for values of ours that a column would store as others, or as NULL, without an error; None: for none.
+
+    `depth` counts the lists and maps around the value. A NULL outside of them is refused by ClickHouse itself if the column is no
+    list, map or struct.
+    """
+    item = f"item{depth}"
+
+    def any_of(items: str, kind: DataType, part: Type) -> str | None:
+        refused = refused_sql(item, kind, part, depth=depth + 1)
+        return None if refused is None else f"exists({items}, {item} -> {refused})"
+
+    conditions = [f"{value} IS NULL"] if not found.nullable and (depth or found.parts) else []
+    match kind:
+        case Array(element):
+            inner = [any_of(value, element, found.parts[0][1])]
+        case Map(key, mapped):
+            inner = [
+                any_of(f"map_keys({value})", key, found.parts[0][1]),
+                any_of(f"map_values({value})", mapped, found.parts[1][1]),
+            ]
+        case Struct(fields):
+            parts = dict(found.parts)
+            inner = [
+                # ClickHouse refuses a NULL of the column itself only, and takes the NULL of a field for 0.
+                refused_sql(f"{value}.{name_sql(name)}", field, parts[name], depth=depth + 1)
+                for name, field in fields
+            ]
+        case _:
+            inner = [
+                _misfit_sql(value, found, text=isinstance(kind, Varchar) or kind == BYTES, inside=depth > 0)
+            ]
+    conditions += [condition for condition in inner if condition is not None]
+    return f"({' OR '.join(conditions)})" if len(conditions) > 1 else next(iter(conditions), None)
+
+
+def _misfit_sql(value: str, found: Type, *, text: bool, inside: bool) -> str | None:
     if found.name == "FixedString":
-        return f"octet_length({value}) > {found.arguments[0]}" if found.nullable else None
-    if found.name == "DateTime64" and int(found.arguments[0]) <= _MICROSECONDS:
-        return None
-    limits = _RANGES.get(found.name) if isinstance(kind, Timestamp) or kind in INTEGRAL else None
-    return None if limits is None else f"{value} NOT BETWEEN {limits[0]} AND {limits[1]}"
+        return f"octet_length({value}) > {found.arguments[0]}" if found.nullable or inside else None
+    limits = _RANGES.get(found.name)
+    if found.name == "DateTime64" and int(found.arguments[0]) > _MICROSECONDS:
+        limits = _NANOSECONDS
+    return None if limits is None or text else f"{value} NOT BETWEEN {limits[0]} AND {limits[1]}"
 
 
 def default(kind: DataType) -> str | None:

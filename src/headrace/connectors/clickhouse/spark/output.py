@@ -104,6 +104,7 @@ class _Output:
 def _selected(column: Column, found: Type, request: RowSinkRequest) -> str:
     """A column as Spark SQL that fails for a value that ClickHouse would take as another one without a word."""
     name = value = name_sql(column.name)
+    ended = request.upsert and column.name not in request.key
     refused = types.refused_sql(name, column.type, found)
     if refused is not None:
         refusal = carried_text(
@@ -113,9 +114,10 @@ def _selected(column: Column, found: Type, request: RowSinkRequest) -> str:
                 hint="Leave such rows out with WHERE, or change the column in ClickHouse.",
             )
         )
+        refused = f"{refused} AND NOT {_GONE}" if ended else refused
         value = f"IF({refused}, raise_error({text_sql(refusal)}), {name})"
     nothing = types.default(column.type)
-    if request.upsert and nothing is not None and not found.nullable and column.name not in request.key:
+    if ended and nothing is not None and not found.nullable:
         # Of a row that has ended there may be no more than its key.
         value = f"IF({_GONE}, coalesce({value}, {nothing}), {value})"
     return f"{value} AS {name}"
