@@ -15,7 +15,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 
-from google.protobuf import any_pb2, duration_pb2, empty_pb2, struct_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    descriptor_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    source_context_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -53,9 +65,36 @@ _MAIN = "schema.proto"
 _TIMESTAMP = "google.protobuf.Timestamp"
 _KNOWN_FILES = {
     module.DESCRIPTOR.name: FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
-    for module in (any_pb2, duration_pb2, empty_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+    for module in (
+        any_pb2,
+        api_pb2,
+        descriptor_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        source_context_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        type_pb2,
+        wrappers_pb2,
+    )
 }
-"""Those that every compiler of Protobuf brings along."""
+"""Files that every compiler of Protobuf brings along."""
+_REGISTRY_FILES = {
+    name: parse_proto(text, name)
+    for name, text in (
+        (
+            "confluent/meta.proto",
+            'syntax = "proto3"; package confluent; '
+            "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }",
+        ),
+        (
+            "confluent/type/decimal.proto",
+            'syntax = "proto3"; package confluent.type; message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }',
+        ),
+    )
+}
+"""Files that Confluent's registry brings along, which schemas import without a reference; without their extensions of options."""
 _INTEGERS = {
     **dict.fromkeys(("int32", "sint32", "sfixed32", "uint32", "fixed32"), INTEGER),
     **dict.fromkeys(("int64", "sint64", "sfixed64", "uint64", "fixed64"), BIGINT),
@@ -107,8 +146,9 @@ class Descriptors:
     """Files of messages that are linked. `main`: the file whose messages are meant where none is named."""
 
     def __init__(self, files: Iterable[FileDescriptorProto], main: str | None = None) -> None:
-        self._files = {**{file.name: file for file in files}, **_KNOWN_FILES}
-        self._own = [name for name in self._files if name not in _KNOWN_FILES]
+        given = {file.name: file for file in files}
+        self._files = {**_REGISTRY_FILES, **given, **_KNOWN_FILES}
+        self._own = [name for name in given if name not in _KNOWN_FILES]
         self._main = main
         self._pool = DescriptorPool()
         self._linked: list[str] = []

@@ -183,3 +183,43 @@ def test_a_file_without_its_imports_or_of_other_bytes_is_refused() -> None:
     for data in (b"", b'{"id": 1}', COMPILED[:-9], (SHOP / "shop.proto").read_bytes()):
         with pytest.raises(UserError, match="expected compiled descriptors"):
             of_set(data)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "column"),
+    [
+        ("google/protobuf/field_mask.proto", "google.protobuf.FieldMask", "STRUCT<paths ARRAY<VARCHAR>>"),
+        (
+            "google/protobuf/source_context.proto",
+            "google.protobuf.SourceContext",
+            "STRUCT<file_name VARCHAR>",
+        ),
+        ("google/protobuf/api.proto", "google.protobuf.Mixin", "STRUCT<name VARCHAR, root VARCHAR>"),
+        ("google/protobuf/type.proto", "google.protobuf.Syntax", "VARCHAR"),
+        ("google/protobuf/descriptor.proto", "", None),
+        (
+            "confluent/meta.proto",
+            "confluent.Meta",
+            "STRUCT<doc VARCHAR, params MAP<VARCHAR, VARCHAR>, tags ARRAY<VARCHAR>>",
+        ),
+        (
+            "confluent/type/decimal.proto",
+            "confluent.type.Decimal",
+            "STRUCT<value BYTES, precision INTEGER, scale INTEGER>",
+        ),
+    ],
+)
+def test_files_that_need_no_reference(file: str, kind: str, column: str | None) -> None:
+    field = f"{kind} v = 1;" if column else "int32 v = 1;"
+    text = f'syntax = "proto3"; import "{file}"; message M {{ {field} }}'
+    descriptors = of_text(text)
+    assert descriptors.messages == ("M",)
+    assert column in (None, str(descriptors.columns("M")[0].type))
+    assert decoded(descriptors.encoded("M")).columns("M") == descriptors.columns("M")
+
+
+def test_a_given_file_of_confluents_counts_before_the_known_one() -> None:
+    given = 'syntax = "proto3"; package confluent; message Meta { string other = 1; }'
+    text = 'syntax = "proto3"; import "confluent/meta.proto"; message M { confluent.Meta v = 1; }'
+    (column,) = of_text(text, [("confluent/meta.proto", given)]).columns("M")
+    assert str(column.type) == "STRUCT<other VARCHAR>"

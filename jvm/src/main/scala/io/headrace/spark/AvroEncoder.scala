@@ -145,7 +145,7 @@ private[spark] final case class WriteAvro(child: Expression, schema: String, id:
   override def prettyName: String = "headrace_to_avro"
   override protected def stringArgs: Iterator[Any] = Iterator(child, id)
 
-  @transient private lazy val encoder = new AvroEncoder(child.dataType, new Schema.Parser().parse(schema), id)
+  @transient private lazy val encoder = new AvroEncoder(child.dataType, AvroSchemas.parser().parse(schema), id)
 
   /** For generated code, which holds this expression. */
   def encode(value: Any): Array[Byte] = encoder.encode(value)

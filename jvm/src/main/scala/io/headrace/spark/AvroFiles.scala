@@ -40,7 +40,7 @@ private[spark] object AvroFiles {
   }
 
   private def parsed(text: String): Either[String, Schema] =
-    try Right(new Schema.Parser().parse(text))
+    try Right(AvroSchemas.parser().parse(text))
     catch { case bad: AvroRuntimeException => Left(s"the file's schema cannot be read: ${bad.getMessage}") }
 }
 

@@ -76,7 +76,7 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
 
   private def parsedAvro(schema: JsonNode): Schema =
     try {
-      val parser = new Schema.Parser()
+      val parser = AvroSchemas.parser()
       for ((_, text) <- referenced(schema)) parser.parse(text)
       parser.parse(schema.get("schema").asText)
     } catch { case error: AvroRuntimeException => throw new Unreadable(error.getMessage) }

@@ -48,6 +48,13 @@ class AvroSuite extends munit.FunSuite {
     found
   }
 
+  test("a default that does not fit its type does not matter to a record") {
+    val text = record("{'name':'id','type':'long','default':''}", "{'name':'who','type':['null','string'],'default':'nobody'}")
+    intercept[org.apache.avro.AvroTypeException](parsed(text))
+    val schema = AvroSchemas.parser().parse(text)
+    assertEquals(decoded("STRUCT<id: BIGINT, who: STRING>", Map(1 -> schema), written(1, schema, ann(schema))), Right(Row(7L, "Ann")))
+  }
+
   test("a record has the columns of the reader, whatever its writer had") {
     val two = parsed(record(field("who", "['null','string']"), field("more", "{'type':'map','values':'r2_'}").replace("'r2_'", "'double'"),
       field("id", "'int'")))
