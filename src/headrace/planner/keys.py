@@ -66,8 +66,17 @@ def changelog_key(schema: Schema, source_format: str | None, wanted: str | None,
     )
 
 
-def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None, value_format: str) -> Key:
+def stream_key(
+    logical: LogicalPlan,
+    reader: PropertyReader,
+    wanted: str | None,
+    value_format: str,
+    *,
+    required: bool = True,
+) -> Key:
     """PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703.
+
+    If there is none of these, a format for keys raises 3D021 where it is `required`; else the records have no key.
 
     A key of named columns is in the format that is wanted, else in that of the values where it has names for columns, else JSON.
     """
@@ -86,7 +95,7 @@ def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None,
         columns = named
         span = reader.span(KEY_COLUMNS)
     else:
-        return _carried(logical, wanted, reader.span(KEY_FORMAT))
+        return _carried(logical, wanted, reader.span(KEY_FORMAT), required=required)
     for name in columns:
         if schema.column(name) is None:
             raise UserError(
@@ -105,11 +114,11 @@ def stream_key(logical: LogicalPlan, reader: PropertyReader, wanted: str | None,
     return _of_columns(schema, columns, wanted or (value_format if value_format in WITH_SCHEMAS else "json"))
 
 
-def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None) -> Key:
+def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None, *, required: bool) -> Key:
     source = carrying_scan(logical.root)
     own = source.relation.format if source is not None else None
     if own is None or own.key is None:
-        if wanted is not None:
+        if wanted is not None and required:
             raise UserError(
                 SqlState.MISSING_PARAMETER,
                 "'key.format' needs 'key.columns' or PARTITION BY: the query's source has no key to carry through",

@@ -52,7 +52,7 @@ class EntitySink:
 
     `creation` are the properties of an entity that must be made first. `properties` are what the new
     relation keeps. With `carried_key` the record key is the source's own. `left_out` are the columns that the query does not
-    give, which are NULL.
+    give, which are NULL. With `keyless` the statement has a format for keys, and the records have none.
     """
 
     relation: RelationName
@@ -67,6 +67,7 @@ class EntitySink:
     properties: Mapping[str, str] = field(default_factory=dict)
     creation: Mapping[str, str] | None = None
     carried_key: bool = False
+    keyless: bool = False
     left_out: tuple[str, ...] = ()
     subjects: Subjects = field(default_factory=Subjects)
 
@@ -224,6 +225,7 @@ def entity_sink(
         properties=_kept(properties),
         creation=creation_options(reader, connector, entity, existing=existing, source=leftmost),
         carried_key=key.carried,
+        keyless=key.format is None and reader.gives(dialect.KEY_FORMAT),
         subjects=subjects(reader, value, key_layout),
     )
     reader.leave(Scope.SOURCE)
@@ -532,7 +534,8 @@ def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value
                 span=logical.partition_by[0].span,
             )
         return changelog_key(logical.schema, _tag(source.format.key), wanted, reader.span(dialect.KEY_FORMAT))
-    return stream_key(logical, reader, wanted, value.format)
+    # Clients set 'key.format' for every stream that they create.
+    return stream_key(logical, reader, wanted, value.format, required=False)
 
 
 def _refuse_key_columns(reader: PropertyReader) -> None:

@@ -526,6 +526,10 @@ def _answer(prepared: Prepared, query: Query) -> ResultSet:
     name = prepared.sink_name
     left_out = () if isinstance(prepared.sink, ViewSink) else prepared.sink.left_out
     told = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
+    if isinstance(prepared.sink, EntitySink) and prepared.sink.keyless:
+        told.append(
+            "'key.format' has no effect: the records have no key without PARTITION BY or 'key.columns'"
+        )
     if (warned := state_warning(prepared.logical, prepared.sink)) is not None:
         told.append(f"warning: {warned}")
     summary = "; ".join([f"query {query.id} writes {name}", *told])

@@ -96,6 +96,17 @@ def test_a_stream_without_a_source_key_has_none() -> None:
     assert entity("CREATE STREAM s AS SELECT carrier FROM arrivals").format.key is None
 
 
+def test_a_format_of_keys_has_no_effect_on_a_stream_without_a_key() -> None:
+    """Public dbt projects set it for their first models."""
+    sink = entity("CREATE STREAM s WITH ('key.format' = 'json') AS SELECT carrier FROM arrivals")
+    assert (sink.format.key, sink.format.key_type, sink.keyless) == (None, None, True)
+    grouped = entity(
+        "CREATE STREAM s WITH ('key.format' = 'json') AS SELECT carrier FROM arrivals PARTITION BY carrier"
+    )
+    assert (str(grouped.format.key_type), grouped.keyless) == ("STRUCT<carrier VARCHAR>", False)
+    assert not entity("CREATE STREAM s AS SELECT carrier FROM arrivals").keyless
+
+
 def test_a_view_holds_rows_that_nothing_tells_apart_as_often_as_they_are_there() -> None:
     apart = "CREATE MATERIALIZED VIEW v AS SELECT f.carrier, a.note FROM flights f FULL JOIN arrivals a ON f.carrier = a.carrier"
     logical, sink = sink_of(apart)
