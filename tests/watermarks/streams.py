@@ -27,7 +27,7 @@ class Watermarks:
 
     delay: float = 0
     idle: float = 0
-    all_idle: str = "hold"
+    all_idle: str = "last"
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class AssignWatermark(_Data):
     event_time: str = "__rowtime"
     delay_ms: int = 0
     idle_timeout_ms: int = 0
-    all_idle: Literal["hold", "advance"] = "hold"
+    all_idle: Literal["last", "hold"] = "last"
     deleted: str | None = None
     window_ms: int = 0
     advance_ms: int = 0

@@ -30,7 +30,7 @@ object PartitionWatermark {
     * @param growing        whether more entities may come too
     * @param delayMs        how far the watermark stays behind the greatest event time of each partition
     * @param idleTimeoutMs  after how long without a row a partition stops holding the watermark back; 0: never
-    * @param allIdle        what to do when all partitions are idle: `hold`, `advance`, or `flush` for a bounded run
+    * @param allIdle        what to do when all partitions are idle: `last`, `hold`, or `flush` for a bounded run
     * @param deleted        a BOOLEAN column that marks deletions, which say nothing about time; null when there is none
     * @param windowMs       the size of the time windows that the rows go into, for counting late rows; 0: none
     * @param advanceMs      from the beginning of one window to that of the next; 0: each row begins one, a session

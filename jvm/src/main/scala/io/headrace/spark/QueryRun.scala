@@ -47,7 +47,7 @@ private[spark] final class QueryRun private (
     closed.filter(_.batch == batch).getOrElse {
       seen.foreach(_.tell())
       val closing = Closed(batch, watermark.combined().getOrElse(0L))
-      checkpoint.write(watermark.maxima(), Some(closing))
+      checkpoint.write(watermark.maxima(), watermark.newest(), Some(closing))
       closed = Some(closing)
       closing
     }.watermarkMs
@@ -57,7 +57,7 @@ private[spark] final class QueryRun private (
   def ran(): Option[Long] = synchronized {
     seen.foreach(_.tell())
     seen = Nil
-    checkpoint.write(watermark.maxima(), closed)
+    checkpoint.write(watermark.maxima(), watermark.newest(), closed)
     watermark.combined()
   }
 
@@ -137,7 +137,7 @@ private[spark] object QueryRun {
     val settings = sources.map { case (id, (found, _)) => id -> found }
     val watermark = new QueryWatermark(settings, boundaryMs, System.currentTimeMillis())
     val checkpoint = new WatermarkCheckpoint(execution)
-    watermark.restore(checkpoint.maxima, checkpoint.closed.map(_.watermarkMs).filter(_ > 0))
+    watermark.restore(checkpoint.maxima, checkpoint.newest, checkpoint.closed.map(_.watermarkMs).filter(_ > 0))
     new QueryRun(execution, watermark, checkpoint, sources)
   }
 }

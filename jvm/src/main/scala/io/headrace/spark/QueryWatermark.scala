@@ -37,24 +37,28 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     maxima.foreach { case (code, ms) => states(node).saw(code, ms) }
   }
 
+  /** The partitions that had rows in the last batch that had any. */
+  def newest(): Set[Place] = synchronized {
+    latest.map { case (source, partition) => place(source, partition) }.toSet
+  }
+
   /** How far every partition has come. Of a source that the query reads twice, the reading that is behind. */
   def maxima(): Map[Place, Long] = synchronized {
     val readings = for {
       source <- states.values.toSeq
       partition <- source.partitions
-      (entity, number) = source.settings.layout.decode(partition.code)
-    } yield Place(source.settings.name, entity, number) -> partition.maxMs
+    } yield place(source, partition) -> partition.maxMs
     readings.groupMapReduce(_._1)(_._2)(math.min).filter(_._2 != Unheard)
   }
 
   /** Goes on from the [[maxima]] of an earlier run, and from what its windows were last closed by. What the source does not have any more, as a shard that was closed, is left out. */
-  def restore(maxima: Map[Place, Long], closedMs: Option[Long]): Unit = synchronized {
+  def restore(maxima: Map[Place, Long], newest: Set[Place], closedMs: Option[Long]): Unit = synchronized {
     current = closedMs
     for {
       source <- states.values
       (place, ms) <- maxima
       if place.source == source.settings.name && source.settings.partitions.get(place.entity).exists(_.contains(place.partition))
-    } source.saw(source.settings.layout.code(place.entity, place.partition), ms)
+    } source.restore(source.settings.layout.code(place.entity, place.partition), ms, newest.contains(place))
   }
 
   /** Says that no row will follow: the watermark goes to the end of time. */
@@ -65,14 +69,29 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     val candidate =
       if (ended) Some(EndOfTime)
       else {
-        val (idle, active) = states.values.flatMap(_.partitions).filterNot(_.finished).partition(_.idle)
+        val active = states.values.flatMap(_.partitions).filterNot(partition => partition.finished || partition.idle)
         if (active.nonEmpty) Option.when(active.forall(_.heard))(active.map(_.watermark).min - boundaryMs)
-        else if (states.values.forall(_.settings.allIdle == AllIdle.Advance))
-          idle.filter(_.heard).map(_.watermark - boundaryMs).maxOption
+        else if (states.values.forall(_.settings.allIdle == AllIdle.Last))
+          latest.collect { case (_, partition) if !partition.finished => partition.watermark - boundaryMs }.maxOption
         else None
       }
     current = (current ++ candidate).maxOption
     current
+  }
+
+  private def latest: Iterable[(SourceState, PartitionState)] = {
+    val heard = for {
+      source <- states.values
+      partition <- source.partitions
+      if partition.seenMs.isDefined
+    } yield source -> partition
+    val last = heard.flatMap(_._2.seenMs).maxOption
+    heard.filter(_._2.seenMs == last)
+  }
+
+  private def place(source: SourceState, partition: PartitionState): Place = {
+    val (entity, number) = source.settings.layout.decode(partition.code)
+    Place(source.settings.name, entity, number)
   }
 
   /** A consistent picture of every partition, for people. */
@@ -101,6 +120,8 @@ private[spark] object QueryWatermark {
 
   private final class PartitionState(source: SourceState, val code: Int, var lastRowsMs: Long) {
     var maxMs: Long = Unheard
+    /** When the source was looked at for the last batch with rows of it; None: it had none. */
+    var seenMs: Option[Long] = None
     var hasRows: Boolean = true
     var finished: Boolean = false
 
@@ -147,6 +168,15 @@ private[spark] object QueryWatermark {
     def saw(code: Int, ms: Long): Unit = {
       val partition = state(code, lookedMs)
       partition.maxMs = math.max(partition.maxMs, ms)
+      partition.seenMs = Some(lookedMs)
+    }
+
+    /** As far as it was in an earlier run; `newest`: it had rows in that one's last batch. */
+    def restore(code: Int, ms: Long, newest: Boolean): Unit = {
+      val partition = state(code, lookedMs)
+      partition.maxMs = math.max(partition.maxMs, ms)
+      // Before anything that this run will see.
+      if (newest) partition.seenMs = Some(Long.MinValue)
     }
 
     private def state(code: Int, nowMs: Long): PartitionState =

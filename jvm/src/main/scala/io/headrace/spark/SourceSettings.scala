@@ -9,16 +9,16 @@ private[spark] sealed abstract class AllIdle(val name: String)
 
 private[spark] object AllIdle {
 
-  /** It stays where it is: a general pause must not make the next rows of a lagging partition late. */
+  /** It stays where it is. Plans of before 0.2 ask for it. */
   case object Hold extends AllIdle("hold")
 
-  /** It goes to the furthest partition's, as between the input channels of a Flink operator. */
-  case object Advance extends AllIdle("advance")
+  /** It goes on to the furthest of the partitions that had a record last, as it would if they became idle one after the other. */
+  case object Last extends AllIdle("last")
 
   /** It holds; and once a bounded run (trigger `availableNow`) has read its last row, it goes to the end of time. */
   case object Flush extends AllIdle("flush")
 
-  private val values = Seq(Hold, Advance, Flush)
+  private val values = Seq(Last, Hold, Flush)
 
   /** Throws IllegalArgumentException for any other name. */
   def parse(name: String): AllIdle =

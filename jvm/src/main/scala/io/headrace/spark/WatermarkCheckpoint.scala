@@ -21,13 +21,17 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
   private var written = found
 
   /** In milliseconds since 1970; empty for a query that has not run. */
-  def maxima: Map[Place, Long] = found.fold(Map.empty[Place, Long])(_._1)
+  def maxima: Map[Place, Long] = found.fold(Map.empty[Place, Long])(_.maxima)
 
-  def closed: Option[Closed] = found.flatMap(_._2)
+  /** The partitions that had rows in the last batch that had any; none in a file of an earlier release. */
+  def newest: Set[Place] = found.fold(Set.empty[Place])(_.newest)
+
+  def closed: Option[Closed] = found.flatMap(_.closed)
 
   /** Replaces the file, whole or not at all; does nothing when nothing is new. */
-  def write(maxima: Map[Place, Long], closed: Option[Closed]): Unit = synchronized {
-    if (!written.contains((maxima, closed))) {
+  def write(maxima: Map[Place, Long], newest: Set[Place], closed: Option[Closed]): Unit = synchronized {
+    val content = Content(maxima, newest, closed)
+    if (!written.contains(content)) {
       val root = mapper.createObjectNode().put("version", Version)
       val list = root.putArray("partitions")
       maxima.foreach { case (place, ms) =>
@@ -37,14 +41,15 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
           .put("topic", place.entity)
           .put("partition", place.partition)
           .put("maxEventTimeMs", ms)
+          .put("newest", newest.contains(place))
       }
       closed.foreach(known => root.putObject("closed").put("batch", known.batch).put("watermarkMs", known.watermarkMs))
       file.write(mapper.writeValueAsBytes(root))
-      written = Some((maxima, closed))
+      written = Some(content)
     }
   }
 
-  private def parse(bytes: Array[Byte]): (Map[Place, Long], Option[Closed]) = {
+  private def parse(bytes: Array[Byte]): Content = {
     val root = mapper.readTree(bytes)
     val version = root.path("version").asInt()
     if (version != Version)
@@ -52,12 +57,15 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
         s"expected version $Version of the file $FileName in the checkpoint, found $version: " +
           "it was written by another version of Headrace"
       )
-    val maxima = root.path("partitions").elements().asScala.map { entry =>
-      Place(entry.path("source").asText(), entry.path("topic").asText(), entry.path("partition").asInt()) ->
-        entry.path("maxEventTimeMs").asLong()
-    }.toMap
+    val entries = root.path("partitions").elements().asScala.map { entry =>
+      Place(entry.path("source").asText(), entry.path("topic").asText(), entry.path("partition").asInt()) -> entry
+    }.toSeq
     val closed = Option(root.get("closed")).map(node => Closed(node.path("batch").asLong(), node.path("watermarkMs").asLong()))
-    (maxima, closed)
+    Content(
+      entries.map { case (place, entry) => place -> entry.path("maxEventTimeMs").asLong() }.toMap,
+      entries.collect { case (place, entry) if entry.path("newest").asBoolean() => place }.toSet,
+      closed
+    )
   }
 }
 
@@ -66,6 +74,8 @@ private[spark] object WatermarkCheckpoint {
   private val FileName = "watermark"
   private val Version = 1
   private val mapper = new ObjectMapper()
+
+  private final case class Content(maxima: Map[Place, Long], newest: Set[Place], closed: Option[Closed])
 
   /** A partition, by the names that a restart leaves as they are. */
   final case class Place(source: String, entity: String, partition: Int)

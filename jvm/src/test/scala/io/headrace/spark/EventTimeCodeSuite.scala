@@ -70,7 +70,7 @@ class EventTimeCodeSuite extends PatientSuite {
   }
 
   test("settings survive the column's metadata") {
-    val settings = SourceSettings("pageviews", 1500, 60000, AllIdle.Advance, Map("eu" -> Seq(0, 1, 2), "us" -> Seq(7, 12)), many = Some("m"))
+    val settings = SourceSettings("pageviews", 1500, 60000, AllIdle.Hold, Map("eu" -> Seq(0, 1, 2), "us" -> Seq(7, 12)), many = Some("m"))
     assertEquals(SourceSettings.fromMetadata(settings.toMetadata), Some(settings))
     assertEquals(SourceSettings.fromMetadata(org.apache.spark.sql.types.Metadata.empty), None)
   }

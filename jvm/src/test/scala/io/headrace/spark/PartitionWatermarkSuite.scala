@@ -24,7 +24,7 @@ class PartitionWatermarkSuite extends PatientSuite {
       partitions: Int = 2,
       delayMs: Long = 0,
       idleMs: Long = 0,
-      allIdle: String = "hold",
+      allIdle: String = "last",
       deleted: String = null,
       advanceMs: Long = 10000,
       windowMs: Long = 10000,
@@ -125,8 +125,8 @@ class PartitionWatermarkSuite extends PatientSuite {
     }
   }
 
-  test("when all are idle and may advance, the furthest decides") {
-    val source = new Source(idleMs = 500, allIdle = "advance")
+  test("when all fall idle, the furthest of those that had a row last decides") {
+    val source = new Source(idleMs = 500)
     running(source.counts) { query =>
       source.add(0, 1, 95)
       source.add(1, 2)
@@ -156,11 +156,11 @@ class PartitionWatermarkSuite extends PatientSuite {
     val checkpoint = newCheckpoint()
     val source = new Source()
     running(source.counts, checkpoint) { query =>
-      source.add(0, 1, 40)
       source.add(1, 15)
+      source.add(0, 1, 40)
       assertEquals(query.watermark(), 15.0)
     }
-    val patient = source.withIdleTimeout(500, "advance")
+    val patient = source.withIdleTimeout(500, "last")
     assert(PartitionWatermark.resume(spark, checkpoint.toString))
     running(patient, checkpoint) { query => assert(query.eventually(counted(query) == Map(10.0 -> 1L))) }
   }
@@ -328,7 +328,7 @@ class PartitionWatermarkSuite extends PatientSuite {
     val stream = MemoryStream[(String, Int, String)](spark)
     val raw = stream.toDF().toDF("topic", "partition", "v").withColumn("ts", current_timestamp())
     val df = PartitionWatermark.assign(
-      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(2)), false, 0, 0, "hold", null, 1000, 1000, null, 1000)
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(2)), false, 0, 0, "last", null, 1000, 1000, null, 1000)
     running(df.groupBy(window(col("ts"), "1 second")).count().select("window.start", "count")) { query =>
       for (round <- 1 to 2) {
         stream.addData(("t", 0, "a"), ("t", 0, "b"))
@@ -342,7 +342,7 @@ class PartitionWatermarkSuite extends PatientSuite {
   test("a topic that comes while the query runs holds the watermark from then on, and loses no row") {
     val source = new Source(partitions = 1)
     val df = PartitionWatermark.assign(
-      source.raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(1)), true, 0, 0, "hold", null, 10000, 10000, null, 0)
+      source.raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(1)), true, 0, 0, "last", null, 10000, 10000, null, 0)
     running(df.groupBy(window(col("ts"), "10 seconds")).count().select("window.start", "count")) { query =>
       source.add(0, 5)
       assertEquals(query.watermark(), 5.0)
@@ -378,7 +378,7 @@ class PartitionWatermarkSuite extends PatientSuite {
     val source = new Source()
     val counts = JavaMap.of("t", numbers(1))
     val noTime = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, false, 0, 0, "hold", null, 0, 0, null, 0))
+      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, false, 0, 0, "last", null, 0, 0, null, 0))
     assert(noTime.getMessage.contains("expected a TIMESTAMP column v for the watermark, found STRING"), noTime.getMessage)
     val noMode = intercept[IllegalArgumentException](
       PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, false, 0, 0, "wait", null, 0, 0, null, 0))

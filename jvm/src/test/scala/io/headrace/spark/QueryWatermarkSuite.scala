@@ -6,7 +6,7 @@ class QueryWatermarkSuite extends PatientSuite {
   private val (orders, customers) = (UUID.randomUUID(), UUID.randomUUID())
   private val Started = 1000000L
 
-  private def settings(partitions: Int, delayMs: Long = 0, idleMs: Long = 0, allIdle: AllIdle = AllIdle.Hold) =
+  private def settings(partitions: Int, delayMs: Long = 0, idleMs: Long = 0, allIdle: AllIdle = AllIdle.Last) =
     SourceSettings("s", delayMs, idleMs, allIdle, Map("t" -> (0 until partitions)))
 
   private def one(source: SourceSettings, boundaryMs: Long = 0) =
@@ -86,23 +86,56 @@ class QueryWatermarkSuite extends PatientSuite {
     assertEquals(watermark.combined(), Some(100L))
   }
 
-  test("when all are idle it holds by default") {
+  test("when all fall idle in one look, it goes on to the furthest of those that had a row last") {
+    val watermark = one(settings(4, idleMs = 50))
+    watermark.look(orders, rows(0 -> true, 1 -> true, 2 -> true, 3 -> false), Started + 10)
+    watermark.saw(orders, Seq(0 -> 900L, 1 -> 500L, 2 -> 100L))
+    // Partition 3 never had one, and holds it until it is idle.
+    assertEquals(watermark.combined(), None)
+    watermark.look(orders, rows(0 -> false, 1 -> true, 2 -> true, 3 -> false), Started + 20)
+    watermark.saw(orders, Seq(1 -> 600L, 2 -> 200L))
+    watermark.look(orders, rows(0 -> false, 1 -> false, 2 -> false, 3 -> false), Started + 500)
+    assertEquals(watermark.combined(), Some(600L))
+    // One that speaks again holds it where it is, until it has come as far.
+    watermark.look(orders, rows(0 -> false, 1 -> false, 2 -> true, 3 -> false), Started + 510)
+    watermark.saw(orders, Seq(2 -> 300L))
+    assertEquals(watermark.combined(), Some(600L))
+    watermark.saw(orders, Seq(2 -> 700L))
+    assertEquals(watermark.combined(), Some(700L))
+  }
+
+  test("what a partition has left to read is never passed by, however long the others are idle") {
     val watermark = one(settings(2, idleMs = 50))
+    watermark.look(orders, rows(0 -> true, 1 -> true), Started + 10)
+    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
+    watermark.look(orders, rows(0 -> false, 1 -> true), Started + 5000)
+    assertEquals(watermark.combined(), Some(100L))
+  }
+
+  test("a run goes on to what had a row last in the one before, and holds where that is not known") {
+    val before = one(settings(2, idleMs = 50))
+    before.look(orders, rows(0 -> true, 1 -> true), Started + 10)
+    before.saw(orders, Seq(0 -> 900L, 1 -> 100L))
+    before.look(orders, rows(0 -> false, 1 -> true), Started + 20)
+    before.saw(orders, Seq(1 -> 600L))
+    for ((newest, expected) <- Seq(before.newest() -> Some(600L), Set.empty[WatermarkCheckpoint.Place] -> None)) {
+      val after = one(settings(2, idleMs = 50))
+      after.restore(before.maxima(), newest, closedMs = None)
+      after.look(orders, rows(0 -> false, 1 -> false), Started + 500)
+      assertEquals(after.combined(), expected)
+    }
+  }
+
+  test("when all are idle it holds if the sources say so") {
+    val watermark = one(settings(2, idleMs = 50, allIdle = AllIdle.Hold))
     watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
     watermark.look(orders, rows(0 -> false, 1 -> false), Started + 500)
     assertEquals(watermark.combined(), None)
   }
 
-  test("when all are idle it goes to the furthest if the sources say so") {
-    val watermark = one(settings(3, delayMs = 5, idleMs = 50, allIdle = AllIdle.Advance))
-    watermark.saw(orders, Seq(0 -> 500L, 1 -> 100L))
-    watermark.look(orders, rows(0 -> false, 1 -> false), Started + 500)
-    assertEquals(watermark.combined(), Some(495L))
-  }
-
   test("one source that holds is enough to hold the query when all are idle") {
     val watermark = new QueryWatermark(
-      Map(orders -> settings(1, idleMs = 50, allIdle = AllIdle.Advance), customers -> settings(1, idleMs = 50)),
+      Map(orders -> settings(1, idleMs = 50), customers -> settings(1, idleMs = 50, allIdle = AllIdle.Hold)),
       0,
       Started
     )
@@ -157,7 +190,7 @@ class QueryWatermarkSuite extends PatientSuite {
     before.saw(customers, Seq(0 -> 450L))
     assertEquals(before.maxima(), Map(WatermarkCheckpoint.Place("s", "t", 0) -> 450L))
     val after = new QueryWatermark(twice, 0, Started)
-    after.restore(before.maxima(), closedMs = None)
+    after.restore(before.maxima(), before.newest(), closedMs = None)
     assertEquals(after.combined(), None)
     after.saw(orders, Seq(1 -> 600L))
     after.saw(customers, Seq(1 -> 700L))
@@ -167,7 +200,7 @@ class QueryWatermarkSuite extends PatientSuite {
   test("maxima of what is no longer read are left aside") {
     val watermark = one(settings(1))
     val places = Seq(("s", "gone", 0), ("s", "t", 7), ("u", "t", 0))
-    watermark.restore(places.map((WatermarkCheckpoint.Place.apply _).tupled(_) -> 1L).toMap, closedMs = None)
+    watermark.restore(places.map((WatermarkCheckpoint.Place.apply _).tupled(_) -> 1L).toMap, Set.empty, closedMs = None)
     assertEquals(watermark.combined(), None)
     assertEquals(watermark.maxima(), Map.empty[WatermarkCheckpoint.Place, Long])
   }
