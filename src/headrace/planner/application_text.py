@@ -42,9 +42,9 @@ def _counted(number: int, one: str, several: str) -> str:
 
 @dataclass(frozen=True)
 class ApplicationStatement:
-    """A statement of an application as DESCRIBE tells of it: what it creates, what its query writes, and what that reads by name."""
+    """A statement of an application for DESCRIBE: its text, what it creates, what its query writes, and what that reads by name."""
 
-    type: str
+    text: str
     ddl: RelationFact | None
     sink: RelationFact | None
     sources: tuple[RelationFact, ...]
@@ -53,14 +53,17 @@ class ApplicationStatement:
 def describe_application(
     statements: Sequence[ApplicationStatement], organization_id: str | None
 ) -> tuple[str, str]:
-    """The row of DESCRIBE <statement>: kind and plan as JSON text, in which each relation says whether it is virtual."""
+    """Return the row of DESCRIBE <statement>: kind and plan as JSON text as the Pulumi provider reads it.
 
-    def entry(fact: RelationFact) -> dict[str, object]:
-        virtual = fact.database == VIRTUAL_DATABASE
-        return {**fact.plan_entry(None if virtual else organization_id), "is_virtual": virtual}
+    `ddls` holds virtual relations too and marks them; `sources` and `sinks` hold relations of stores and views only.
+    """
 
     def each(facts: Iterable[RelationFact | None]) -> list[dict[str, object]]:
-        return [entry(fact) for fact in dict.fromkeys(facts) if fact is not None]
+        return [
+            {**fact.plan_entry(organization_id), "is_virtual": False}
+            for fact in dict.fromkeys(facts)
+            if fact is not None and fact.database != VIRTUAL_DATABASE
+        ]
 
     plan: dict[str, object] = {
         "ddls": [
@@ -68,15 +71,7 @@ def describe_application(
             for item in statements
             if item.ddl is not None
         ],
-        "statements": [
-            {
-                "type": item.type,
-                **({"ddl": entry(item.ddl)} if item.ddl is not None else {}),
-                **({"sink": entry(item.sink)} if item.sink is not None else {}),
-                "sources": each(item.sources),
-            }
-            for item in statements
-        ],
+        "statements": [item.text for item in statements],
         "sources": each(fact for item in statements for fact in item.sources),
         "sinks": each(item.sink for item in statements),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from headrace.catalog.objects import QueryKind, Relation
+from headrace.catalog.objects import Relation
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
 from headrace.core.names import RelationName, printed
@@ -23,7 +23,7 @@ from headrace.planner.explain import RelationFact, describe, explain
 from headrace.planner.sinks import ResultSink
 from headrace.planner.table_queries import plan_table_query
 from headrace.sql.ast import Statement
-from headrace.sql.statements.application import Application, CreateVirtual
+from headrace.sql.statements.application import Application
 from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
 from headrace.sql.statements.session import Use
@@ -112,7 +112,7 @@ def _explained_application(name: str, draft: Draft) -> str:
 def _described_application(draft: Draft, run: Execution) -> tuple[str, str]:
     statements = [
         ApplicationStatement(
-            _kind_of(member),
+            member.statement.sql(),
             _relation_fact(made) if (made := _made_by(member)) is not None else None,
             _written_by(member, draft),
             tuple(map(_relation_fact, member.reads)),
@@ -121,16 +121,6 @@ def _described_application(draft: Draft, run: Execution) -> tuple[str, str]:
         if not isinstance(member.statement, Use)
     ]
     return describe_application(statements, run.context.organization_id)
-
-
-def _kind_of(member: Member) -> str:
-    statement = member.statement
-    if isinstance(statement, InsertInto):
-        return QueryKind.INSERT_INTO.value
-    kind = getattr(statement, "kind", "").replace(" ", "_")
-    if isinstance(statement, CreateVirtual):
-        return f"CREATE_VIRTUAL_{kind}_AS"
-    return f"CREATE_{kind}_AS" if isinstance(statement, CreateRelationAs) else f"CREATE_{kind}"
 
 
 def _made_by(member: Member) -> Relation | None:

@@ -230,13 +230,13 @@ async def test_describe_tells_of_every_relation_and_which_are_virtual(session: S
         ("seen", False),
         ("counted", False),
     ]
-    assert [item["type"] for item in told["statements"]] == [
-        "CREATE_VIRTUAL_STREAM_AS",
-        "CREATE_MATERIALIZED_VIEW_AS",
-        "INSERT_INTO",
-        "CREATE_MATERIALIZED_VIEW_AS",
+    assert [text.split(" ")[:4] for text in told["statements"]] == [
+        ["CREATE", "VIRTUAL", "STREAM", "virtual.public.big"],
+        ["CREATE", "MATERIALIZED", "VIEW", "seen"],
+        ["INSERT", "INTO", "lab.tests.orders", "SELECT"],
+        ["CREATE", "MATERIALIZED", "VIEW", "counted"],
     ]
-    assert [item["name"] for item in told["sources"]] == ["orders", "big"]
+    assert [item["name"] for item in told["sources"]] == ["orders"]
     assert [(item["db_name"], item["name"]) for item in told["sinks"]] == [
         ("shop", "seen"),
         ("lab", "orders"),
