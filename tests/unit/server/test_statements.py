@@ -88,7 +88,15 @@ async def test_each_client_s_form_is_read(
     assert statements.contexts[0].timezone == "Europe/Berlin"
 
 
-@pytest.mark.parametrize("name", ["f.jar", "up/f.jar"])
+async def test_an_attachment_may_be_named_with_its_at_sign(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    files = [("request", (None, REQUEST)), ("attachments", ("@cacert", b"1"))]
+    await http.post("/v2/statements", files=files)
+    assert statements.files == [{"cacert": b"1"}]
+
+
+@pytest.mark.parametrize("name", ["f.jar", "up/f.jar", "@f.jar"])
 async def test_attachments_have_names_that_differ(http: httpx.AsyncClient, name: str) -> None:
     files = [("request", (None, REQUEST)), ("attachments", ("f.jar", b"1")), ("attachments", (name, b"2"))]
     answer = await http.post("/v2/statements", files=files)

@@ -108,7 +108,8 @@ async def _form_parts(request: Request, bytes_max: int) -> tuple[bytes | str, di
         files: dict[str, bytes] = {}
         for attachment in form.getlist("attachments"):
             if isinstance(attachment, UploadFile):
-                name = PurePosixPath(attachment.filename or "").name
+                # Some clients name an attachment as its statement does: '@path'.
+                name = PurePosixPath((attachment.filename or "").removeprefix("@")).name
                 if not name or name in files:
                     raise HTTPException(400, "expected attachments with names that differ")
                 files[name] = await attachment.read()
