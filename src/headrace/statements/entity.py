@@ -116,9 +116,10 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
     reader.finish()
     for name, value, present in wanted:
         if value not in (None, present):
+            now = f"has no '{name}'" if present is None else f"has '{name}' = {present}"
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"'{name}' of the entity {statement.name} is {present}, and cannot be changed to {value} yet",
+                f"the entity {statement.name} {now}, and this cannot be changed to {value} yet",
                 hint="Change it with the store's own tools, or make another entity.",
                 span=statement.properties.span(name) or statement.name.span,
             )
