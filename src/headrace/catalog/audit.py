@@ -23,6 +23,10 @@ from headrace.catalog.times import micros, moment
 QUEUE_MAX = 10_000
 """So many events may wait to be written. Statements wait for room then; refusals of whoever is not signed in are counted only."""
 
+FOLD_S = 600
+FOLDED_MAX = 1000
+"""For so long one more event like an earlier one is only counted, if it is a stranger's or the page's polling; of so many kinds."""
+
 
 class Event(Enum):
     """What happened; the value is what SQL reads."""
@@ -76,35 +80,44 @@ class AuditLog:
         self._newest: int = row["newest"]
         self._waiting: dict[int, AuditEntry] = {}
         self._repeated: dict[AuditEntry, int] = {}
+        self._folded: dict[AuditEntry, AuditEntry] = {}
         self._lost = 0
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
 
     def record(self, entry: AuditEntry) -> None:
-        """Keep it; at once, and whatever happens to the database. What repeats itself is counted, unless it is a statement."""
+        """Keep it; at once, and whatever happens to the database. What repeats itself is counted, unless it is a statement; the page's
+        polling is counted too, though."""
         with self._lock:
-            if entry.event is Event.STATEMENT:
+            polling = _is_polling(entry)
+            if entry.event is Event.STATEMENT and not polling:
                 self._add(entry)
                 return
-            same = replace(entry, time=_ANY)
+            same = replace(entry, time=_ANY, statement_id=None, duration_ms=None)
             known = self._repeated.get(same)
             if known is not None:
                 waiting = self._waiting[known]
                 self._waiting[known] = replace(waiting, times=waiting.times + 1)
-            elif self.is_full:
+            elif same in self._folded:
+                folded = self._folded[same]
+                self._folded[same] = replace(folded, times=folded.times + 1)
+            elif self.is_full and not polling:
                 self._lost += 1
             else:
                 self._repeated[same] = self._add(entry)
+                if (polling or entry.user is None) and len(self._folded) < FOLDED_MAX:
+                    self._folded[same] = replace(same, time=entry.time, times=0)
 
     @property
     def is_full(self) -> bool:
         """Whether too much waits to be written: what could not be told afterwards must not be done before `flush`."""
         return len(self._waiting) >= QUEUE_MAX
 
-    def flush(self) -> None:
-        """Write what waits. Raises ExternalError 57015, and it goes on waiting."""
+    def flush(self, *, closing: bool = False) -> None:
+        """Write what waits; when `closing` what is only counted as well. Raises ExternalError 57015, and it goes on waiting."""
         with self._flushing:
             with self._lock:
+                self._unfold(datetime.timedelta(0 if closing else FOLD_S))
                 if self._lost:
                     lost, self._lost = self._lost, 0
                     detail = f"{lost} refusals came faster than they could be written"
@@ -136,10 +149,29 @@ class AuditLog:
             found[row["id"]] = _entry(row)
         return sorted(found.items())[-most:]
 
+    def _unfold(self, lasts: datetime.timedelta) -> None:
+        """Add what was only counted for that long."""
+        over = datetime.datetime.now(datetime.UTC) - lasts
+        for same, folded in list(self._folded.items()):
+            if folded.time <= over:
+                del self._folded[same]
+                if folded.times:
+                    self._add(folded)
+
     def _add(self, entry: AuditEntry) -> int:
         self._newest += 1
         self._waiting[self._newest] = entry
         return self._newest
+
+
+def _is_polling(entry: AuditEntry) -> bool:
+    """True for a LIST that the page ran and that succeeded: open pages send them every few seconds."""
+    listing = (entry.statement or "").lstrip()[:5].upper() == "LIST "
+    return listing and (entry.event, entry.outcome, entry.door) == (
+        Event.STATEMENT,
+        AuditOutcome.ALLOWED,
+        "page",
+    )
 
 
 _ANY = datetime.datetime.min

@@ -142,7 +142,7 @@ class Catalog:
     def close(self) -> None:
         """Write what the audit log still has to, and give the database back."""
         try:
-            self.audit.flush()
+            self.audit.flush(closing=True)
         except ExternalError as error:
             log.error("audit_lost", reason=error.message)
         finally:

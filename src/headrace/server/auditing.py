@@ -25,7 +25,11 @@ Audit = Callable[[AuditEntry], None]
 
 
 def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str) -> AuditEntry:
-    """A request that was turned away before anything was done; of whom, as far as that is known."""
+    """A request that was turned away before anything was done; of whom, as far as that is known.
+
+    A stranger chooses the path, so that it is left out: else each path would have an entry of its own.
+    """
+    place = f"{scope['method']} {scope['path'][:_PATH_LENGTH_MAX]}: " if who is not None else ""
     return AuditEntry(
         Event.REQUEST,
         AuditOutcome.DENIED,
@@ -34,7 +38,7 @@ def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str)
         address=address_of(scope),
         door="api",
         sqlstate=SqlState.INSUFFICIENT_PRIVILEGE.value,
-        detail=f"{scope['method']} {scope['path'][:_PATH_LENGTH_MAX]}: {reason}",
+        detail=f"{place}{reason}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import NullPool, create_engine, text
@@ -107,3 +108,29 @@ def test_old_events_go(catalog: Catalog) -> None:
     catalog.audit.flush()
     assert catalog.audit.forget(now - datetime.timedelta(days=2, hours=-1)) == 2
     assert texts(catalog) == ["1"]
+
+
+def test_what_strangers_and_open_pages_repeat_is_folded(catalog: Catalog) -> None:
+    stranger = AuditEntry(Event.REQUEST, AuditOutcome.DENIED, address="10.0.0.1", detail="no bearer token")
+    polling = AuditEntry(Event.STATEMENT, AuditOutcome.ALLOWED, "ann", door="page", statement="LIST QUERIES;")
+    own = AuditEntry(Event.STATEMENT, AuditOutcome.ALLOWED, "ann", door="api", statement="LIST QUERIES;")
+    before = len(catalog.audit.read(1000))
+    for number in range(50):
+        catalog.audit.record(replace(stranger, time=now()))
+        catalog.audit.record(replace(polling, statement_id=str(number), duration_ms=number, time=now()))
+        catalog.audit.flush()
+    catalog.audit.record(own)
+    catalog.audit.record(own)
+    assert len(catalog.audit.read(1000)) - before == 4
+    catalog.audit.flush(closing=True)
+    rows = [entry for _, entry in catalog.audit.read(1000)][before:]
+    assert sorted((row.event.value, row.times) for row in rows if row.door != "api") == [
+        ("request", 1),
+        ("request", 49),
+        ("statement", 1),
+        ("statement", 49),
+    ]
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)

@@ -24,7 +24,8 @@ ROWS_MAX = 100_000
     "`stream` (one that was refused or ended by us) or `lost`; `outcome` is `allowed`, `denied` or `failed`. `credential` is what the user "
     "signed in with, such as `token ci`; `address` is the other end of the connection and `door` is `api`, `page` or `stream`. "
     "`statement` has `****` for what is or may be secret, and only its first words if it could not be read. "
-    "What repeats itself within a second has one row, with how many `times`.",
+    "What repeats itself within a second has one row, with how many `times`; so has what a stranger repeats within ten minutes, and a LIST "
+    "that the page repeats, after its first row.",
     needs=Privilege.READ_AUDIT,
 )
 def audit(run: Execution) -> Rows:
