@@ -313,7 +313,9 @@ def _check_columns(layout: AnyFormat, refusal: str | None, span: Span | None) ->
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"{layout.label} {refusal}",
-            hint="Use another format, such as JSON, or other columns.",
+            hint="CAST the column, or leave it out."
+            if layout.format == "json"
+            else "Use another format, such as JSON, or other columns.",
             span=span,
         )
 

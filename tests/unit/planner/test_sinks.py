@@ -96,6 +96,12 @@ def test_a_stream_without_a_source_key_has_none() -> None:
     assert entity("CREATE STREAM s AS SELECT carrier FROM arrivals").format.key is None
 
 
+def test_the_hint_for_what_json_cannot_hold_names_no_json() -> None:
+    with pytest.raises(UserError, match="JSON cannot hold a MAP<DOUBLE, DOUBLE>") as caught:
+        entity("CREATE STREAM s AS SELECT MAP[1e0, 2e0] AS m FROM arrivals")
+    assert caught.value.hint == "CAST the column, or leave it out."
+
+
 def test_a_format_of_keys_has_no_effect_on_a_stream_without_a_key() -> None:
     """Public dbt projects set it for their first models."""
     sink = entity("CREATE STREAM s WITH ('key.format' = 'json') AS SELECT carrier FROM arrivals")
