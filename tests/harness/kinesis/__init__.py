@@ -7,6 +7,7 @@ Neither can enhanced fan-out.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -203,6 +204,24 @@ class KinesisClient:
 
     def _hash_key(self, stream: str, shard: str) -> str:
         return self._range(stream, shard)["StartingHashKey"]
+
+
+def package(records: Sequence[tuple[str, bytes]], *, message: bytes | None = None) -> bytes:
+    """Keys and values as the Kinesis Producer Library packs them into one record; or another message in place of them."""
+    keys = list(dict.fromkeys(key for key, _ in records))
+    if message is None:
+        message = b"".join(_field(1, key.encode()) for key in keys) + b"".join(
+            _field(3, b"\x08" + _varint(keys.index(key)) + _field(3, value)) for key, value in records
+        )
+    return b"\xf3\x89\x9a\xc2" + message + hashlib.md5(message, usedforsecurity=False).digest()
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
 
 
 def _free_port() -> int:

@@ -19,11 +19,11 @@ from headrace.connectors.base import (
     StoreDescriptor,
 )
 from headrace.connectors.kinesis import options
+from headrace.connectors.kinesis.aggregation import Record
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import classified
 from headrace.connectors.kinesis.reader import (
     BEGINNING,
-    Record,
     Stream,
     StreamReader,
     arrival_ms,

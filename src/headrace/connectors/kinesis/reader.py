@@ -18,6 +18,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from headrace.connectors.kinesis.aggregation import Record, unpacked
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import is_throttled
 
@@ -31,9 +32,6 @@ _BACKOFF_S, _BACKOFF_MAX_S = 0.5, 8.0
 _FRESH_S = 1.0
 """How old the knowledge may be that a shard has no records: a watermark goes on without those that are empty."""
 _LISTED_S = 5.0
-
-Record = Mapping[str, Any]
-"""As GetRecords gives it: Data, PartitionKey, SequenceNumber, ApproximateArrivalTimestamp."""
 
 
 @dataclass(frozen=True)
@@ -290,5 +288,10 @@ def arrival_ms(record: Record) -> int:
 
 
 def of_shards(found: Mapping[int, Sequence[Record]]) -> Iterable[tuple[int, Record]]:
-    """Records with the number of their shard."""
-    return ((number, record) for number, records in found.items() for record in records)
+    """Records with the number of their shard, those of a package each by itself."""
+    return (
+        (number, record)
+        for number, records in found.items()
+        for whole in records
+        for record in unpacked(whole)
+    )

@@ -20,10 +20,10 @@ from pyspark.sql.datasource import (
 
 from headrace.connectors.carried_errors import carrying_errors
 from headrace.connectors.kinesis.admin import partition_key
+from headrace.connectors.kinesis.aggregation import Record, unpacked
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import classified
 from headrace.connectors.kinesis.reader import (
-    Record,
     ShardReader,
     Stream,
     StreamReader,
@@ -124,8 +124,8 @@ class StreamSource(SimpleDataSourceStreamReader):
         return _complete(found, end)
 
     def _batches(self, found: Mapping[int, Sequence[Record]]) -> Iterator[pa.RecordBatch]:
-        for number, records in sorted(found.items()):
-            if records:
+        for number, wholes in sorted(found.items()):
+            if records := [record for whole in wholes for record in unpacked(whole)]:
                 yield _batch(self._entity, number, records, self._given)
                 self._given += len(records)
 
