@@ -13,6 +13,7 @@ import pytest
 from headrace.connectors.base import PrintedRecord, PrintStart
 from headrace.connectors.kinesis.admin import KINESIS, KinesisStreams, partition_key
 from headrace.connectors.kinesis.options import PROPERTIES
+from headrace.connectors.kinesis.spark import identify
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.sqlstate import SqlState
@@ -56,6 +57,9 @@ def test_streams_are_made_listed_described_filled_and_dropped(store: Store, seed
     assert made.layout == {"shards": 3}
     assert made.configs == {"stream.mode": "PROVISIONED", "retention.hours": "24", "encryption": "NONE"}
     assert streams.describe_entity(store, (stream,)) == made
+    identity = identify(store)
+    first = identity((stream,))
+    assert identity((stream,)) == first
     assert (stream, True) in streams.list_entities(store, ())
     assert streams.list_entities(store, (stream,)) == []
     with pytest.raises(UserError) as caught:
@@ -63,8 +67,12 @@ def test_streams_are_made_listed_described_filled_and_dropped(store: Store, seed
     assert caught.value.state is SqlState.DUPLICATE_ENTITY
     streams.drop_entity(store, (stream,))
     assert failure(store, stream).state is SqlState.ENTITY_NOT_FOUND
+    assert identity((stream,)) == {}
     # Gone at once, so that another of its name can be made.
     assert streams.create_entity(store, (stream,), shards(1)).layout == {"shards": 1}
+    # A query that was at a place in the first one must know it from the second.
+    assert identity((stream,)).keys() == {stream}
+    assert identity((stream,)) != first
 
 
 async def test_a_printed_stream_goes_on_over_a_split_and_a_merge(

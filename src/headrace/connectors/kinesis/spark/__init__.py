@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -17,10 +18,12 @@ from headrace.connectors.carried_errors import carried
 from headrace.connectors.kinesis.failures import classified
 from headrace.connectors.kinesis.options import PROPERTIES
 from headrace.connectors.streaming import SinkRequest, SourceRequest
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.names import EntityPath
 from headrace.core.properties import secret_values
+from headrace.core.sqlstate import SqlState
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "sink", "source", "splits"]
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "identify", "probe", "secrets", "sink", "source", "splits"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
@@ -88,6 +91,28 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     def ask() -> None:
         with classified(properties):
             client.list_streams(Limit=1)
+
+    return ask
+
+
+def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
+    """A stream is told from another of its name by when it was made."""
+    from headrace.connectors.kinesis.client import address, kinesis
+
+    with classified(properties):
+        client = kinesis(properties)
+
+    def ask(entity: EntityPath) -> dict[str, str]:
+        [name] = entity
+        try:
+            with classified(properties, name):
+                answer = client.describe_stream_summary(**address(properties, name))
+        except UserError as error:
+            if error.state is not SqlState.ENTITY_NOT_FOUND:
+                raise
+            return {}
+        made: datetime = answer["StreamDescriptionSummary"]["StreamCreationTimestamp"]
+        return {name: str(made.timestamp())}
 
     return ask
 
