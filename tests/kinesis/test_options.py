@@ -75,6 +75,7 @@ def test_an_address_that_is_no_address_of_a_server_is_refused(uris: str) -> None
         ({"uris": AWS, **KEYS, "aws.region": "us-east-1"}, SqlState.INVALID_PARAMETER, "eu-west-1"),
         ({"uris": "https://kinesis.amazonaws.com", **KEYS}, SqlState.MISSING_PARAMETER, "aws.region"),
         ({"uris": AWS, **KEYS, "kinesis.account.id": "12"}, SqlState.INVALID_PARAMETER, "twelve digits"),
+        ({"uris": AWS, **KEYS, "kinesis.account.id": '"'}, SqlState.INVALID_PARAMETER, "twelve digits"),
         ({"uris": AWS, **KEYS, "kinesis.iam_role_arn": "x"}, SqlState.INVALID_PARAMETER, "arn:aws:iam"),
         # The server's own identity signs nothing for a stranger.
         ({"uris": "https://host", "kinesis.iam_role_arn": ROLE}, SqlState.INVALID_PARAMETER, "not AWS's own"),
@@ -122,6 +123,12 @@ def test_nobody_else_says_who_asks_and_where(monkeypatch: pytest.MonkeyPatch) ->
     credentials = client._get_credentials()
     assert client.meta.endpoint_url == AWS
     assert (credentials.access_key, credentials.secret_key, credentials.token) == ("AKIA1", "not", None)
+
+
+@pytest.mark.parametrize("text", ["123456789012", '"123456789012"'])
+def test_an_account_may_be_in_quotes(text: str) -> None:
+    """Terraform's provider writes them."""
+    assert checked({"uris": AWS, **KEYS, "kinesis.account.id": text})["kinesis.account.id"] == "123456789012"
 
 
 def test_a_stream_of_another_account_is_named_by_its_arn() -> None:

@@ -73,6 +73,8 @@ def test_tls_is_not_weakened_unseen() -> None:
     with pytest.raises(UserError, match="http://"):
         read(uris="https://a", tls__disabled="true")
     read(uris="clickhouse://a", tls__verify_server_hostname="false", tls__ca_cert_file=CERTIFICATE)
+    # Where there is no TLS it says nothing: public clients give both.
+    read(uris="http://a", tls__disabled="true", tls__verify_server_hostname="false")
 
 
 @pytest.mark.parametrize(

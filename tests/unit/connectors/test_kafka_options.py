@@ -36,6 +36,11 @@ def test_properties_become_canonical_text() -> None:
     }
 
 
+def test_what_concerns_tls_is_not_checked_without_it() -> None:
+    given = {"uris": "b:1", "tls.disabled": "TRUE", "tls.verify_server_hostname": "FALSE"}
+    assert store_properties(given)["tls.disabled"] == "TRUE"
+
+
 def test_the_other_spelling_of_authentication_means_the_same() -> None:
     given = {
         "uris": "b:1",

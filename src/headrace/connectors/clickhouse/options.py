@@ -73,7 +73,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
             URIS,
             f"{_FORM}, or {'http' if plain else 'https'}://…, as '{TLS_DISABLED.name}' is {str(plain).upper()}",
         )
-    if properties[TLS_VERIFY.name] == "FALSE" and TLS_CA.name not in properties:
+    if not plain and properties[TLS_VERIFY.name] == "FALSE" and TLS_CA.name not in properties:
         # Anybody has a certificate of a public authority for some name.
         raise reader.bad(TLS_VERIFY, f"TRUE unless '{TLS_CA.name}' says whom to trust")
     return properties

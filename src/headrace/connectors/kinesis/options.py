@@ -29,6 +29,7 @@ from headrace.core.sqlstate import SqlState
 
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
 _REGION_OF = re.compile(r"(?:^|\.)(?:data-|control-)?kinesis(?:-fips)?\.([a-z]{2,}(?:-[a-z]+)+-\d+)\.")
+_ACCOUNT = matching(r"\d{12}", "twelve digits")
 _FORM = "https://kinesis.us-east-1.amazonaws.com"
 
 
@@ -39,6 +40,11 @@ def _uris(text: str) -> str:
     if found.path:
         raise ValueError(f"expected {form}, found {text!r}")
     return found.origin
+
+
+def _account(text: str) -> str:
+    # Terraform's provider writes quotes inside the quotes.
+    return _ACCOUNT.read(text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text)
 
 
 URIS = PropertySpec(
@@ -53,7 +59,7 @@ IDENTITY = aws.identity("kinesis")
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE = IDENTITY.access_key_id, IDENTITY.secret_access_key, IDENTITY.role
 ACCOUNT = PropertySpec(
     "kinesis.account.id",
-    matching(r"\d{12}", "twelve digits"),
+    PropertyType(_ACCOUNT.expected, _account),
     Scope.STORE,
     "the AWS account that the streams are in, where it is another than the key's",
     default="the key's",
