@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from headrace.connectors.registry import STORE_REGISTRY_SYNONYMS
 from headrace.core.properties import (
     BOOLEAN,
     COUNT,
@@ -70,6 +71,7 @@ SCHEMA_REGISTRY = PropertySpec(
     Scope.STORE,
     "the [schema registry](statements.md#schema-registries) that has the schemas of its records",
     default="none",
+    synonyms=STORE_REGISTRY_SYNONYMS,
 )
 FROM_BEGINNING = PropertySpec(
     "from_beginning",

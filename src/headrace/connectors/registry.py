@@ -23,6 +23,8 @@ STORE_TYPES: dict[str, str] = {
     "iceberg_glue": "headrace.connectors.iceberg.admin:ICEBERG_GLUE",
 }
 """By the word of CREATE STORE: where its descriptor is, in the folder of the type."""
+STORE_REGISTRY_SYNONYMS = ("kafka.schema_registry_name",)
+"""Other names of the property by which a store has a schema registry: clients know it as one of a type's."""
 _loaded: dict[str, StoreDescriptor] = {}
 
 

@@ -68,6 +68,7 @@ CREATE STORE s WITH ('type' = KAFKA, 'uris' = '127.0.0.1:1', 'schema_registry.na
 CREATE STORE s WITH ('type' = KAFKA, 'uris' = '127.0.0.1:1', 'kafka.sasl.password' = SECRET {{name}})
 UPDATE STORE {{name}} WITH ('uris' = '127.0.0.1:1')
 UPDATE STORE own WITH ('schema_registry.name' = {{name}})
+UPDATE STORE own WITH ('kafka.schema_registry_name' = {{name}})
 UPDATE STORE own WITH ('kafka.sasl.password' = SECRET {{name}})
 TEST STORE {{name}}
 CREATE SCHEMA_REGISTRY s WITH ('type' = CONFLUENT, 'uris' = 'http://127.0.0.1:1', 'confluent.password' = SECRET {{name}})
