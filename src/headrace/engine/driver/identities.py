@@ -59,7 +59,7 @@ class Identities:
         if not self._uses:
             return
         file = self._checkpoint / IDENTITIES
-        if file.is_file() and any(self._checkpoint.glob("offsets/*")):
+        if file.is_file() and any(self._checkpoint.glob("offsets/[0-9]*")):
             self._known = json.loads(file.read_text())
         identify = {
             use.store: connector_module(use.store.connector).identify(dict(use.store.properties))
