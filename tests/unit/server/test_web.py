@@ -42,6 +42,20 @@ async def test_built_assets_are_kept_by_browsers(visitor: httpx.AsyncClient) -> 
     assert answer.headers["content-type"].startswith("text/javascript")
 
 
+async def test_what_is_long_is_sent_compressed_to_who_takes_it(
+    visitor: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    script = "const a = 1;\n" * 1000
+    (tmp_path / "dist" / "assets" / "app-1234.js").write_text(script)
+    answer = await visitor.get("/assets/app-1234.js")
+    assert answer.headers["content-encoding"] == "gzip"
+    assert int(answer.headers["content-length"]) < len(script) / 10
+    assert answer.text == script
+    plain = await visitor.get("/assets/app-1234.js", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.text == script
+
+
 async def test_the_page_has_one_address_and_what_is_not_there_is_not_found(
     visitor: httpx.AsyncClient,
 ) -> None:
