@@ -235,10 +235,10 @@ def _snapshot(_node: SnapshotJoin | SetOperation) -> Traits:
 
 
 def _project(node: Project) -> Traits:
-    return traits(node.input).moved(lambda place: _output(place, node.items))
+    return traits(node.input).moved(lambda place: output_place(place, node.items))
 
 
-def _output(place: Place, items: Iterable[Item]) -> Place | None:
+def output_place(place: Place, items: Iterable[Item]) -> Place | None:
     """The output column that has the values of `place`, or others that are as different."""
     return next(
         (("", item.name) for item in items if place in map(place_of, _as_different(item.expression))), None
@@ -262,7 +262,7 @@ def _aggregate(node: Aggregate) -> Traits:
     below = traits(node.input)
     bounds = window_groups(node)
     if bounds:
-        named = {place[1]: _output(place, node.items) for place in bounds}
+        named = {place[1]: output_place(place, node.items) for place in bounds}
         end, start = (
             named.get(_name(below.window, WINDOW_END)),
             named.get(_name(below.window_start, WINDOW_START)),

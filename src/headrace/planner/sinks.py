@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.logical import Aggregate, Limit, LogicalNode, Project
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.traits import traits
+from headrace.analyzer.traits import output_place, traits
 from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
 from headrace.connectors.base import EntityDescription, Guarantee, StoreDescriptor
 from headrace.core.errors import UserError
@@ -494,7 +494,7 @@ def _check_key(logical: LogicalPlan, statement: str) -> None:
         hint = f"Add every GROUP BY column to the SELECT list (of window_start and window_end, one is enough). {_CAST_OF_KEY}"
     elif (key := _key_below(root)) is not None:
         message = f"the primary key ({', '.join(key)}) must be selected as it is"
-        hint = f"Add {', '.join(key)} to the SELECT list. {_CAST_OF_KEY}"
+        hint = f"Add {', '.join(_key_below(root, missing=True) or key)} to the SELECT list. {_CAST_OF_KEY}"
     else:
         message = (
             "nothing tells the rows of the result apart: an update would not say which of them it is about"
@@ -510,15 +510,16 @@ def _is_without_key(root: LogicalNode) -> bool:
     return traits(root).key is None and not isinstance(root, Aggregate) and _key_below(root) is None
 
 
-def _key_below(root: LogicalNode) -> list[str] | None:
-    """The columns that a select list would have to have, as a statement names them."""
+def _key_below(root: LogicalNode, *, missing: bool = False) -> list[str] | None:
+    """The columns that a select list would have to have, as a statement names them; with `missing` those that it lacks."""
     if not isinstance(root, Project):
         return None
     key = traits(root.input).key
     several = len(root.input.sources) > 1
     if not key:
         return None
-    return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in key]
+    places = [place for place in key if not missing or output_place(place, root.items) is None]
+    return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in places]
 
 
 def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value: AnyFormat) -> Key:

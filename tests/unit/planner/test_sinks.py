@@ -125,6 +125,12 @@ def test_a_view_holds_rows_that_nothing_tells_apart_as_often_as_they_are_there()
         sink_of("CREATE MATERIALIZED VIEW v AS SELECT maker FROM planes")
 
 
+def test_only_the_key_columns_that_are_not_selected_are_hinted() -> None:
+    with pytest.raises(UserError, match=r"the primary key \(origin, dest\) must be selected") as caught:
+        sink_of("CREATE CHANGELOG c AS SELECT origin, miles FROM routes")
+    assert str(caught.value.hint).startswith("Add dest to the SELECT list.")
+
+
 def test_a_view_is_upserted_by_its_key_or_appended() -> None:
     _, sink = sink_of(
         "CREATE MATERIALIZED VIEW v AS SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier"
