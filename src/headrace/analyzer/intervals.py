@@ -35,7 +35,7 @@ class Bounds:
 def bounds(conditions: Iterable[Expression], left: LogicalNode, right: LogicalNode) -> Bounds | None:
     """What the conditions say of the two event times; None unless both ends are bounded.
 
-    Raises UserError 3D008 where no pair of rows could satisfy them, 53000 for a span that is too long.
+    Raises UserError 42601 where no pair of rows could satisfy them, 53000 for a span that is too long.
     """
     lowest: list[int] = []
     highest: list[int] = []
@@ -60,7 +60,7 @@ def bounds(conditions: Iterable[Expression], left: LogicalNode, right: LogicalNo
         return None
     if max(lowest) > min(highest):
         raise UserError(
-            SqlState.INVALID_PARAMETER,
+            SqlState.SYNTAX_ERROR,
             "no two event times can be within these bounds: the lower one is above the upper one",
             hint="Write right.time BETWEEN left.time - INTERVAL '5' MINUTE AND left.time + INTERVAL '1' HOUR.",
             span=place,

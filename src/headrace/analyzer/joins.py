@@ -139,8 +139,8 @@ def _shared(kind: JoinKind, ours: Expression, theirs: Expression) -> Expression:
 def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
     """FROM with every join as what it is. Takes out of `where` the conditions that become a part of one.
 
-    Raises UserError 0A000 for a combination that is not supported, 42601 for a WITHIN that is out of place, 42804 for keys of
-    types that cannot be compared, 3D008 for bounds that nothing meets.
+    Raises UserError 0A000 for a combination that is not supported, 42601 for a WITHIN that is out of place and bounds that nothing
+    meets, 42804 for keys of types that cannot be compared.
     """
     if isinstance(node, Unnest):
         return replace(node, input=resolved(node.input, where))

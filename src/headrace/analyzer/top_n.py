@@ -71,7 +71,7 @@ def _first_rows(source: Subquery, where: list[Expression]) -> LogicalNode:
     for part, (limit, alone) in known:
         if limit < 1:
             raise UserError(
-                SqlState.INVALID_PARAMETER,
+                SqlState.SYNTAX_ERROR,
                 f"rows are numbered from 1: none is up to {limit}",
                 hint=PATTERN,
                 span=part.span,

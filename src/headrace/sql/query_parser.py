@@ -326,9 +326,9 @@ class QueryParser(ExpressionParser):
         while self._match(TokenType.DOT):
             parts.append(self._require(self._parse_id_var(any_token=True), "a name after '.'"))
         if self._curr.token_type is TokenType.L_PAREN:
-            self._fail(
-                f"a relation or one of {', '.join(TIME_WINDOWS)} or UNNEST",
-                hint="Other table functions are not supported yet.",
+            raise self.cursor.unsupported(
+                "a table function other than a time window or UNNEST",
+                hint=f"Write a relation, UNNEST, or one of {', '.join(TIME_WINDOWS)}.",
             )
         names: list[exp.Expr | None] = [*reversed(parts), None, None]
         if len(parts) > 3:

@@ -139,7 +139,7 @@ TYPES = [
     ),
     (
         "SELECT 1 FROM flights f JOIN bookings b ON f.tailnum = b.tailnum AND rowtime(b) BETWEEN rowtime(f) + 5 AND rowtime(f) - 5",
-        "3D008",
+        "42601",
         "rowtime(b) BETWEEN rowtime(f) + 5 AND rowtime(f) - 5",
         "BETWEEN",
     ),
@@ -254,6 +254,7 @@ NOT_SUPPORTED = [
     ),
     ("SELECT t.x FROM flights f JOIN UNNEST(stops) AS t(x) ON t.x = f.dest", None, "CROSS JOIN UNNEST"),
     ("SELECT a.c FROM flights AS a(c)", "c", "SELECT column AS name"),
+    ("SELECT * FROM numbers(1, 3)", "(", "Write a relation, UNNEST, or one of TUMBLE"),
     (
         "SELECT window_start FROM SESSION(flights, GAP 1 MINUTE)",
         "flights",

@@ -145,7 +145,7 @@ REFUSED = [
     (f"{RANKED}", "0A000", "WHERE n <= 3"),
     (f"SELECT carrier FROM ({RANKED}) WHERE n > 3", "0A000", "WHERE n <= 3"),
     (f"SELECT carrier FROM ({RANKED}) WHERE n <= 3 OR delay > 1", "0A000", "WHERE n <= 3"),
-    (f"SELECT carrier FROM ({RANKED}) WHERE n < 1", "3D008", "WHERE n <= 3"),
+    (f"SELECT carrier FROM ({RANKED}) WHERE n < 1", "42601", "WHERE n <= 3"),
     (
         "SELECT c FROM (SELECT carrier AS c, ROW_NUMBER() OVER (PARTITION BY carrier) AS n FROM flights) WHERE n = 1",
         "0A000",
