@@ -60,6 +60,7 @@ from headrace.statements.continuous_query import (
     prepare,
     refuse_own_cycle,
     registered_schemas,
+    remarks,
     unmake_view,
 )
 from headrace.statements.relation import Declared, declare, existing_relation
@@ -372,8 +373,11 @@ def _answer(draft: Draft, statement: Application, query: Query | None) -> Result
     rows = [relation_ddl(relation, "CREATE", "was created") for relation in _relations(draft)]
     if query is not None:
         written = ", ".join(dict.fromkeys(map(str, query.sinks)))
-        told = f"query {query.id} runs the application {statement.name} and writes {written}"
-        rows.append(ddl("query", query.id, "APPLICATION", told, [query.id]))
+        said = [f"query {query.id} runs the application {statement.name} and writes {written}"]
+        for part in (member.made for member in draft.members):
+            if isinstance(part, Prepared):
+                said += [f"{part.sink_name.name}: {remark}" for remark in remarks(part)]
+        rows.append(ddl("query", query.id, "APPLICATION", "; ".join(said), [query.id]))
     if not rows:
         name = statement.name.name
         rows.append(ddl("application", name, "APPLICATION", "all of it exists already", [name]))

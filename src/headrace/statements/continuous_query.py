@@ -521,18 +521,24 @@ def _beside(steps: Iterable[WriteEntity]) -> Iterator[Output]:
     return (Output(f"the entity {path_text(step.entity)}", (step.store, *step.entity)) for step in steps)
 
 
+def remarks(prepared: Prepared) -> list[str]:
+    """What the Summary says of a query besides its id: what its records lack, and what its state may become."""
+    sink = prepared.sink
+    left_out = () if isinstance(sink, ViewSink) else sink.left_out
+    said = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
+    if isinstance(sink, EntitySink) and sink.keyless:
+        said.append(
+            "'key.format' has no effect: the records have no key without PARTITION BY or 'key.columns'"
+        )
+    if (warned := state_warning(prepared.logical, sink)) is not None:
+        said.append(f"warning: {warned}")
+    return said
+
+
 def _answer(prepared: Prepared, query: Query) -> ResultSet:
     """The created relation's row first, which Terraform reads (client-contract, 6.6), then the query's."""
     name = prepared.sink_name
-    left_out = () if isinstance(prepared.sink, ViewSink) else prepared.sink.left_out
-    told = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
-    if isinstance(prepared.sink, EntitySink) and prepared.sink.keyless:
-        told.append(
-            "'key.format' has no effect: the records have no key without PARTITION BY or 'key.columns'"
-        )
-    if (warned := state_warning(prepared.logical, prepared.sink)) is not None:
-        told.append(f"warning: {warned}")
-    summary = "; ".join([f"query {query.id} writes {name}", *told])
+    summary = "; ".join([f"query {query.id} writes {name}", *remarks(prepared)])
     started = ddl("query", query.id, prepared.kind.value, summary, name.path)
     if prepared.relation is None:
         return started

@@ -56,6 +56,15 @@ async def test_an_application_is_one_query_that_writes_all_its_sinks(session: Se
     assert session.context.database is None, "USE ends with the application"
 
 
+async def test_the_summary_says_of_each_query_what_it_says_alone(session: Session) -> None:
+    *_, (bounded,) = await session.rows(BOTH, "Summary")
+    assert "warning" not in str(bounded)
+    unbounded = BOTH.replace("pv", "other").replace("seen", "s").replace("counted", "c")
+    text = unbounded.replace(" WITH ('state.ttl.millis' = 60000)", "")
+    *_, (summary,) = await session.rows(text, "Summary")
+    assert "; c: warning: nothing bounds the state of GROUP BY" in str(summary)
+
+
 async def test_sources_that_are_read_alike_row_by_row_are_read_once(session: Session) -> None:
     await session.run(BOTH)
     (query,) = session.catalog.queries()
