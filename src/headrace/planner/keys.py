@@ -121,8 +121,9 @@ def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None, *, req
         if wanted is not None and required:
             raise UserError(
                 SqlState.MISSING_PARAMETER,
-                "'key.format' needs 'key.columns' or PARTITION BY: the query's source has no key to carry through",
-                span=span,
+                "the records of the sink have keys, and the query's source has none to carry through",
+                hint="Name the key's columns with 'key.columns' or PARTITION BY.",
+                span=span or logical.span,
             )
         return Key()
     if wanted is not None and wanted != own.key.format:

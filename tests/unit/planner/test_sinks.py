@@ -113,6 +113,13 @@ def test_a_format_of_keys_has_no_effect_on_a_stream_without_a_key() -> None:
     assert not entity("CREATE STREAM s AS SELECT carrier FROM arrivals").keyless
 
 
+def test_what_is_inserted_into_a_stream_of_records_with_keys_has_one() -> None:
+    with pytest.raises(UserError, match="the records of the sink have keys") as caught:
+        sink_of("INSERT INTO flights SELECT carrier FROM arrivals")
+    assert caught.value.span is not None
+    assert caught.value.hint == "Name the key's columns with 'key.columns' or PARTITION BY."
+
+
 def test_a_view_holds_rows_that_nothing_tells_apart_as_often_as_they_are_there() -> None:
     apart = "CREATE MATERIALIZED VIEW v AS SELECT f.carrier, a.note FROM flights f FULL JOIN arrivals a ON f.carrier = a.carrier"
     logical, sink = sink_of(apart)
