@@ -20,6 +20,7 @@ Types are texts of `core.types`. All times are milliseconds.
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,6 +31,16 @@ from headrace.formats.known import AnyFormat
 from headrace.planner.upgrades import upgraded
 
 PLAN_VERSION: Literal[3] = 3
+_HIDDEN = re.compile(
+    r"__(op|deleted|rowtime|rowkey|rowheaders|record|record_time|metadata|sequence|entity|split|key|topic|partition|offset|timestamp_type"
+    r"|closes|micros|end|position|unselected_key|found|place|row|row_max|last|value|batch|written|headrace_.*"
+    r"|(key|argument|result|partition|order|value|closes|query)_[0-9]+)"
+)
+
+
+def is_hidden(name: str) -> bool:
+    """Return True if a step may have a hidden column of that name, beside which no relation's column can have it."""
+    return _HIDDEN.fullmatch(name) is not None
 
 
 class _Data(BaseModel):
