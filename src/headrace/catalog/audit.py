@@ -8,13 +8,14 @@ has taken it out.
 from __future__ import annotations
 
 import datetime
+import operator
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from headrace.catalog import tables
 from headrace.catalog.storage import Storage
@@ -69,6 +70,50 @@ class AuditEntry:
     detail: str | None = None
     times: int = 1
     time: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+
+
+@dataclass(frozen=True)
+class AuditCondition:
+    """Condition `column operator values` on stored events, with the meaning that it has in SQL.
+
+    `column` is a column of the table, and the operator one of =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL and IS NOT NULL. Compare
+    texts by =, <> and IN only: databases differ in their order.
+    """
+
+    column: str
+    operator: str
+    values: tuple[str | int, ...] = ()
+
+    def clause(self) -> ColumnElement[bool]:
+        """Return the condition for the database."""
+        column = tables.audit.c[self.column]
+        match self.operator:
+            case "IS NULL":
+                return column.is_(None)
+            case "IS NOT NULL":
+                return column.is_not(None)
+            case "BETWEEN":
+                lowest, highest = self.values
+                return column.between(lowest, highest)
+            case "IN":
+                return column.in_(self.values)
+        clause: ColumnElement[bool] = _COMPARISONS[self.operator](column, self.values[0])
+        return clause
+
+    def is_met(self, row: Mapping[str, Any]) -> bool:
+        """True if a row that is not written yet meets the condition."""
+        value = row[self.column]
+        if value is None:
+            return self.operator == "IS NULL"
+        match self.operator:
+            case "IS NULL" | "IS NOT NULL":
+                return self.operator == "IS NOT NULL"
+            case "BETWEEN":
+                lowest, highest = self.values
+                return bool(lowest <= value <= highest)
+            case "IN":
+                return value in self.values
+        return bool(_COMPARISONS[self.operator](value, self.values[0]))
 
 
 class AuditLog:
@@ -140,14 +185,20 @@ class AuditLog:
         with self._storage.transaction():
             return self._storage.execute(delete(tables.audit).where(tables.audit.c.time < micros(before)))
 
-    def read(self, most: int) -> list[tuple[int, AuditEntry]]:
-        """The newest events, written or not, oldest first, with their numbers."""
+    def read(self, most: int, conditions: Sequence[AuditCondition] = ()) -> list[tuple[int, AuditEntry]]:
+        """Return the newest `most` events that meet all conditions, written or not, oldest first, with their numbers."""
         with self._lock:
-            found = dict(self._waiting)
+            waiting = dict(self._waiting)
+        entries: dict[int, AuditEntry] = {}
+        for number, entry in waiting.items():
+            unwritten = {"id": number, **_row(entry)}
+            if all(condition.is_met(unwritten) for condition in conditions):
+                entries[number] = entry
         table = tables.audit
-        for row in self._storage.rows(select(table).order_by(table.c.id.desc()).limit(most)):
-            found[row["id"]] = _entry(row)
-        return sorted(found.items())[-most:]
+        matching = select(table).where(*(condition.clause() for condition in conditions))
+        for row in self._storage.rows(matching.order_by(table.c.id.desc()).limit(most)):
+            entries[row["id"]] = _entry(row)
+        return sorted(entries.items())[-most:]
 
     def _unfold(self, lasts: datetime.timedelta) -> None:
         """Add what was only counted for that long."""
@@ -175,6 +226,15 @@ def _is_polling(entry: AuditEntry) -> bool:
 
 
 _ANY = datetime.datetime.min
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""By their names in SQL. A comparison of a table's column gives a condition, a comparison of a value gives its truth."""
 _NAMES = tuple(
     item.name for item in fields(AuditEntry) if item.name not in ("event", "outcome", "user", "time")
 )

@@ -1,4 +1,5 @@
-"""What a query takes of each materialized view: for a store of views that is not where the query runs (ADR 40). Pure.
+"""What a query takes of each materialized view, for a store of views that is not where the query runs (ADR 40), and of each system
+relation, for those that do not hold all their rows (ADR 36). Pure.
 
 The query itself stays whole. So a read may give more rows than count, never fewer, and what is not understood here is simply read.
 """
@@ -52,7 +53,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class ViewRead:
-    """Of the view with that id: these columns (None: all) of the rows that meet the conditions, and of them `limit` are enough."""
+    """Of the view or system relation with that id: these columns (None: all) of the rows that meet the conditions.
+
+    `limit` of them are enough.
+    """
 
     view: str
     columns: tuple[str, ...] | None = None
@@ -62,6 +66,23 @@ class ViewRead:
 
 def view_reads(root: LogicalNode) -> tuple[ViewRead, ...]:
     """One for each view that a query reads; for one that it reads more than once, what all of them need."""
+    found = _reads(root, RelationKind.MATERIALIZED_VIEW)
+    only = next(iter(found.values()), None)
+    if len(found) == 1 and only is not None and (limit := _limit(root)) is not None:
+        return (replace(only, limit=limit),)
+    return tuple(found.values())
+
+
+def system_conditions(root: LogicalNode) -> dict[str, tuple[Condition, ...]]:
+    """Return what must be true of the rows of each system relation, by its id.
+
+    Nothing must be of one that a query reads twice under different conditions.
+    """
+    return {read.view: read.conditions for read in _reads(root, RelationKind.SYSTEM).values()}
+
+
+def _reads(root: LogicalNode, kind: RelationKind) -> dict[str, ViewRead]:
+    """Reads of the relations of a kind, by their ids."""
     needed = {
         (part.source, part.column)
         for node in walk(root)
@@ -71,17 +92,14 @@ def view_reads(root: LogicalNode) -> tuple[ViewRead, ...]:
     }
     found: dict[str, ViewRead] = {}
     for scan, conditions in _scans(root, ()):
-        if scan.relation.kind is not RelationKind.MATERIALIZED_VIEW:
+        if scan.relation.kind is not kind:
             continue
         names = [column.name for column in scan.schema.columns]
         # count(*) needs rows, if no column.
         used = [name for name in names if (scan.alias, name) in needed] or names[:1]
         read = ViewRead(scan.relation.id, tuple(used), tuple(_conditions(conditions, scan)))
         found[read.view] = _both(found[read.view], read) if read.view in found else read
-    only = next(iter(found.values()), None)
-    if len(found) == 1 and only is not None and (limit := _limit(root)) is not None:
-        return (replace(only, limit=limit),)
-    return tuple(found.values())
+    return found
 
 
 def _both(one: ViewRead, other: ViewRead) -> ViewRead:

@@ -15,6 +15,7 @@ from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.table_queries import plan_table_query
+from headrace.planner.view_reads import system_conditions
 from headrace.sql.statements.query import SelectStatement
 from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.continuous_query import bound, of_select
@@ -75,6 +76,6 @@ def _planned(logical: LogicalPlan) -> None:
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:
     query = compile_snapshot(logical)
-    beside = rows_of(logical.relations, run)
+    beside = rows_of(logical.relations, run, system_conditions(logical.root))
     _, rows = run.services.engine.views.query(query.sql, reads=query.reads, beside=beside)
     return result([(column.name, column.type) for column in query.columns], rows)

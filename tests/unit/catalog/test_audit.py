@@ -10,8 +10,9 @@ from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import ProgrammingError
 
 from headrace.catalog import audit
-from headrace.catalog.audit import AuditEntry, AuditOutcome, Event
+from headrace.catalog.audit import AuditCondition, AuditEntry, AuditOutcome, Event
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.times import micros
 from headrace.core.errors import ExternalError
 from tests.unit.catalog.conftest import Place
 
@@ -47,6 +48,41 @@ def test_it_is_read_at_once_and_kept_over_a_restart(place: Place) -> None:
     assert catalog.audit.read(10)[0] == (number, FULL)
     assert texts(catalog)[-2:] == [entry.statement for _, entry in catalog.audit.read(2)]
     catalog.close()
+
+
+AT_NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+NOON = micros(AT_NOON)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "statements"),
+    [
+        ([], "de"),
+        ([AuditCondition("user_name", "=", ("ann",))], "bc"),
+        ([AuditCondition("user_name", "<>", ("ann",))], "d"),
+        ([AuditCondition("user_name", "IN", ("bob", "eve"))], "d"),
+        ([AuditCondition("user_name", "IS NULL")], "ae"),
+        ([AuditCondition("user_name", "IS NOT NULL"), AuditCondition("outcome", "=", ("denied",))], "b"),
+        ([AuditCondition("time", "<", (NOON + 1,))], "a"),
+        ([AuditCondition("time", "<=", (NOON + 1,))], "ab"),
+        ([AuditCondition("time", ">", (NOON + 3,))], "e"),
+        ([AuditCondition("time", "BETWEEN", (NOON, NOON + 2))], "bc"),
+        ([AuditCondition("id", ">=", (1,)), AuditCondition("time", "=", (NOON + 3,))], "d"),
+    ],
+)
+def test_the_newest_events_that_meet_the_conditions_are_read_written_or_not(
+    catalog: Catalog, conditions: list[AuditCondition], statements: str
+) -> None:
+    users = {"b": "ann", "c": "ann", "d": "bob"}
+    for number, name in enumerate("abcde"):
+        outcome = AuditOutcome.DENIED if name == "b" else AuditOutcome.ALLOWED
+        time = AT_NOON + datetime.timedelta(microseconds=number)
+        entry = AuditEntry(Event.STATEMENT, outcome, users.get(name), statement=name, time=time)
+        catalog.audit.record(entry)
+    waiting = [entry.statement for _, entry in catalog.audit.read(2, conditions)]
+    catalog.audit.flush()
+    written = [entry.statement for _, entry in catalog.audit.read(2, conditions)]
+    assert waiting == written == list(statements)
 
 
 def test_what_repeats_itself_is_counted_and_statements_are_not(catalog: Catalog) -> None:

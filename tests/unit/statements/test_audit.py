@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,6 +87,35 @@ async def test_only_who_may_reads_it(session: Session) -> None:
     session.grant("sysadmin", Privilege.READ_AUDIT)
     assert await session.rows("CAN I SELECT ON RELATION deltastream.sys.audit", "Allowed") == [("true",)]
     await session.run(text)
+
+
+MANY_EVENTS = """
+INSERT INTO audit (id, time, event, outcome, user_name, sqlstate, times)
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100001)
+SELECT n - 1000000, (1767225600 + n) * 1000000, iif(n = 0, 'sign_in', 'request'), iif(n = 0, 'failed', 'denied'),
+    iif(n = 0, 'mallory', NULL), iif(n = 0, '28P01', '42501'), 1
+FROM numbers
+"""
+"""The first of these 100,002 events differs from all others. The ids are lower than those that the session gives."""
+
+
+async def test_an_event_older_than_the_newest_100_000_is_selected_by_a_condition(
+    session: Session, tmp_path: Path
+) -> None:
+    with sqlite3.connect(tmp_path / "catalog.db") as database:
+        database.execute(MANY_EVENTS)
+    for condition in (
+        "time < '2026-01-01 00:00:01'",
+        "time BETWEEN '2025-12-31' AND '2026-01-01' AND statement IS NULL",
+        "user_name = 'mallory'",
+        "NOT user_name IS NULL AND event <> 'statement'",
+        "event IN ('sign_in', 'sign_out')",
+        "'failed' = outcome",
+        "sqlstate = '28P01' AND user_name LIKE 'm%' AND user_name < 'n'",
+        "role_name IS NULL AND id < -999999 AND user_name <> 'é\0'",
+    ):
+        asked = f"SELECT event, outcome, user_name FROM deltastream.sys.audit WHERE {condition}"
+        assert await session.answer(asked, AUDITOR) == [("sign_in", "failed", "mallory")], condition
 
 
 SECRET = "hunter2-planted"

@@ -2,23 +2,76 @@
 
 from __future__ import annotations
 
+import datetime
+import re
+from collections.abc import Iterator, Sequence
+
 from headrace.catalog.access import Privilege
+from headrace.catalog.audit import AuditCondition
+from headrace.catalog.times import micros
 from headrace.core.schema import Column
-from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
+from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR, DataType
+from headrace.planner.view_reads import Condition
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
 
 ROWS_MAX = 100_000
+CONDITIONS_MAX = 100
+"""Conditions, and values of each, that the catalog's database evaluates: it limits how many values and levels a statement has."""
 
-
-@system_relation(
-    "audit",
+_COLUMNS = (
     *(always("id", BIGINT), always("time", TIMESTAMP), always("event"), always("outcome")),
     *(Column("sqlstate", VARCHAR), Column("user_name", VARCHAR), Column("role_name", VARCHAR)),
     *(Column("credential", VARCHAR), Column("address", VARCHAR), Column("door", VARCHAR)),
     *(Column("statement_id", VARCHAR), Column("statement", VARCHAR), Column("duration_ms", BIGINT)),
     *(Column("detail", VARCHAR), always("times", BIGINT)),
-    doc="What was done and what was refused, the newest 100,000 events of the days of `HEADRACE_AUDIT_DAYS`; it takes READ_AUDIT. "
+)
+_TYPES = {column.name: column.type for column in _COLUMNS}
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""PostgreSQL's texts have no NUL, and no driver encodes half of a surrogate pair."""
+
+
+def _matching(run: Execution, conditions: Sequence[Condition]) -> Rows:
+    return [
+        (
+            *(number, entry.time, entry.event.value, entry.outcome.value),
+            *(entry.sqlstate, entry.user, entry.role),
+            *(entry.credential, entry.address, entry.door, entry.statement_id, entry.statement),
+            *(entry.duration_ms, entry.detail, entry.times),
+        )
+        for number, entry in run.catalog.audit.read(ROWS_MAX, list(_stored(conditions)))
+    ]
+
+
+def _stored(conditions: Sequence[Condition]) -> Iterator[AuditCondition]:
+    """Return the conditions as ones on the table of the catalog, without those that databases evaluate differently."""
+    for condition in conditions[:CONDITIONS_MAX]:
+        kind = _TYPES[condition.column]
+        if len(condition.values) > CONDITIONS_MAX or (kind == VARCHAR and not _is_alike(condition)):
+            continue
+        column = "role" if condition.column == "role_name" else condition.column
+        values = tuple(_value(text, kind) for text in condition.values)
+        yield AuditCondition(column, condition.operator, values)
+
+
+def _is_alike(condition: Condition) -> bool:
+    """True if every database takes a condition on a text, and evaluates it alike: databases differ in the order of texts."""
+    refused = any(_UNSTORABLE.search(text) for text in condition.values)
+    return not refused and condition.operator in ("=", "<>", "IN", "IS NULL", "IS NOT NULL")
+
+
+def _value(text: str, kind: DataType) -> str | int:
+    if kind == TIMESTAMP:
+        return micros(datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC))
+    return int(text) if kind == BIGINT else text
+
+
+@system_relation(
+    "audit",
+    *_COLUMNS,
+    doc="What was done and what was refused in the days of `HEADRACE_AUDIT_DAYS`; it takes READ_AUDIT. A query reads the newest 100,000 "
+    "events that meet its conditions on a time, a user, an outcome or another column: "
+    "[Audit log](../operations.md#audit-log) says which conditions reach older events. "
     "`event` is `statement`, `check` (a statement that was only checked, and refused for a privilege), "
     "`sign_in`, `sign_out`, `invitation`, `request` (one that was turned away, for its token or for a privilege), "
     "`stream` (one that was refused or ended by us) or `lost`; `outcome` is `allowed`, `denied` or `failed`. `credential` is what the user "
@@ -27,21 +80,7 @@ ROWS_MAX = 100_000
     "What repeats itself within a second has one row, with how many `times`; so has what a stranger repeats within ten minutes, and a LIST "
     "that the page repeats, after its first row.",
     needs=Privilege.READ_AUDIT,
+    matching=_matching,
 )
 def audit(run: Execution) -> Rows:
-    return [
-        (
-            *(
-                number,
-                entry.time,
-                entry.event.value,
-                entry.outcome.value,
-                entry.sqlstate,
-                entry.user,
-                entry.role,
-            ),
-            *(entry.credential, entry.address, entry.door, entry.statement_id, entry.statement),
-            *(entry.duration_ms, entry.detail, entry.times),
-        )
-        for number, entry in run.catalog.audit.read(ROWS_MAX)
-    ]
+    return _matching(run, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, SYSTEM_SCHE
 from headrace.core.resultset import transposed
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, DataType
+from headrace.planner.view_reads import Condition
 from headrace.statements.base import Execution
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class SystemRelation:
     """A relation whose rows are made when it is read: `rows` gives them as of now, times as aware datetimes.
 
     Those of `information_schema` are in every database: `rows` gets an execution in whose context it is. With `needs` only roles
-    that have that privilege on the organization may read it.
+    that have that privilege on the organization may read it. `matching`, of a relation that shows a bounded number of its rows, gives
+    those that meet conditions, and may give more: the bound applies to them.
     """
 
     schema: str
@@ -41,6 +43,7 @@ class SystemRelation:
     columns: tuple[Column, ...]
     rows: Callable[[Execution], Rows]
     needs: Privilege | None = None
+    matching: Callable[[Execution, Sequence[Condition]], Rows] | None = None
 
     def relation(self, database: str) -> Relation:
         """As binding sees it in a database."""
@@ -61,14 +64,19 @@ RELATIONS: dict[tuple[str, str], SystemRelation] = {}
 
 
 def system_relation(
-    name: str, *columns: Column, doc: str, schema: str = SYSTEM_SCHEMA, needs: Privilege | None = None
+    name: str,
+    *columns: Column,
+    doc: str,
+    schema: str = SYSTEM_SCHEMA,
+    needs: Privilege | None = None,
+    matching: Callable[[Execution, Sequence[Condition]], Rows] | None = None,
 ) -> Callable[[Callable[[Execution], Rows]], Callable[[Execution], Rows]]:
     """Register the function that gives the rows of a system relation, a value for each column in order."""
 
     def register(rows: Callable[[Execution], Rows]) -> Callable[[Execution], Rows]:
         if (schema, name) in RELATIONS:
             raise InternalError(f"two system relations {schema}.{name}")
-        RELATIONS[schema, name] = SystemRelation(schema, name, doc, columns, rows, needs)
+        RELATIONS[schema, name] = SystemRelation(schema, name, doc, columns, rows, needs, matching)
         return rows
 
     return register
@@ -139,12 +147,19 @@ class SystemLookup:
         return None if hidden else found
 
 
-def rows_of(relations: Iterable[Relation], run: Execution) -> dict[str, pyarrow.Table]:
-    """The rows of those that are system relations, by their ids, all as of one moment."""
+def rows_of(
+    relations: Iterable[Relation], run: Execution, conditions: Mapping[str, Sequence[Condition]]
+) -> dict[str, pyarrow.Table]:
+    """Return the rows of the system relations among `relations`, by their ids, all as of one moment.
+
+    Rows that do not meet the conditions on their relation may be left out.
+    """
     with run.catalog.transaction():
         return {
             relation.id: _table(
-                found, replace(run, context=run.with_context(database=relation.name.database))
+                found,
+                replace(run, context=run.with_context(database=relation.name.database)),
+                conditions.get(relation.id, ()),
             )
             for relation in relations
             if (found := system_relation_of(relation.name)) is not None
@@ -165,10 +180,11 @@ def arrow_type(kind: DataType) -> pyarrow.DataType:
     }[kind]
 
 
-def _table(relation: SystemRelation, run: Execution) -> pyarrow.Table:
+def _table(relation: SystemRelation, run: Execution, conditions: Sequence[Condition]) -> pyarrow.Table:
     import pyarrow
 
-    columns = transposed(relation.rows(run), len(relation.columns))
+    rows = relation.rows(run) if relation.matching is None else relation.matching(run, conditions)
+    columns = transposed(rows, len(relation.columns))
     arrays = [
         # DuckDB takes a time with a zone for another type; ours are UTC without one.
         pyarrow.array(values, pyarrow.timestamp("us", "UTC")).cast(arrow_type(column.type))
