@@ -82,7 +82,7 @@ class SourceBinder:
         self._unnamed = 0
 
     def bind(self, node: exp.Expr) -> LogicalNode:
-        """One source; raises UserError 3D020, 3D008, 53000 and 0A000 at it."""
+        """One source; raises UserError 3D020, 3D008, 42601, 53000 and 0A000 at it."""
         if isinstance(node, WindowNode):
             return _window(node, self._rows(node.this, node))
         if isinstance(node, MatchNode):
@@ -286,14 +286,14 @@ def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
     word = "STEP BY" if kind is WindowKind.CUMULATE else "ADVANCE BY"
     if advance > size:
         raise UserError(
-            SqlState.INVALID_PARAMETER,
+            SqlState.SYNTAX_ERROR,
             f"expected {word} of at most the SIZE of {duration_text(size)}, found {duration_text(advance)}",
             hint="Rows between two windows would be in none of them: filter them with WHERE, and use TUMBLE.",
             span=length_span(node),
         )
     if kind is WindowKind.CUMULATE and size % advance:
         raise UserError(
-            SqlState.INVALID_PARAMETER,
+            SqlState.SYNTAX_ERROR,
             f"expected a SIZE that is a multiple of the STEP of {duration_text(advance)}, found {duration_text(size)}",
             hint="The last of the growing windows ends where SIZE does.",
             span=length_span(node),

@@ -137,7 +137,7 @@ def _numbers(cursor: Cursor) -> tuple[int, int | None]:
         raise cursor.error("'}'")
     if (most is not None and (most < least or most == 0)) or max(least, most or 0) > ROWS_MAX:
         raise UserError(
-            SqlState.INVALID_PARAMETER,
+            SqlState.SYNTAX_ERROR,
             f"expected from 1 to {ROWS_MAX} rows, the smaller number first, found {{{least},{'' if most is None else most}}}",
             span=span,
         )

@@ -199,7 +199,7 @@ LIMITS = [
     ),
     (
         "SELECT carrier FROM HOP(flights, SIZE 1 DAY, ADVANCE BY 2 DAYS)",
-        "3D008",
+        "42601",
         "ADVANCE BY 2 DAYS",
         "use TUMBLE",
     ),
@@ -211,7 +211,7 @@ LIMITS = [
     ),
     (
         "SELECT carrier FROM CUMULATE(flights, SIZE 1 HOUR, STEP BY 7 MINUTES)",
-        "3D008",
+        "42601",
         "STEP BY 7 MINUTES",
         "ends where SIZE does",
     ),
