@@ -6,13 +6,13 @@ Pure: what must be asked of a store (does the entity exist, how many partitions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.logical import Aggregate, Limit, LogicalNode, Project
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.traits import output_place, traits
+from headrace.analyzer.traits import Place, output_place, place_of, traits, window_groups
 from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store
 from headrace.connectors.base import EntityDescription, Guarantee, StoreDescriptor
 from headrace.core.errors import UserError
@@ -491,7 +491,9 @@ def _check_key(logical: LogicalPlan, statement: str) -> None:
         hint = "Add GROUP BY."
     elif isinstance(root, Aggregate):
         message = "the GROUP BY columns are the primary key of the result, and not all of them are selected"
-        hint = f"Add every GROUP BY column to the SELECT list (of window_start and window_end, one is enough). {_CAST_OF_KEY}"
+        columns = ", ".join(_groups_not_selected(root)) or "every GROUP BY column"
+        one = " (of window_start and window_end, one is enough)" if window_groups(root) else ""
+        hint = f"Add {columns} to the SELECT list{one}. {_CAST_OF_KEY}"
     elif (key := _key_below(root)) is not None:
         message = f"the primary key ({', '.join(key)}) must be selected as it is"
         hint = f"Add {', '.join(_key_below(root, missing=True) or key)} to the SELECT list. {_CAST_OF_KEY}"
@@ -515,11 +517,27 @@ def _key_below(root: LogicalNode, *, missing: bool = False) -> list[str] | None:
     if not isinstance(root, Project):
         return None
     key = traits(root.input).key
-    several = len(root.input.sources) > 1
     if not key:
         return None
-    places = [place for place in key if not missing or output_place(place, root.items) is None]
-    return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in places]
+    return _named(
+        root.input, [place for place in key if not missing or output_place(place, root.items) is None]
+    )
+
+
+def _named(node: LogicalNode, columns: Iterable[Place]) -> list[str]:
+    """Columns of a node's rows as a statement names them."""
+    several = len(node.sources) > 1
+    return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in columns]
+
+
+def _groups_not_selected(root: Aggregate) -> list[str]:
+    """GROUP BY columns that the select list lacks, as a statement names them; none if it lacks an expression, which has no name."""
+    selected = [item.expression for item in root.items]
+    groups = [place_of(key) for key in root.group_by if key not in selected]
+    columns = [place for place in groups if place is not None]
+    if len(columns) < len(groups):
+        return []
+    return _named(root.input, [place for place in columns if output_place(place, root.items) is None])
 
 
 def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value: AnyFormat) -> Key:

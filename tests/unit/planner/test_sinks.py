@@ -138,6 +138,30 @@ def test_only_the_key_columns_that_are_not_selected_are_hinted() -> None:
     assert str(caught.value.hint).startswith("Add dest to the SELECT list.")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier, dest", "Add dest to the SELECT list."),
+        (
+            "SELECT f.carrier, COUNT(*) AS n FROM flights f JOIN planes p ON f.tailnum = p.tailnum GROUP BY f.carrier, p.maker",
+            "Add p.maker to the SELECT list.",
+        ),
+        (
+            "SELECT UPPER(dest) AS d, COUNT(*) AS n FROM flights GROUP BY carrier, UPPER(dest)",
+            "Add carrier to the SELECT list.",
+        ),
+        (
+            "SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier, UPPER(dest)",
+            "Add every GROUP BY column to the SELECT list.",
+        ),
+    ],
+)
+def test_only_the_groups_that_are_not_selected_are_hinted(text: str, hint: str) -> None:
+    with pytest.raises(UserError, match="not all of them are selected") as caught:
+        sink_of(f"CREATE CHANGELOG c AS {text}")
+    assert str(caught.value.hint).startswith(hint)
+
+
 def test_a_view_is_upserted_by_its_key_or_appended() -> None:
     _, sink = sink_of(
         "CREATE MATERIALIZED VIEW v AS SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier"
