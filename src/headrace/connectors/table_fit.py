@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text, printed
-from headrace.core.schema import Schema
+from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType
+from headrace.formats.json import wrong_map
 
 Theirs = TypeVar("Theirs")
 
@@ -48,6 +49,19 @@ def check_key(path: EntityPath, schema: Schema, key: Sequence[str]) -> None:
             f"and rows are to be updated by ({', '.join(map(printed, schema.primary_key))})",
             hint="Write a query with that key, or name another table.",
         )
+
+
+def check_json(path: EntityPath, columns: Sequence[Column]) -> None:
+    """Raise UserError 42P16 for a column that is JSON in the table and has a MAP whose keys JSON does not hold."""
+    for column in columns:
+        wrong = wrong_map(column.type)
+        if wrong is not None:
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"the column {printed(column.name)} of the table {path_text(path)} is JSON, which does not hold a {wrong}: "
+                "the names in its objects are texts, numbers and booleans",
+                hint="Make the keys of the map VARCHAR.",
+            )
 
 
 def check_read(

@@ -7,13 +7,32 @@ without a zone (UTC). It is read by the JVM extension (`JsonDecoder`), which is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Literal
 
 from headrace.core.errors import InternalError
-from headrace.core.types import Array, DataType, Map, Struct, Timestamp, Varchar
+from headrace.core.types import (
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INTEGRAL,
+    Array,
+    DataType,
+    Decimal,
+    Map,
+    Struct,
+    Timestamp,
+    Varchar,
+)
 from headrace.formats.base import Field, TextFormat, TimestampFormat
 from headrace.formats.types import name_sql, spark_type, text_sql
+
+_NESTED_OPTIONS = {
+    "ignoreNullFields": "false",
+    # Spark's own forms end at milliseconds.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 class Json(TextFormat):
@@ -25,7 +44,7 @@ class Json(TextFormat):
 
     def refusal(self, columns: Struct) -> str | None:
         """A MAP's keys are names."""
-        found = next(_unnamed(columns), None)
+        found = next(_unnamed(columns, lambda key: isinstance(key, Varchar)), None)
         return f"cannot hold a {found}: the keys of its objects are VARCHAR" if found else None
 
     def read(self, data: str, columns: Struct) -> str:
@@ -43,6 +62,17 @@ class Json(TextFormat):
         layout = self.timestamps or "sql"
         values = ", ".join(f"{text_sql(name)}, {_told(value, kind, layout)}" for name, value, kind in fields)
         return f"CAST(to_json(named_struct({values}), map('ignoreNullFields', 'false')) AS BINARY)"
+
+
+def wrong_map(kind: DataType) -> Map | None:
+    """Return a MAP in a type whose keys `nested_sql` writes as other values: days of a DATE, an address in memory of BYTES."""
+    return next(_unnamed(kind, _is_printable), None)
+
+
+def nested_sql(value: str) -> str:
+    """Return Spark SQL of a list, map or struct as JSON text: NULLs are written, and times have microseconds."""
+    options = ", ".join(f"{text_sql(name)}, {text_sql(text)}" for name, text in _NESTED_OPTIONS.items())
+    return f"to_json({value}, map({options}))"
 
 
 def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
@@ -73,17 +103,22 @@ def _told(value: str, kind: DataType, layout: TimestampFormat, depth: int = 0) -
     raise InternalError(f"no times in {kind}")
 
 
-def _unnamed(kind: DataType) -> Iterator[Map]:
+def _unnamed(kind: DataType, is_name: Callable[[DataType], bool]) -> Iterator[Map]:
+    """Yield the MAPs in a type whose keys are no names."""
     match kind:
         case Array(element):
-            yield from _unnamed(element)
+            yield from _unnamed(element, is_name)
         case Map(key, value):
-            if not isinstance(key, Varchar):
+            if not is_name(key):
                 yield kind
-            yield from _unnamed(value)
+            yield from _unnamed(value, is_name)
         case Struct(fields):
             for _, item in fields:
-                yield from _unnamed(item)
+                yield from _unnamed(item, is_name)
+
+
+def _is_printable(key: DataType) -> bool:
+    return isinstance(key, Varchar | Decimal) or key in (BOOLEAN, FLOAT, DOUBLE, *INTEGRAL)
 
 
 def _has_time(kind: DataType) -> bool:

@@ -20,6 +20,7 @@ from headrace.connectors.table_printing import printed, printed_row
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
+from headrace.formats.json import nested_sql
 from headrace.formats.types import name_sql, text_sql
 
 
@@ -68,7 +69,7 @@ def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[Prin
         fields = ", ".join(f"{text_sql(name)}, {name_sql(name)}" for name in names)
         order = f" ORDER BY {', '.join(map(name_sql, found.key))}" if found.key else ""
         rows = warehouse.rows(
-            f"SELECT to_json(named_struct({fields}), map('ignoreNullFields', 'false')) FROM {tables.table_sql(path)}{order} LIMIT {limit}"  # noqa: S608
+            f"SELECT {nested_sql(f'named_struct({fields})')} FROM {tables.table_sql(path)}{order} LIMIT {limit}"  # noqa: S608
         )
     return [printed_row(number, row, found.key) for number, (row,) in enumerate(rows, 1)]
 

@@ -26,6 +26,7 @@ from headrace.core.types import (
     Timestamp,
     Varchar,
 )
+from headrace.formats.json import nested_sql
 from headrace.formats.types import name_sql, spark_type, text_sql
 
 _MICROSECONDS = 6
@@ -122,7 +123,7 @@ def sent_sql(name: str, kind: DataType) -> str:
         case Decimal() | Varchar():
             return f"CAST({column} AS STRING)"
         case Array() | Map() | Struct():
-            return f"to_json({column})"
+            return nested_sql(column)
     return column
 
 

@@ -111,7 +111,8 @@ def create(oracle: Oracle, path: EntityPath, columns: Sequence[Column], key: Seq
 
 
 def create_sql(path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> str:
-    """CREATE TABLE; a column that is not nullable, or is of the key, is NOT NULL."""
+    """Return CREATE TABLE; a column that is not nullable, or is of the key, is NOT NULL. Raises UserError 42P16."""
+    table_fit.check_json(path, columns)
     wrong = [column for column in columns if column.name in key and not types.is_key(column.type)]
     if wrong:
         raise UserError(
@@ -142,6 +143,7 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
         for name, column in table.columns.items()
     }
     table_fit.check_written(path, schema, there, types.fits)
+    table_fit.check_json(path, schema.columns)
     if not upsert:
         return
     if table.key:

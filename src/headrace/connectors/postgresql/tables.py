@@ -7,6 +7,7 @@ from typing import Any, LiteralString
 
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
+from headrace.connectors import table_fit
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.postgresql.connection import AsyncConnection, Connection
 from headrace.connectors.postgresql.types import of_postgresql, to_postgresql
@@ -106,7 +107,8 @@ def has_deferrable_key(connection: Connection, path: EntityPath) -> bool:
 
 
 def create(connection: Connection, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:
-    """Makes a table; a column that is not nullable, or is of the key, is NOT NULL."""
+    """Create a table; columns that are not nullable, or of the key, are NOT NULL. Raises UserError 42P16 for MAPs that JSON cannot hold."""
+    table_fit.check_json(path, columns)
     parts: list[Composable] = [
         SQL("{} {}{}").format(
             Identifier(column.name),

@@ -66,6 +66,7 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
             hint="Name a table.",
         )
     table_fit.check_written(path, schema, _types(found), fits)
+    table_fit.check_json(path, schema.columns)
     if generated:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,

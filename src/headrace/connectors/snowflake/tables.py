@@ -110,7 +110,8 @@ def create(snowflake: Snowflake, path: EntityPath, columns: Sequence[Column], ke
 
 
 def create_sql(path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> str:
-    """CREATE TABLE."""
+    """Return CREATE TABLE; raises UserError 42P16 for a column that a VARIANT does not hold."""
+    table_fit.check_json(path, columns)
     parts = [
         types.column_sql(column.name, column.type, nullable=column.nullable and column.name not in key)
         for column in columns
@@ -128,6 +129,7 @@ def drop(snowflake: Snowflake, path: EntityPath) -> None:
 def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
     """Whether rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42703 and 42P16."""
     table_fit.check_written(path, schema, table.types, types.fits)
+    table_fit.check_json(path, schema.columns)
     if upsert and table.key:
         table_fit.check_key(path, schema, table.key)
 

@@ -27,6 +27,7 @@ from headrace.core.types import (
     Timestamp,
     Varchar,
 )
+from headrace.formats.json import nested_sql
 from headrace.formats.types import name_sql
 
 VARIANTS = ("VARIANT", "OBJECT", "ARRAY", "MAP")
@@ -147,7 +148,7 @@ def carried_sql(name: str, kind: DataType) -> str:
         case Primitive("TINYINT" | "SMALLINT"):
             return f"CAST({value} AS INT)"
         case Array() | Map() | Struct():
-            return f"to_json({value}, map('ignoreNullFields', 'false'))"
+            return nested_sql(value)
     return value
 
 

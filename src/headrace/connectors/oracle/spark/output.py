@@ -15,6 +15,7 @@ from headrace.connectors.oracle.writing import Output, Target
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.connectors.transaction_task import WRITTEN, in_a_transaction
 from headrace.core.types import Array, DataType, Map, Struct
+from headrace.formats.json import nested_sql
 from headrace.formats.types import name_sql
 
 DELETED = "__deleted"
@@ -31,7 +32,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     )
     output = writing.prepare(target)
     selected = [
-        f"{_sent_sql(column.name, column.type)} AS C{number}" for number, column in enumerate(target.columns)
+        f"{sent_sql(column.name, column.type)} AS C{number}" for number, column in enumerate(target.columns)
     ]
     if request.upsert:
         selected.append(DELETED)
@@ -47,10 +48,10 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     return write
 
 
-def _sent_sql(name: str, kind: DataType) -> str:
+def sent_sql(name: str, kind: DataType) -> str:
+    """Return Spark SQL of a column as a task takes it: nested values are JSON."""
     value = name_sql(name)
-    nested = isinstance(kind, Array | Map | Struct)
-    return f"to_json({value}, map('ignoreNullFields', 'false'))" if nested else value
+    return nested_sql(value) if isinstance(kind, Array | Map | Struct) else value
 
 
 def rows_of(output: Output, batch: pa.RecordBatch) -> tuple[list[Row], list[Row]]:

@@ -9,11 +9,13 @@ import pyarrow as pa
 from pyarrow import csv
 from pyspark.sql import DataFrame
 
+from headrace.connectors import table_fit
 from headrace.connectors.postgresql import writing
 from headrace.connectors.postgresql.writing import DELETED, Target
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.connectors.transaction_task import WRITTEN, in_a_transaction
 from headrace.core.types import Array, DataType, Map, Primitive, Struct, Varchar
+from headrace.formats.json import nested_sql
 from headrace.formats.types import name_sql, text_sql
 
 # Texts stand in quotes, so that an empty one is not NULL.
@@ -21,7 +23,8 @@ _CSV = csv.WriteOptions(include_header=False, quoting_style="needed")
 
 
 def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """See `write_rows` of `connectors.streaming`."""
+    """See `write_rows` of `connectors.streaming`. Raises UserError 42P16 for a MAP that JSON cannot hold."""
+    table_fit.check_json(request.entity, request.columns)
     target = Target(
         dict(request.properties),
         request.entity,
@@ -67,7 +70,7 @@ def _text_sql(value: str, kind: DataType) -> str:
         case Primitive("BYTES"):
             return f"concat({text_sql(chr(92) + 'x')}, hex({value}))"
         case Map() | Struct():
-            return f"to_json({value}, map('ignoreNullFields', 'false'))"
+            return nested_sql(value)
         case Array(element):
             item = _element_sql("item", element)
             return (
