@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headrace.connectors import table_fit
+from headrace.connectors.carried_errors import carried
 from headrace.connectors.databricks import types as databricks
 from headrace.connectors.oracle import tables as oracle
 from headrace.connectors.oracle.spark import output
 from headrace.connectors.postgresql.spark import writing as postgresql
 from headrace.connectors.snowflake import tables as snowflake
 from headrace.connectors.snowflake.types import carried_sql
+from headrace.connectors.streaming import RowSinkRequest
 from headrace.core.errors import UserError
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
@@ -76,3 +78,28 @@ def test_maps_whose_keys_json_would_change_are_refused(text: str, wrong: str) ->
 )
 def test_json_holds_other_types(text: str) -> None:
     table_fit.check_json(("t",), (Column("v", parse_type(text)),))
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("ARRAY<INTEGER>", None),
+        ("STRUCT<a ARRAY<ARRAY<INTEGER>>>", None),  # JSON has them
+        ("ARRAY<ARRAY<INTEGER>>", "exists(v, item0 -> size(item0) = 0)"),
+        (
+            "ARRAY<ARRAY<ARRAY<INTEGER>>>",
+            "exists(v, item0 -> (size(item0) = 0 OR exists(item0, item1 -> size(item1) = 0)))",
+        ),
+    ],
+)
+def test_empty_arrays_that_postgresql_would_drop_are_refused(text: str, refused: str | None) -> None:
+    assert postgresql.refused_sql("v", parse_type(text)) == refused
+
+
+@pytest.mark.parametrize(("upsert", "unless_ended"), [(False, ""), (True, " AND NOT __deleted")])
+def test_an_empty_array_in_an_array_ends_the_query(upsert: bool, unless_ended: str) -> None:
+    column = Column("v", parse_type("ARRAY<ARRAY<INTEGER>>"))
+    request = RowSinkRequest("q", ("db", "shop", "sold"), (column,), ("id",) if upsert else (), upsert, {})
+    selected = postgresql.selected(column, request)
+    assert f"size(item0) = 0){unless_ended}, raise_error('" in selected
+    assert str(carried(selected)).startswith("a value of the column v has an empty array in an array")

@@ -10,10 +10,15 @@ from pyarrow import csv
 from pyspark.sql import DataFrame
 
 from headrace.connectors import table_fit
+from headrace.connectors.carried_errors import carried_text
 from headrace.connectors.postgresql import writing
 from headrace.connectors.postgresql.writing import DELETED, Target
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.connectors.transaction_task import WRITTEN, in_a_transaction
+from headrace.core.errors import UserError
+from headrace.core.names import path_text
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import Array, DataType, Map, Primitive, Struct, Varchar
 from headrace.formats.json import nested_sql
 from headrace.formats.types import name_sql, text_sql
@@ -33,15 +38,12 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         request.query_id if request.guarantee == "exactly_once" else None,
     )
     writing.prepare(target)
-    selected = [
-        f"{value_sql(name_sql(column.name), column.type)} AS {name_sql(column.name)}"
-        for column in request.columns
-    ]
+    expressions = [selected(column, request) for column in request.columns]
     if request.upsert:
-        selected.append(DELETED)
+        expressions.append(DELETED)
 
     def write(batch: DataFrame, epoch: int) -> None:
-        rows = batch.selectExpr(*selected)
+        rows = batch.selectExpr(*expressions)
         if target.query is not None:
             # One transaction is one connection.
             rows = rows.repartition(1)
@@ -55,6 +57,37 @@ def _lines(batch: pa.RecordBatch) -> bytes:
     buffer = pa.BufferOutputStream()
     csv.write_csv(batch, buffer, _CSV)
     return bytes(buffer.getvalue())
+
+
+def selected(column: Column, request: RowSinkRequest) -> str:
+    """Return Spark SQL of a column of CSV that fails for a value that PostgreSQL would store as another one without an error."""
+    name = name_sql(column.name)
+    value, refused = value_sql(name, column.type), refused_sql(name, column.type)
+    if refused is not None:
+        refusal = carried_text(
+            UserError(
+                SqlState.DATA_EXCEPTION,
+                f"a value of the column {column.name} has an empty array in an array, which "
+                f"the table {path_text(request.entity)} would hold as one empty array",
+                hint="Leave such rows out with WHERE, or give the inner arrays elements.",
+            )
+        )
+        ended = f" AND NOT {DELETED}" if request.upsert else ""
+        value = f"IF({refused}{ended}, raise_error({text_sql(refusal)}), {value})"
+    return f"{value} AS {name}"
+
+
+def refused_sql(value: str, kind: DataType, depth: int = 0) -> str | None:
+    """Return Spark SQL that is true for arrays with empty ones inside, None if there can be none.
+
+    PostgreSQL stores `{{},{}}` as `{}` from version 17 on, and refuses it before.
+    """
+    if not (isinstance(kind, Array) and isinstance(kind.element, Array)):
+        return None
+    item = f"item{depth}"
+    deeper = refused_sql(item, kind.element, depth + 1)
+    empty = f"size({item}) = 0"
+    return f"exists({value}, {item} -> {empty if deeper is None else f'({empty} OR {deeper})'})"
 
 
 def value_sql(value: str, kind: DataType) -> str:
