@@ -8,13 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connectors.carried_errors import carried
 from headrace.connectors.clickhouse import types
 from headrace.connectors.clickhouse.client import identifier, literal
 from headrace.connectors.clickhouse.failures import of_clickhouse
 from headrace.connectors.clickhouse.options import PROPERTIES, address, base_url, read_store
+from headrace.connectors.clickhouse.spark import output
 from headrace.connectors.clickhouse.types import Type
+from headrace.connectors.streaming import RowSinkRequest
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
+from headrace.core.schema import Column
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, parse_type
 
 NEEDED = {"clickhouse.username": "u", "clickhouse.password": "hunter2"}
@@ -161,7 +166,7 @@ def test_every_type_of_ours_comes_back(kind: DataType) -> None:
         ("VARCHAR", "BFloat16", False),  # ClickHouse would round it
         ("ARRAY<VARCHAR>", "Array(BFloat16)", False),
         ("VARCHAR", "Decimal(76, 10)", False),
-        ("VARCHAR", "UInt256", False),  # ClickHouse would wrap it
+        ("VARCHAR", "UInt256", False),  # ClickHouse may take one out of range
         ("BYTES", "String", True),
         ("VARCHAR", "Int64", False),
         ("STRUCT<a INTEGER>", "Tuple(a Int32)", True),
@@ -200,6 +205,31 @@ def test_what_clickhouse_would_change_without_a_word_is_refused(
     ours: str, theirs: str, refused: str | None
 ) -> None:
     assert types.refused_sql("v", parse_type(ours), Type.read(theirs)) == refused
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("ARRAY<VARCHAR>", "Array(Nullable(String))"),
+        ("MAP<VARCHAR, INTEGER>", "Map(String, Nullable(Int32))"),
+        ("STRUCT<a INTEGER>", "Tuple(a Nullable(Int32))"),
+    ],
+)
+@pytest.mark.parametrize(("upsert", "unless_ended"), [(False, ""), (True, " AND NOT __deleted")])
+def test_a_null_collection_is_refused_with_a_hint(
+    ours: str, theirs: str, upsert: bool, unless_ended: str
+) -> None:
+    column = Column("tags", parse_type(ours))
+    request = RowSinkRequest("q", ("shop", "sold"), (column,), ("id",) if upsert else (), upsert, {})
+    selected = output.selected(column, Type.read(theirs), request)
+    assert "`tags` IS NULL" in selected
+    assert f"{unless_ended}, raise_error('" in selected
+    refusal = carried(selected)
+    assert isinstance(refusal, UserError)
+    assert refusal.state is SqlState.NUMERIC_VALUE_OUT_OF_RANGE
+    assert refusal.message.startswith("a value of the column tags does not fit")
+    assert refusal.hint is not None
+    assert "COALESCE" in refusal.hint
 
 
 @pytest.mark.parametrize("theirs", ["Nullable(DateTime)", "DateTime64(3)", "DateTime64(9, 'UTC')"])

@@ -75,7 +75,7 @@ _RANGES = {
 }
 _NANOSECONDS = ("TIMESTAMP '1900-01-01 00:00:00Z'", "TIMESTAMP '2262-04-11 23:47:16Z'")
 _ROUNDED_TEXTS = ("BFloat16", "Decimal", "Int128", "Int256", "UInt128", "UInt256")
-"""Types that are VARCHAR here, and that round or wrap a number's text."""
+"""Types that are VARCHAR here, and of which ClickHouse may store a number's text as another number."""
 
 
 @dataclass(frozen=True)

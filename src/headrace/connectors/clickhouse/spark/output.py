@@ -64,7 +64,7 @@ class _Output:
         self._clickhouse = clickhouse
         self._table = table
         self._upsert = request.upsert
-        self._selected = [_selected(column, table.types[column.name], request) for column in request.columns]
+        self._selected = [selected(column, table.types[column.name], request) for column in request.columns]
         names = [column.name for column in request.columns]
         if request.upsert:
             self._selected.append(f"CAST({_GONE} AS TINYINT) AS {name_sql(str(table.deleted))}")
@@ -101,17 +101,18 @@ class _Output:
         return max(last + 1, time.time_ns() // 1000)
 
 
-def _selected(column: Column, found: Type, request: RowSinkRequest) -> str:
-    """A column as Spark SQL that fails for a value that ClickHouse would take as another one without a word."""
+def selected(column: Column, found: Type, request: RowSinkRequest) -> str:
+    """Return Spark SQL of a column that fails for a value that ClickHouse would store as another one without an error."""
     name = value = name_sql(column.name)
     ended = request.upsert and column.name not in request.key
     refused = types.refused_sql(name, column.type, found)
     if refused is not None:
+        null_hint = "Give a NULL list, map or struct a value with COALESCE. " if found.parts else ""
         refusal = carried_text(
             UserError(
                 SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
                 f"a value of the column {column.name} does not fit: the table {path_text(request.entity)} has {found} there",
-                hint="Leave such rows out with WHERE, or change the column in ClickHouse.",
+                hint=f"{null_hint}Leave such rows out with WHERE, or change the column in ClickHouse.",
             )
         )
         refused = f"{refused} AND NOT {_GONE}" if ended else refused
