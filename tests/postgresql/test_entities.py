@@ -14,7 +14,7 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column, Schema
-from headrace.core.types import INTEGER
+from headrace.core.types import INTEGER, VARCHAR, parse_type
 from tests.harness.postgresql import PostgresServer
 
 Store = dict[str, str]
@@ -123,6 +123,22 @@ def test_a_table_that_takes_no_value_of_a_column_or_no_update_is_no_sink(
         with pytest.raises(UserError, match=message) if message else nullcontext():
             writing.check(store, (schema, name), both, upsert=upsert)
     writing.check(store, (schema, "t"), Schema(both.columns[:1], ("id",)), upsert=True)
+
+
+def test_columns_that_would_change_values_are_no_sink(
+    postgresql: PostgresServer, store: Store, schema: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t (clock time, clocks time[], n numeric(50,2), v varchar(3))'
+    )
+    kept = Schema((Column("n", parse_type("DECIMAL(10, 2)")), Column("v", VARCHAR)))
+    writing.check(store, (schema, "t"), kept, upsert=False)
+    changed = Schema(
+        (Column("clock", parse_type("TIMESTAMP")), Column("clocks", parse_type("ARRAY<TIMESTAMP>")))
+    )
+    expected = r"clock is time without time zone, which does not take TIMESTAMP.*; clocks is time without time zone\[\]"
+    with pytest.raises(UserError, match=expected):
+        writing.check(store, (schema, "t"), changed, upsert=False)
 
 
 def test_a_primary_key_is_without_the_columns_that_its_index_includes(

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from headrace.connectors.postgresql.columns import arrow_type, column, json_row
+from headrace.connectors.postgresql.types import changes
 from headrace.core.types import parse_type
 
 LONG = "12345678901234567890.123456789012345678"
@@ -91,3 +92,35 @@ def test_a_row_as_json_keeps_numbers_exact() -> None:
         ("1", "1.50", "NaN", 'x\n"ü"', "f", None),
     )
     assert row == '{"id":1,"n":1.50,"nan":"NaN","a \\"b\\"":"x\\n\\"ü\\"","flag":false,"none":null}'
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "changed"),
+    [
+        ("DECIMAL(10, 2)", "numeric", False),
+        ("DECIMAL(10, 2)", "numeric(50,2)", False),
+        ("DECIMAL(10, 3)", "numeric(50,2)", True),
+        ("DOUBLE", "numeric(50,2)", True),
+        ("BIGINT", "numeric(50,2)", False),
+        ("BIGINT", "numeric(5,-3)", True),
+        ("VARCHAR", "numeric(50,2)", False),  # as its own text
+        ("DECIMAL(10, 2)", "money", False),
+        ("DECIMAL(10, 3)", "money", True),
+        ("FLOAT", "money", True),
+        ("TIMESTAMP", "time without time zone", True),
+        ("TIMESTAMP_LTZ", "time(3) with time zone", True),
+        ("VARCHAR", "time without time zone", False),
+        ("TIMESTAMP", "timestamp(3) without time zone", False),
+        ("VARCHAR", "name", True),
+        ("VARCHAR", '"char"', True),
+        ("VARCHAR", "character varying(3)", False),  # too long a text is refused
+        ("VARCHAR", "shop.money", False),
+        ("ARRAY<DECIMAL(10, 3)>", "numeric(50,2)[]", True),
+        ("ARRAY<ARRAY<TIMESTAMP>>", "time without time zone[]", True),
+        ("ARRAY<VARCHAR>", "name[]", True),
+        ("ARRAY<VARCHAR>", "text[]", False),
+        ("ARRAY<TIMESTAMP>", "text", False),
+    ],
+)
+def test_types_that_store_some_values_as_others(ours: str, theirs: str, changed: bool) -> None:
+    assert changes(parse_type(ours), theirs) is changed

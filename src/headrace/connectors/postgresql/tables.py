@@ -36,7 +36,8 @@ WHERE nspname = %s AND relname = %s AND relkind = ANY(%s)
 # A domain's columns have the type under it.
 _COLUMNS: LiteralString = """
 WITH RECURSIVE kind(number, name, required, type, modifier) AS (
-  SELECT attnum, attname, attnotnull, atttypid, atttypmod FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+  SELECT attnum, attname, attnotnull, atttypid, atttypmod FROM pg_attribute
+  WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
   UNION ALL
   SELECT number, name, required OR typnotnull, typbasetype, typtypmod FROM kind JOIN pg_type ON oid = type WHERE typtype = 'd')
 SELECT name, format_type(type, modifier), NOT required FROM kind JOIN pg_type ON oid = type WHERE typtype <> 'd' ORDER BY number
@@ -89,6 +90,12 @@ def describe(connection: Connection, path: EntityPath) -> EntityDescription:
     if kind in "rp":
         configs["replica.identity"] = _IDENTITIES[identity]
     return EntityDescription(path, configs=configs, columns=columns, key=key)
+
+
+def type_texts(connection: Connection, path: EntityPath) -> dict[str, str]:
+    """Return the types of a table's columns as PostgreSQL writes them, by the columns' names."""
+    rows = connection.execute(_COLUMNS, (named(path).as_string(connection),))
+    return {name: text for name, text, _ in rows}
 
 
 def computed(connection: Connection, path: EntityPath, *, upsert: bool) -> list[str]:

@@ -15,6 +15,7 @@ from headrace.core.types import (
     DOUBLE,
     FLOAT,
     INTEGER,
+    INTEGRAL,
     SMALLINT,
     VARCHAR,
     Array,
@@ -28,6 +29,9 @@ from headrace.core.types import (
 )
 
 _DECIMAL_DIGITS_MAX = 38
+_CENTS = 2
+_CUT = ("name", '"char"')
+"""Types that hold the beginning of a longer text."""
 _FORM = re.compile(r"([a-z ]+?)(?:\((\d+)(?:,(-?\d+))?\))?( with(?:out)? time zone)?(\[\])?\Z")
 _PLAIN: dict[str, DataType] = {
     "boolean": BOOLEAN,
@@ -116,3 +120,30 @@ def fits(given: DataType, column: DataType) -> bool:
         case Array(inner), Array(outer):
             return fits(inner, outer)
     return False
+
+
+def changes(given: DataType, text: str) -> bool:
+    """True if a column of PostgreSQL's type `text` stores some values of ours as others, without an error.
+
+    A VARCHAR is meant as that type's own text. PostgreSQL reads it as it reads a literal, and rounds it as it rounds one.
+    """
+    if text.endswith("[]"):
+        # Arrays of any depth have one type there.
+        while isinstance(given, Array):
+            given = given.element
+        text = text.removesuffix("[]")
+    match = _FORM.match(text)
+    name, digits, decimals = match.group(1, 2, 3) if match else (text, None, None)
+    if name in _CUT:
+        return True
+    if name == "time":
+        return isinstance(given, Timestamp)
+    if name == "money":
+        return _is_rounded(given, _CENTS)
+    return name == "numeric" and digits is not None and _is_rounded(given, int(decimals or 0))
+
+
+def _is_rounded(given: DataType, decimals: int) -> bool:
+    if isinstance(given, Decimal):
+        return given.scale > decimals
+    return given in (FLOAT, DOUBLE) or (given in INTEGRAL and decimals < 0)

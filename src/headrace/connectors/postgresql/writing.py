@@ -19,7 +19,7 @@ from headrace.connectors.marks import BEFORE_ANY, is_written
 from headrace.connectors.postgresql import tables
 from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
-from headrace.connectors.postgresql.types import fits
+from headrace.connectors.postgresql.types import changes, fits
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text
 from headrace.core.schema import Schema
@@ -56,6 +56,7 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
     names = {column.name for column in schema.columns}
     with classified(store), connect(store, *path[:-2]) as connection:
         found = tables.describe(connection, path)
+        texts = tables.type_texts(connection, path)
         generated = [name for name in tables.computed(connection, path, upsert=upsert) if name in names]
         deferrable = upsert and tables.has_deferrable_key(connection, path)
     kind = found.configs["kind"]
@@ -66,6 +67,7 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
             hint="Name a table.",
         )
     table_fit.check_written(path, schema, _types(found), fits)
+    table_fit.check_written(path, schema, texts, lambda given, text: not changes(given, text))
     table_fit.check_json(path, schema.columns)
     if generated:
         raise UserError(
