@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from tests.harness.doors import RestDoor
 from tests.harness.kafka import KafkaClient
-from tests.harness.patience import until
+from tests.harness.patience import PATIENCE_S, until
 
 PARTITIONS = 2
 GROUPS = 20
@@ -53,7 +53,7 @@ class SteadyProducer:
             meanwhile()
         finally:
             writing.join()
-        assert self._producer.flush(60) == 0, "records that the broker did not take"
+        assert self._producer.flush(PATIENCE_S) == 0, "records that the broker did not take"
         assert not self._failures, self._failures
 
     def _write(self, count: int) -> None:
