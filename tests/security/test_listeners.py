@@ -16,7 +16,7 @@ import pytest
 
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.pools import DRIVER_COMMAND
-from headrace.engine.protocol import DRIVER_FAILED
+from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED
 from tests.harness.patience import PATIENCE_S, until
 from tests.harness.process import HeadraceProcess
 
@@ -155,6 +155,6 @@ def test_a_cluster_without_its_secret(tmp_path: Path) -> None:
         server.listen()
         command = [*DRIVER_COMMAND, "--socket", str(tmp_path / "s"), "--options", options.model_dump_json()]
         driver = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert driver.returncode == 1
+    assert driver.returncode == DRIVER_REFUSED
     assert f"{DRIVER_FAILED}expected the secret of the Spark cluster" in driver.stderr
     assert "HEADRACE_SPARK_SECRET" in driver.stderr
