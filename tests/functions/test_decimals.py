@@ -177,7 +177,7 @@ def table() -> Table:
 
 
 @pytest.fixture(scope="module")
-def engines(spark: SparkSession, table: Table, tmp_path_factory: pytest.TempPathFactory) -> Engines:
+def engines(spark: SparkSession, table: Table, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     numbers = [
         [
             n,
@@ -188,7 +188,9 @@ def engines(spark: SparkSession, table: Table, tmp_path_factory: pytest.TempPath
         ]
         for n, row in enumerate(table.rows)
     ]
-    return Engines(spark, tmp_path_factory.mktemp("views"), table.columns, numbers)
+    engines = Engines(spark, tmp_path_factory.mktemp("views"), table.columns, numbers)
+    yield engines
+    engines.views.close()
 
 
 def expected_cells(engines: Engines, table: Table) -> list[list[str | None]]:
