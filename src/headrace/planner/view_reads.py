@@ -6,7 +6,7 @@ The query itself stays whole. So a read may give more rows than count, never few
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.analyzer.expressions import (
@@ -49,6 +49,20 @@ class Condition:
     column: str
     operator: str
     values: tuple[str, ...] = ()
+
+    def sql(self, column: str, literal: Callable[[str], str | None]) -> str | None:
+        """Return the condition in the SQL of a store that spells the column and its values so; None if a value has no literal there."""
+        literals = [text for text in map(literal, self.values) if text is not None]
+        if len(literals) < len(self.values):
+            return None
+        match self.operator:
+            case "IS NULL" | "IS NOT NULL":
+                return f"{column} {self.operator}"
+            case "BETWEEN":
+                return f"{column} BETWEEN {literals[0]} AND {literals[1]}"
+            case "IN":
+                return f"{column} IN ({', '.join(literals)})"
+        return f"{column} {self.operator} {literals[0]}"
 
 
 @dataclass(frozen=True)

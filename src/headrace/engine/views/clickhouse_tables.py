@@ -119,19 +119,7 @@ def selected(types: Mapping[str, DataType]) -> str:
 
 def condition_sql(condition: Condition, kind: DataType) -> str | None:
     """A condition on a column of that type; None where it has no counterpart."""
-    name = identifier(condition.column)
-    values = [_value(text, kind) for text in condition.values]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    match condition.operator:
-        case "IS NULL" | "IS NOT NULL":
-            return f"{name} {condition.operator}"
-        case "BETWEEN":
-            return f"{name} BETWEEN {known[0]} AND {known[1]}"
-        case "IN":
-            return f"{name} IN ({', '.join(known)})"
-    return f"{name} {condition.operator} {known[0]}"
+    return condition.sql(identifier(condition.column), lambda text: _value(text, kind))
 
 
 def _type(kind: DataType) -> str:

@@ -11,19 +11,7 @@ from headrace.planner.view_reads import Condition
 
 def condition_sql(condition: Condition, kind: str) -> str | None:
     """A condition on a column of DuckDB's type `kind`; None if there is no such condition."""
-    name = quote(condition.column)
-    values = [_value(text, kind) for text in condition.values]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    match condition.operator:
-        case "IS NULL" | "IS NOT NULL":
-            return f"{name} {condition.operator}"
-        case "BETWEEN":
-            return f"{name} BETWEEN {known[0]} AND {known[1]}"
-        case "IN":
-            return f"{name} IN ({', '.join(known)})"
-    return f"{name} {condition.operator} {known[0]}"
+    return condition.sql(quote(condition.column), lambda text: _value(text, kind))
 
 
 def _value(text: str, kind: str) -> str | None:
