@@ -40,15 +40,21 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
     if logical.snapshot and not logical.of_tables:
         engine, user = run.services.engine, run.principal.user
         return Outcome(await engine.read_views(user, partial(_snapshot, logical, run)))
-    plan = await asyncio.to_thread(_plan, logical)
+    plan, message = await asyncio.to_thread(_explained, logical)
     refuse_shared(plan, run, None)
     columns = plan_columns(plan)
     channel = await run.services.engine.run_interactive(
         plan, columns, compute_pool=run.compute_pool().name, user=run.principal.user
     )
-    warned = None if logical.of_tables else state_warning(logical, ResultSink())
-    channel.message = " ".join(text for text in (_unread(plan), warned) if text) or None
+    channel.message = message
     return Outcome(channel)
+
+
+def _explained(logical: LogicalPlan) -> tuple[SparkPlan, str | None]:
+    """Return the plan, and what a reader who sees no rows should know of it; for a thread, since a wide query takes long to plan."""
+    plan = _plan(logical)
+    warned = None if logical.of_tables else state_warning(logical, ResultSink())
+    return plan, " ".join(text for text in (_unread(plan), warned) if text) or None
 
 
 def _unread(plan: SparkPlan) -> str | None:
