@@ -32,6 +32,7 @@ def begin(stores: Stores, checkpoint: Path) -> Callable[[SparkPlan], Identities]
         start = StartQuery(query_id="q", generation=1, plan=steps, checkpoint=str(checkpoint), stores=stores)
         identities = Identities(start, str(checkpoint))
         identities.begin()
+        identities.keep()
         return identities
 
     return begun

@@ -52,7 +52,7 @@ class Identities:
         self._began = 0.0
 
     def begin(self) -> None:
-        """Compare with what is there, and keep it; to be called before anything is read.
+        """Compare the entities with those of the checkpoint, before anything is read. Nothing is written: `keep` does that.
 
         A checkpoint without identities, of an earlier release, takes those of now.
         """
@@ -69,11 +69,31 @@ class Identities:
         self._began = time.monotonic()
         self._compare(answers)
 
-    def compare(self, watch: StoreWatch) -> None:
-        """Compare with what the stores have answered since the query began."""
-        self._compare({use: watch.identity(use.store, use.entity, since=self._began) for use in self._uses})
+    def keep(self) -> None:
+        """Write the identities beside the offsets; to be called before the first batch.
 
-    def _compare(self, answers: Mapping[_Use, Mapping[str, str]]) -> None:
+        A query that was stopped while it was planned has no checkpoint, and so nothing that a later start would compare with.
+        """
+        if not self._known:
+            return
+        file = self._checkpoint / IDENTITIES
+        self._checkpoint.mkdir(parents=True, exist_ok=True)
+        whole = file.with_suffix(".new")
+        with whole.open("w") as opened:
+            opened.write(json.dumps(self._known))
+            opened.flush()
+            os.fsync(opened.fileno())
+        whole.replace(file)
+
+    def compare(self, watch: StoreWatch) -> None:
+        """Compare with what the stores have answered since the query began, and keep what they name for the first time."""
+        if self._compare(
+            {use: watch.identity(use.store, use.entity, since=self._began) for use in self._uses}
+        ):
+            self.keep()
+
+    def _compare(self, answers: Mapping[_Use, Mapping[str, str]]) -> bool:
+        """Return whether an answer names an entity that was not known."""
         new = False
         for use, answer in answers.items():
             known = self._known.setdefault(use.step, {})
@@ -83,18 +103,7 @@ class Identities:
                     new = True
                 elif known[entity] != identity:
                     raise _unwritten(entity) if use.is_written else _unread(entity)
-        if new:
-            self._keep()
-
-    def _keep(self) -> None:
-        file = self._checkpoint / IDENTITIES
-        self._checkpoint.mkdir(parents=True, exist_ok=True)
-        whole = file.with_suffix(".new")
-        with whole.open("w") as opened:
-            opened.write(json.dumps(self._known))
-            opened.flush()
-            os.fsync(opened.fileno())
-        whole.replace(file)
+        return new
 
 
 def _unread(entity: str) -> UserError:

@@ -298,6 +298,7 @@ class RunningQuery:
             if self._sink.stopping.is_set():
                 return
             self._begun = True
+        self._identities.keep()
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
         backlog = Backlog(work).bytes
         for attempt in range(1, _STARTS_MAX + 1):
