@@ -108,7 +108,7 @@ debezium: setup ## What a change of a PostgreSQL table says, beside Debezium's e
 	$(RUN) -m tests.debezium
 
 flink: environment
-	@$(RUN) -m tests.harness.flink
+	@$(RUN) -m harness.flink
 
 ## -- upkeep -------------------------------------------------------------------------------------------------------
 
@@ -118,6 +118,6 @@ lock: $(UV) ## Choose new package versions: rewrites requirements.lock from pypr
 	  --quiet --output-file requirements.lock
 
 clean: ## Remove what was made in this folder (the download cache stays)
-	rm -rf $(VENV) build dist web/dist web/node_modules tests/harness/kinesis/node_modules tests/harness/openid/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) build dist web/dist web/node_modules harness/kinesis/node_modules harness/openid/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

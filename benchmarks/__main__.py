@@ -26,10 +26,10 @@ from benchmarks.peer import FlinkPeer
 from benchmarks.rig import Figures, Rig
 from benchmarks.sizes import QUICK, Sizes
 from benchmarks.targets import compared
+from harness.flink import NotInstalledError
+from harness.kafka import KafkaClient
 from headrace import __version__
 from headrace.runtime.kafka_broker import KafkaBroker
-from tests.harness.flink import NotInstalledError
-from tests.harness.kafka import KafkaClient
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 

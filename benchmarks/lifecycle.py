@@ -13,7 +13,7 @@ import psutil
 from benchmarks.records import PARTITIONS, Receiver, SteadyProducer, preload
 from benchmarks.rig import Figures, Rig, resident_mb
 from benchmarks.shapes import orders, orders_definition
-from tests.harness.process import HeadraceProcess
+from harness.process import HeadraceProcess
 
 RATE = 200
 

@@ -10,8 +10,8 @@ from benchmarks.records import PARTITIONS, Sink
 from benchmarks.results import Digest, digest
 from benchmarks.shapes import Shape
 from benchmarks.sizes import Sizes
-from tests.harness.flink import Flink
-from tests.harness.kafka import KafkaClient
+from harness.flink import Flink
+from harness.kafka import KafkaClient
 
 _WITHIN_S = 600.0
 _MEMORY_MB = 2048
@@ -21,7 +21,7 @@ class FlinkPeer:
     """One JVM with Flink, as its users tune it: as fast as its own documentation says, and checkpointed."""
 
     def __init__(self, folder: Path, kafka: KafkaClient) -> None:
-        """Raises `tests.harness.flink.NotInstalledError`."""
+        """Raises `harness.flink.NotInstalledError`."""
         self.runs = 0
         self._kafka = kafka
         self._tables: set[str] = set()

@@ -18,12 +18,12 @@ from benchmarks.peer import FlinkPeer
 from benchmarks.records import PARTITIONS, preload
 from benchmarks.shapes import Source
 from benchmarks.sizes import Sizes
+from harness.kafka import KafkaClient
+from harness.process import HeadraceProcess
 from headrace.client import Client
 from headrace.core.context import SessionContext
 from headrace.planner.physical import SparkPlan
 from headrace.runtime.kafka_broker import KafkaBroker
-from tests.harness.kafka import KafkaClient
-from tests.harness.process import HeadraceProcess
 
 Figures = dict[str, float]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.records import PARTITIONS, Record, Sink, preload
 from benchmarks.rig import Figures, Rig, Samples
 from benchmarks.shapes import CLICKS, NOTE, SHAPES, START_MS, STRIDE, Source, every, pieces
-from tests.harness.process import HeadraceProcess
+from harness.process import HeadraceProcess
 
 KEYS_NEAR = 10_000
 _NEAR_RECORDS = 200_000

@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.latency import percentiles
 from benchmarks.records import PARTITIONS, Output, Receiver, Sink, preload
 from benchmarks.rig import Figures, Rig
-from tests.harness.apicurio import Apicurio
-from tests.harness.kinesis import KinesisClient, MotoServer
-from tests.harness.postgresql import PASSWORD, USER, PostgresServer
+from harness.apicurio import Apicurio
+from harness.kinesis import KinesisClient, MotoServer
+from harness.postgresql import PASSWORD, USER, PostgresServer
 
 SHARDS = 4
 # moto copies the list of all records that a shard has for each that it takes: into few shards it measures itself.

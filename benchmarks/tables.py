@@ -16,11 +16,11 @@ from pathlib import Path
 
 from benchmarks.records import PARTITIONS, Record, preload
 from benchmarks.rig import Figures, Rig, batch_ends_s, batch_seconds, first_batch_s
-from tests.harness import clickhouse, postgresql, snowflake
-from tests.harness.databricks import CATALOG, Workspace
-from tests.harness.iceberg import Lake
-from tests.harness.kinesis import MotoServer
-from tests.harness.s3 import S3Client
+from harness import clickhouse, postgresql, snowflake
+from harness.databricks import CATALOG, Workspace
+from harness.iceberg import Lake
+from harness.kinesis import MotoServer
+from harness.s3 import S3Client
 
 UPDATED_KEYS = 10
 """Of so many rows of a table one is updated."""

@@ -15,9 +15,9 @@ from rich.table import Table
 from demo import check, data, expected
 from demo.loading import load
 from demo.server import TOKEN, Server
-from tests.harness.clickhouse import PASSWORD, USER, ClickHouseServer
-from tests.harness.iceberg import Lake
-from tests.harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY
+from harness.clickhouse import PASSWORD, USER, ClickHouseServer
+from harness.iceberg import Lake
+from harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY
 
 CHECK_TIMEOUT_S = 900
 LOOK_EVERY_S = 3

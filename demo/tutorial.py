@@ -14,7 +14,7 @@ from rich.table import Table
 
 from demo.check import records
 from demo.server import TOKEN, Server
-from tests.harness.kinesis import KinesisClient, KinesisServer
+from harness.kinesis import KinesisClient, KinesisServer
 
 USERS, VIEWS = 30, 600
 BEGIN_MS = 1_700_000_000_000

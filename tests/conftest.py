@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from harness.apicurio import Apicurio
+from harness.clickhouse import ClickHouseServer
+from harness.databricks import Workspace
+from harness.iceberg import Lake
+from harness.kafka import KafkaClient
+from harness.kinesis import KinesisClient, KinesisServer, MotoServer
+from harness.postgresql import PostgresServer
+from harness.process import HeadraceProcess
+from harness.s3 import S3Client
+from harness.snowflake import SnowflakeServer
 from headrace.runtime.kafka_broker import KafkaBroker
-from tests.harness.apicurio import Apicurio
-from tests.harness.clickhouse import ClickHouseServer
-from tests.harness.databricks import Workspace
-from tests.harness.iceberg import Lake
-from tests.harness.kafka import KafkaClient
-from tests.harness.kinesis import KinesisClient, KinesisServer, MotoServer
-from tests.harness.postgresql import PostgresServer
-from tests.harness.process import HeadraceProcess
-from tests.harness.s3 import S3Client
-from tests.harness.snowflake import SnowflakeServer
 
 # An example takes as long as a busy machine lets it.
 settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -23,7 +23,7 @@ FUNCTIONS_ALLOWED_LONGER: dict[str, int] = {}
 
 BANNED_NAMES = {"utils", "util", "helper", "helpers", "manager", "managers", "common", "misc"}
 SOURCES = {".py", ".scala", ".ts", ".tsx", ".css", ".sh", ".sql"}
-GENERATED = ("web/package-lock.json", "tests/harness/kinesis/package-lock.json", "requirements.lock")
+GENERATED = ("web/package-lock.json", "harness/kinesis/package-lock.json", "requirements.lock")
 
 # Put together here so that this file does not hold what it forbids.
 FOREIGN = re.compile(
@@ -121,6 +121,8 @@ def test_every_package_says_what_belongs_in_it() -> None:
     )
 
 
+OUTSIDE = {"benchmarks", "demo", "harness", "tests"}
+
 # Besides its own folder and its line in the registry: the embedded broker, and who offers it.
 KNOWS_KAFKA = (
     "connectors/kafka/",
@@ -150,6 +152,24 @@ def test_no_store_type_is_named_outside_its_folder() -> None:
 def test_the_lists_of_exceptions_hold_nothing_that_is_gone() -> None:
     named = [*FILES_ALLOWED_LONGER, *(key.partition("::")[0] for key in FUNCTIONS_ALLOWED_LONGER)]
     _report([name for name in named if not (ROOT / name).is_file()], "Take these exceptions out:")
+
+
+def test_every_import_of_a_module_outside_the_product_resolves() -> None:
+    """mypy reads `src` only, and most of these modules are imported by long tests alone."""
+    faults = []
+    for path in _python():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            package, *_ = parts = node.module.split(".")
+            module = ROOT.joinpath(*parts)
+            if package in OUTSIDE and not (module.is_dir() or module.with_suffix(".py").is_file()):
+                faults.append(f"{_name(path)}:{node.lineno}: {node.module}")
+            if package == "tests" and _name(path).startswith("harness/"):
+                faults.append(
+                    f"{_name(path)}:{node.lineno}: the harness also serves the demo and the benchmarks"
+                )
+    _report(faults, "These imports name no module of the repository, or one of the tests:")
 
 
 @pytest.mark.parametrize("module", ["headrace.server", "headrace.cli"])

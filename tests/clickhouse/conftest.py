@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.clickhouse import PASSWORD, USER, ClickHouseServer
 from headrace.connectors.clickhouse.client import identifier
 from headrace.connectors.clickhouse.options import PROPERTIES, read_store
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from tests.harness.clickhouse import PASSWORD, USER, ClickHouseServer
 
 
 def store_of(**properties: str) -> dict[str, str]:

@@ -9,11 +9,11 @@ from threading import Thread
 
 import pytest
 
+from harness.authority import Authority
+from harness.clickhouse import ClickHouseServer
 from headrace.connectors.clickhouse import admin
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from tests.clickhouse.conftest import store_of
-from tests.harness.authority import Authority
-from tests.harness.clickhouse import ClickHouseServer
 
 
 class Web(BaseHTTPRequestHandler):

@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
+from harness.clickhouse import ClickHouseServer
 from headrace.connectors.base import PrintedRecord, PrintStart
 from headrace.connectors.clickhouse.admin import ClickHouseTables
 from headrace.connectors.clickhouse.client import identifier
@@ -16,7 +17,6 @@ from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
-from tests.harness.clickhouse import ClickHouseServer
 
 TABLES = ClickHouseTables()
 Store = dict[str, str]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.authority import Authority
-from tests.harness.process import HeadraceProcess
+from harness.authority import Authority
+from harness.process import HeadraceProcess
 
 
 @pytest.fixture(scope="session")

@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 
+from harness.apicurio import Apicurio
+from harness.jar import jar_of
+from harness.kafka import KafkaClient
+from harness.patience import until
+from harness.process import HeadraceProcess
+from harness.virtual_environment import VirtualEnvironment
 from headrace.client import Client
 from headrace.core.context import SessionContext
-from tests.harness.apicurio import Apicurio
-from tests.harness.jar import jar_of
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import until
-from tests.harness.process import HeadraceProcess
-from tests.harness.virtual_environment import VirtualEnvironment
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -13,11 +13,11 @@ import pytest
 from deltastream.api.conn import APIConnection
 from deltastream.api.error import AuthenticationError, SQLError, SqlState
 
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
-from tests.harness.process import HeadraceProcess
-from tests.harness.registry_front import RegistryFront
-from tests.harness.secured_kafka import Authority
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
+from harness.process import HeadraceProcess
+from harness.registry_front import RegistryFront
+from harness.secured_kafka import Authority
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from deltastream_sdk import DeltaStreamClient
 
-from tests.harness.kafka import KafkaClient
-from tests.harness.process import HeadraceProcess
+from harness.kafka import KafkaClient
+from harness.process import HeadraceProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from harness.apicurio import Apicurio, register
+from harness.kafka import KafkaClient
+from harness.process import HeadraceProcess
+from harness.reference_page import assert_documented
 from headrace.client import Client
 from headrace.core.context import SessionContext
-from tests.harness.apicurio import Apicurio, register
-from tests.harness.kafka import KafkaClient
-from tests.harness.process import HeadraceProcess
-from tests.harness.reference_page import assert_documented
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -12,10 +12,10 @@ import pytest
 from deltastream.api.conn import APIConnection
 from deltastream_sdk import DeltaStreamClient
 
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
+from harness.process import HeadraceProcess
 from headrace.client import Client, ServerUnreachableError
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
-from tests.harness.process import HeadraceProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.harness.patience import PATIENCE_S
+from harness.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 

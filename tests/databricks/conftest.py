@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.databricks import CATALOG, Workspace
 from headrace.connectors.databricks.options import PROPERTIES, read_store
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from tests.harness.databricks import CATALOG, Workspace
 
 
 def store_of(workspace: Workspace, **others: str | None) -> dict[str, str]:

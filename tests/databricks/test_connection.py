@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
+from harness.authority import Authority
+from harness.databricks import CLIENT, SECRET, TOKEN, Workspace
+from harness.kinesis import SECRET_KEY
 from headrace.connectors.databricks import admin
 from headrace.connectors.databricks.failures import of_status
 from headrace.connectors.databricks.spark import probe, secrets
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
 from tests.databricks.conftest import store_of
-from tests.harness.authority import Authority
-from tests.harness.databricks import CLIENT, SECRET, TOKEN, Workspace
-from tests.harness.kinesis import SECRET_KEY
 
 pytestmark = [pytest.mark.spark]
 

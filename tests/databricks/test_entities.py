@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from harness.databricks import CATALOG, Workspace
 from headrace.connectors.base import PrintStart
 from headrace.connectors.databricks.admin import DATABRICKS
 from headrace.connectors.databricks.options import PROPERTIES
@@ -14,7 +15,6 @@ from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, INTEGER, VARCHAR
-from tests.harness.databricks import CATALOG, Workspace
 
 pytestmark = [pytest.mark.spark]
 

@@ -17,14 +17,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from harness.doors import RestDoor
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S, until
+from harness.postgresql import PASSWORD, USER, PostgresServer
+from harness.process import HeadraceProcess
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.debezium.cases import COLUMNS, NOT_SENT, STATEMENTS, TABLES, plain
 from tests.debezium.engine import Engine
-from tests.harness.doors import RestDoor
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S, until
-from tests.harness.postgresql import PASSWORD, USER, PostgresServer
-from tests.harness.process import HeadraceProcess
 
 _SOURCE = '"source" STRUCT<db VARCHAR, "schema" VARCHAR, "table" VARCHAR, lsn BIGINT>'
 _INTO = "'store' = 'broker', 'topic.partitions' = 1, 'topic.replicas' = 1"

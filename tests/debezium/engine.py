@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+from harness.postgresql import PASSWORD, USER, PostgresServer
 from headrace.runtime.extension import pyspark_folder
 from headrace.runtime.jars import jars
 from headrace.runtime.java import java_command
-from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 
 
 class Engine:

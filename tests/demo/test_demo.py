@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.faults import some
+from harness.faults import some
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness.doors import RestDoor
+from harness.flink import Flink, FlinkError, NotInstalledError, installed
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
+from harness.process import HeadraceProcess
+from harness.slt import StatementError
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.differential.cases import CASES, Case
 from tests.differential.relations import RELATIONS
 from tests.differential.results import Bag, bag, difference
-from tests.harness.doors import RestDoor
-from tests.harness.flink import Flink, FlinkError, NotInstalledError, installed
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
-from tests.harness.process import HeadraceProcess
-from tests.harness.slt import StatementError
 
 AT_ONCE = 6
 SETTLED_S = 30.0

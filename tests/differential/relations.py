@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.harness.kafka import KafkaClient, Pair
+from harness.kafka import KafkaClient, Pair
 
 PARTITIONS = 2
 START_MS = 1_700_000_000_000

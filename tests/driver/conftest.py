@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.kafka import KafkaClient, Pair
+from harness.patience import PATIENCE_S
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE
-from tests.harness.kafka import KafkaClient, Pair
-from tests.harness.patience import PATIENCE_S
 
 Stores = dict[str, dict[str, str]]
 

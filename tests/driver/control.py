@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import psutil
 import pyarrow
 
+from harness.patience import PATIENCE_S
 from headrace.engine.protocol import (
     FRAME_HEADER,
     Ack,
@@ -35,7 +36,6 @@ from headrace.engine.protocol import (
     encode_frame,
 )
 from headrace.planner.physical import SparkPlan
-from tests.harness.patience import PATIENCE_S
 
 Kind = TypeVar("Kind", bound=Message)
 

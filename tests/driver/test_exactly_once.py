@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from harness.kafka import KafkaClient, Pair
+from harness.patience import PATIENCE_S
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, watermark, write
-from tests.harness.kafka import KafkaClient, Pair
-from tests.harness.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 

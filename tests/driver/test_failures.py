@@ -12,6 +12,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from harness.kafka import KafkaClient, Pair
+from harness.patience import PATIENCE_S
 from headrace.connectors.schema_registry.options import CONFLUENT, CONFLUENT_CLOUD, connection
 from headrace.connectors.tls import TLS_CLIENT_KEY
 from headrace.core.errors import InternalError, UserError
@@ -22,8 +24,6 @@ from headrace.formats.primitive import Primitive
 from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
-from tests.harness.kafka import KafkaClient, Pair
-from tests.harness.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.kafka import KafkaClient
+from harness.patience import until
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.checkpoint_damage import IDENTITIES
@@ -17,8 +19,6 @@ from headrace.engine.protocol import StartQuery
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import plan, read, results, write
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import until
 
 Stores = dict[str, dict[str, str]]
 Topic = Callable[..., str]

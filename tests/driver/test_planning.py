@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.kafka import KafkaClient
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import plan, read, results, sql
-from tests.harness.kafka import KafkaClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
 from headrace.planner.physical import SparkPlan, WriteEntity
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, read, sql, watermark, write
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.kafka import KafkaClient, Pair
 from headrace.engine.driver.checkpoint_damage import damaged_file
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import plan, read, sql, write
-from tests.harness.kafka import KafkaClient, Pair
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

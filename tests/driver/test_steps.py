@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from harness.kafka import KafkaClient, Pair
 from headrace.core.types import parse_type
 from headrace.engine.protocol import Ack, Rows
 from headrace.formats.json import Json
@@ -19,7 +20,6 @@ from headrace.formats.primitive import Primitive
 from headrace.planner.physical import SparkPlan, TemporalJoin
 from tests.driver.control import DriverControl
 from tests.driver.plans import columns, plan, read, results, sql, view, watermark, write
-from tests.harness.kafka import KafkaClient, Pair
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.doors import RestDoor
+from harness.kafka import KafkaClient
+from harness.process import HeadraceProcess
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.faults.workload import Workload
-from tests.harness.doors import RestDoor
-from tests.harness.kafka import KafkaClient
-from tests.harness.process import HeadraceProcess
 
 
 @pytest.fixture(scope="package")

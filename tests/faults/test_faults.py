@@ -14,15 +14,15 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from harness.doors import RestDoor
+from harness.faults import some
+from harness.kafka import KafkaClient, brokers_of
+from harness.patience import PATIENCE_S, until
+from harness.process import HeadraceProcess
+from harness.slt import StatementError
 from headrace.connectors.kafka.connection import REFUSED_TIMEOUT_S
 from headrace.runtime.kafka_broker import KafkaBroker
 from tests.faults.workload import Workload
-from tests.harness.doors import RestDoor
-from tests.harness.faults import some
-from tests.harness.kafka import KafkaClient, brokers_of
-from tests.harness.patience import PATIENCE_S, until
-from tests.harness.process import HeadraceProcess
-from tests.harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 

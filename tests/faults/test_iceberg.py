@@ -11,14 +11,14 @@ import pyarrow
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from tests.harness.doors import RestDoor
-from tests.harness.iceberg import Lake
-from tests.harness.iceberg_front import CLIENT, SECRET, VENDED, CatalogFront
-from tests.harness.kafka import KafkaClient
-from tests.harness.kinesis import REGION
-from tests.harness.patience import until
-from tests.harness.process import HeadraceProcess
-from tests.harness.slt import StatementError
+from harness.doors import RestDoor
+from harness.iceberg import Lake
+from harness.iceberg_front import CLIENT, SECRET, VENDED, CatalogFront
+from harness.kafka import KafkaClient
+from harness.kinesis import REGION
+from harness.patience import until
+from harness.process import HeadraceProcess
+from harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.doors import RestDoor
+from harness.faults import some
+from harness.kafka import KafkaClient
+from harness.patience import until
+from harness.postgresql import PASSWORD, USER, PostgresServer
+from harness.process import HeadraceProcess
 from headrace.connectors.postgresql import replication
-from tests.harness.doors import RestDoor
-from tests.harness.faults import some
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import until
-from tests.harness.postgresql import PASSWORD, USER, PostgresServer
-from tests.harness.process import HeadraceProcess
 
 pytestmark = [
     pytest.mark.spark,

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from confluent_kafka import Producer
 
-from tests.harness.doors import RestDoor
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S, until
+from harness.doors import RestDoor
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S, until
 
 PARTITIONS = 2
 GROUPS = 20

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.harness.spark import spark_session
+from harness.spark import spark_session
 
 
 @pytest.fixture(scope="package")

@@ -18,6 +18,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Row, SparkSession
 
+from harness.authority import Authority
+from harness.registry_front import RegistryFront
 from headrace.core.types import DataType, Struct, Timestamp, parse_type
 from headrace.formats.avro import Avro, generated_schema
 from headrace.formats.base import Format
@@ -26,8 +28,6 @@ from headrace.formats.json import Json
 from headrace.formats.primitive import Primitive
 from headrace.formats.raw import Raw
 from headrace.formats.types import name_sql, spark_type
-from tests.harness.authority import Authority
-from tests.harness.registry_front import RegistryFront
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

@@ -1,1 +1,1 @@
-"""The Kinesis store type against stand-ins for AWS: see `tests.harness.kinesis`."""
+"""The Kinesis store type against stand-ins for AWS: see `harness.kinesis`."""

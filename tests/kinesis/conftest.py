@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.kinesis import ACCESS_KEY, SECRET_KEY, KinesisClient, StandIn
 from headrace.connectors.kinesis.options import PROPERTIES, read_store
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from tests.harness.kinesis import ACCESS_KEY, SECRET_KEY, KinesisClient, StandIn
 
 Store = dict[str, str]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from harness.kinesis import KinesisClient, package
+from harness.patience import until
 from headrace.connectors.kinesis.aggregation import unpacked
 from headrace.connectors.kinesis.reader import BEGINNING
 from headrace.connectors.kinesis.spark.stream import StreamSource
-from tests.harness.kinesis import KinesisClient, package
-from tests.harness.patience import until
 from tests.kinesis.conftest import Store
 
 PACKED = bytes.fromhex(

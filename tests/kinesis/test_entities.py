@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.kinesis import KinesisClient, MotoServer
+from harness.patience import PATIENCE_S
 from headrace.connectors.base import PrintedRecord, PrintStart
 from headrace.connectors.kinesis.admin import KINESIS, KinesisStreams, partition_key
 from headrace.connectors.kinesis.options import PROPERTIES
@@ -17,8 +19,6 @@ from headrace.connectors.kinesis.spark import identify
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.sqlstate import SqlState
-from tests.harness.kinesis import KinesisClient, MotoServer
-from tests.harness.patience import PATIENCE_S
 from tests.kinesis.conftest import Store, store_of
 
 streams = KinesisStreams()

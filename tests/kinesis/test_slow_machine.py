@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.kinesis import KinesisClient
 from headrace.planner.physical import DecodeRows, ReadEntity
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, columns, plan, results
-from tests.harness.kinesis import KinesisClient
 from tests.kinesis.conftest import Store
 
 pytestmark = pytest.mark.spark

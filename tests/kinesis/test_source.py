@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from harness.kinesis import KinesisClient
+from harness.kinesis.front import KinesisFront, Message, PassOn, refusing
+from harness.patience import PATIENCE_S, until
 from headrace.connectors.carried_errors import carried
 from headrace.connectors.kinesis.reader import BEGINNING
 from headrace.connectors.kinesis.spark.stream import StreamSource
 from headrace.core.errors import ExternalError
-from tests.harness.kinesis import KinesisClient
-from tests.harness.kinesis.front import KinesisFront, Message, PassOn, refusing
-from tests.harness.patience import PATIENCE_S, until
 from tests.kinesis.conftest import Store
 
 Offset = dict[str, Any]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.authority import Authority
+from harness.kinesis import KinesisClient
+from harness.kinesis.front import KinesisFront, Message, PassOn, refusing
 from headrace.connectors.kinesis.admin import KINESIS
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.writer import Entry, StreamWriter
 from headrace.core.errors import ExternalError
-from tests.harness.authority import Authority
-from tests.harness.kinesis import KinesisClient
-from tests.harness.kinesis.front import KinesisFront, Message, PassOn, refusing
 from tests.kinesis.conftest import Store
 
 THROTTLED = "ProvisionedThroughputExceededException"

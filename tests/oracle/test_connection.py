@@ -17,13 +17,13 @@ from threading import Event, Thread
 
 import pytest
 
+from harness.authority import Authority
+from harness.patience import PATIENCE_S
 from headrace.connectors.oracle import admin
 from headrace.connectors.oracle.client import Oracle, reach
 from headrace.connectors.oracle.options import PROPERTIES, read_store
 from headrace.core.errors import ExternalError
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from tests.harness.authority import Authority
-from tests.harness.patience import PATIENCE_S
 
 # The driver leaves the socket of a connection that was reset to be collected.
 pytestmark = [

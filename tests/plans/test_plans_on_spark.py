@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.spark import spark_session
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.functions.signature import Function
 from headrace.core.types import parse_type
 from headrace.planner import physical
 from headrace.planner.spark_sql import identifier, type_name
-from tests.harness.spark import spark_session
 from tests.plans.test_plans import CASES, NAMES
 from tests.plans.world import planned, sink_of
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.patience import until
+from harness.postgresql import PASSWORD, USER, PostgresServer
 from headrace.connectors.postgresql import replication
 from headrace.connectors.postgresql.options import PROPERTIES, read_store
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from tests.harness.patience import until
-from tests.harness.postgresql import PASSWORD, USER, PostgresServer
 
 
 def store_of(**properties: str) -> dict[str, str]:

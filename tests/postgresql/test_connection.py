@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
+from harness.authority import Authority
+from harness.postgresql import PostgresServer, TlsFront
 from headrace.connectors.postgresql import admin
 from headrace.core.errors import HeadraceError
-from tests.harness.authority import Authority
-from tests.harness.postgresql import PostgresServer, TlsFront
 from tests.postgresql.conftest import store_of
 
 

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from harness.postgresql import PostgresServer
 from headrace.connectors.base import PrintStart
 from headrace.connectors.postgresql import writing
 from headrace.connectors.postgresql.admin import SAMPLE_ROWS, PostgresEntities
@@ -15,7 +16,6 @@ from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column, Schema
 from headrace.core.types import INTEGER, VARCHAR, parse_type
-from tests.harness.postgresql import PostgresServer
 
 Store = dict[str, str]
 entities = PostgresEntities()

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.patience import until
+from harness.postgresql import PostgresServer
 from headrace.connectors.postgresql import reader, replication
 from headrace.connectors.postgresql.changes import Change, Table
 from headrace.connectors.postgresql.identity import end_of_timeline
 from headrace.connectors.postgresql.reader import TableReader
 from headrace.connectors.postgresql.snapshot import Progress
 from headrace.core.errors import UserError
-from tests.harness.patience import until
-from tests.harness.postgresql import PostgresServer
 from tests.postgresql.conftest import store_of
 
 Store = dict[str, str]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from harness.postgresql import PostgresServer
 from headrace.connectors.postgresql import lookup
 from headrace.connectors.postgresql.columns import arrow_type
 from headrace.connectors.postgresql.lookup import Lookup
@@ -18,7 +19,6 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
 from headrace.engine.driver.lookups import matching
-from tests.harness.postgresql import PostgresServer
 
 pytestmark = pytest.mark.parametrize("postgresql", [18], indirect=True)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.patience import until
+from harness.postgresql import PostgresServer
 from headrace.connectors.postgresql import reader
 from headrace.connectors.postgresql.changes import Table
 from headrace.connectors.postgresql.reader import TableReader
@@ -11,8 +13,6 @@ from headrace.connectors.postgresql.relations import read_tables
 from headrace.core.errors import UserError
 from headrace.core.schema import Column, Schema
 from headrace.core.types import INTEGER, VARCHAR
-from tests.harness.patience import until
-from tests.harness.postgresql import PostgresServer
 
 Store = dict[str, str]
 COLUMNS = "(id int PRIMARY KEY, n int)"

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
+from harness.patience import until
+from harness.postgresql import PostgresServer
 from headrace.connectors.postgresql import reader
 from headrace.connectors.postgresql.changes import Change, Row, Table
 from headrace.connectors.postgresql.reader import TableReader
 from headrace.connectors.postgresql.snapshot import Progress, Visible
 from headrace.core.errors import UserError
-from tests.harness.patience import until
-from tests.harness.postgresql import PostgresServer
 
 Store = dict[str, str]
 Rows = dict[tuple[str, ...], tuple[str | None, ...]]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.patience import until
+from harness.postgresql import PostgresServer
 from headrace.connectors.postgresql import replication
 from headrace.connectors.postgresql.changes import Change, Position, Table
 from headrace.connectors.postgresql.connection import connect
 from headrace.connectors.postgresql.replication import ChangeStream
 from headrace.core.errors import ExternalError, UserError
-from tests.harness.patience import until
-from tests.harness.postgresql import PostgresServer
 from tests.postgresql.conftest import store_of
 
 Store = dict[str, str]

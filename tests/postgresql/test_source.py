@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from harness.patience import until
+from harness.postgresql import PostgresServer
 from headrace.connectors.carried_errors import carried
 from headrace.connectors.postgresql.changes import Table
 from headrace.connectors.postgresql.rows import Layout
@@ -16,8 +18,6 @@ from headrace.connectors.postgresql.spark.source import Offset, Reading, TableSt
 from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
-from tests.harness.patience import until
-from tests.harness.postgresql import PostgresServer
 
 Store = dict[str, str]
 

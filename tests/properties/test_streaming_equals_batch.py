@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.doors import RestDoor
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S, until
-from tests.harness.process import HeadraceProcess
+from harness.doors import RestDoor
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S, until
+from harness.process import HeadraceProcess
 from tests.properties.batch import Bag, difference, expected_rows, result_rows
 from tests.properties.constructs import GROUPS
 from tests.properties.queries import Queries

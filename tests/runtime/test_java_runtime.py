@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.core.errors import InternalError
 from headrace.runtime.spark_jvm import class_archive, spark_jvm
-from tests.harness.patience import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 

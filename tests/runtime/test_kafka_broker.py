@@ -17,12 +17,12 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from harness.kafka import brokers_of
+from harness.patience import PATIENCE_S, until
 from headrace.connectors.kafka.admin import KafkaClient
 from headrace.core.errors import ExternalError
 from headrace.runtime.kafka_broker import KafkaBroker
 from headrace.server.process import kafka_broker
-from tests.harness.kafka import brokers_of
-from tests.harness.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.kafka
 

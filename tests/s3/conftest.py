@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.kinesis import ACCESS_KEY, SECRET_KEY
+from harness.s3 import S3Client
 from headrace.connectors.s3.options import PROPERTIES, read_store
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from tests.harness.kinesis import ACCESS_KEY, SECRET_KEY
-from tests.harness.s3 import S3Client
 
 Store = dict[str, str]
 

@@ -7,12 +7,12 @@ import io
 import pyarrow as pa
 import pytest
 
+from harness.avro_files import CODECS, framed, number, record_schema, written
+from harness.s3 import S3Client
 from headrace.connectors.s3 import avro_files, reading
 from headrace.connectors.s3.client import files
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.avro_files import CODECS, framed, number, record_schema, written
-from tests.harness.s3 import S3Client
 
 SCHEMA = record_schema(id="long", who=["null", "string"])
 BLOCKS = [[number(1) + b"\x00", number(-2) + b"\x02\x02x"], [], [number(3) + b"\x00"]]

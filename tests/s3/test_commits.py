@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
+from harness.s3 import S3Client
 from headrace.connectors.s3 import commits
 from headrace.connectors.s3.commits import Commits, Upload
-from tests.harness.s3 import S3Client
 
 
 def uploads(s3: S3Client, seed: str, *names: str) -> list[Upload]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from harness.kinesis import MotoServer
 from headrace.connectors.s3.client import s3
 from headrace.connectors.s3.options import LOCATION, folder_of
 from headrace.connectors.s3.partitions import Part, parts_of, values_of
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.kinesis import MotoServer
 from tests.s3.conftest import checked
 
 KEYS = {"aws.access_key_id": "AKIA1", "aws.secret_access_key": "not"}

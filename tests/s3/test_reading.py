@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from harness.s3 import S3Client
 from headrace.connectors.s3 import reading
 from headrace.connectors.s3.client import File, files, s3
 from headrace.connectors.s3.reading import Part
@@ -31,7 +32,6 @@ from headrace.core.types import (
     VARCHAR,
     parse_type,
 )
-from tests.harness.s3 import S3Client
 from tests.s3.conftest import Store
 
 

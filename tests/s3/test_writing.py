@@ -13,6 +13,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from harness.avro_files import framed, record_schema
+from harness.s3 import S3Client
+from harness.spark import spark_session
 from headrace.connectors.s3.client import files
 from headrace.connectors.s3.spark.reading import Folder, found_parts, rows_of
 from headrace.connectors.s3.spark.writing import writer
@@ -21,9 +24,6 @@ from headrace.core.schema import Column
 from headrace.core.types import Struct, parse_type
 from headrace.formats.avro import Avro, generated_schema
 from headrace.formats.types import name_sql, spark_type
-from tests.harness.avro_files import framed, record_schema
-from tests.harness.s3 import S3Client
-from tests.harness.spark import spark_session
 from tests.s3.conftest import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]

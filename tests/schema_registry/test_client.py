@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from harness.apicurio import Apicurio, register
+from harness.registry_front import Answer, RegistryFront, basic
+from harness.secured_kafka import Authority
 from headrace.connectors.egress import Egress
 from headrace.connectors.schema_registry.client import (
     ANSWER_BYTES_MAX,
@@ -23,9 +26,6 @@ from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
 from headrace.formats.avro_schema import columns_of, record_schema
-from tests.harness.apicurio import Apicurio, register
-from tests.harness.registry_front import Answer, RegistryFront, basic
-from tests.harness.secured_kafka import Authority
 
 USER, PASSWORD = "anna", "p:ä?s"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.authority import Authority
-from tests.harness.doors import RestDoor
-from tests.harness.issuer import Issuer
-from tests.harness.process import HeadraceProcess
-from tests.harness.secured_kafka import SecuredBroker
+from harness.authority import Authority
+from harness.doors import RestDoor
+from harness.issuer import Issuer
+from harness.process import HeadraceProcess
+from harness.secured_kafka import SecuredBroker
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from harness.registry_front import RegistryFront
 from headrace.connectors.egress import Egress
 from headrace.connectors.schema_registry.client import RegistryClient
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from tests.harness.registry_front import RegistryFront
 
 EVERYTHING = Egress(("loopback", "private", "public", "0.0.0.0/0", "::/0", "*.example.com"))
 

@@ -8,14 +8,14 @@ import time
 import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
-from tests.harness.authority import Authority
-from tests.harness.doors import RestDoor
-from tests.harness.issuer import CLIENT as CLIENT_ID
-from tests.harness.issuer import SCOPE, SECRET, Issuer
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S, until
-from tests.harness.secured_kafka import CLIENT, NOBODY, PASSWORD, USER, SecuredBroker
-from tests.harness.slt import StatementError
+from harness.authority import Authority
+from harness.doors import RestDoor
+from harness.issuer import CLIENT as CLIENT_ID
+from harness.issuer import SCOPE, SECRET, Issuer
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S, until
+from harness.secured_kafka import CLIENT, NOBODY, PASSWORD, USER, SecuredBroker
+from harness.slt import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 

@@ -14,11 +14,11 @@ import httpx
 import psutil
 import pytest
 
+from harness.patience import PATIENCE_S, until
+from harness.process import HeadraceProcess
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.pools import DRIVER_COMMAND
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED
-from tests.harness.patience import PATIENCE_S, until
-from tests.harness.process import HeadraceProcess
 
 pytestmark = [pytest.mark.spark]
 

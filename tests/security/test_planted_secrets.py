@@ -11,18 +11,18 @@ import httpx
 import psutil
 import pytest
 
+from harness.authority import Authority
+from harness.doors import RestDoor
+from harness.issuer import SECRET, Issuer
+from harness.kafka import KafkaClient
+from harness.patience import until
+from harness.process import HeadraceProcess
+from harness.secured_kafka import CLIENT, PASSWORD, SecuredBroker
+from harness.slt import StatementError
 from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.connectors.schema_registry.options import PROPERTIES as REGISTRY
 from headrace.core.properties import Scope, of_scope
 from headrace.statements.system import RELATIONS
-from tests.harness.authority import Authority
-from tests.harness.doors import RestDoor
-from tests.harness.issuer import SECRET, Issuer
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import until
-from tests.harness.process import HeadraceProcess
-from tests.harness.secured_kafka import CLIENT, PASSWORD, SecuredBroker
-from tests.harness.slt import StatementError
 from tests.security.test_kafka_stores import store, token_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]

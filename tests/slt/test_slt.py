@@ -1,4 +1,4 @@
-"""Every `.slt` file, over REST to a real server and in process; see `tests/harness/slt.py` for the format."""
+"""Every `.slt` file, over REST to a real server and in process; see `harness/slt.py` for the format."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.harness import clickhouse as clickhouse_server
-from tests.harness import snowflake as snowflake_server
-from tests.harness.apicurio import Apicurio
-from tests.harness.clickhouse import ClickHouseServer
-from tests.harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
-from tests.harness.doors import InProcessDoor, RestDoor
-from tests.harness.iceberg import Lake
-from tests.harness.kafka import KafkaClient
-from tests.harness.kinesis import KinesisClient
-from tests.harness.kinesis.front import KinesisFront
-from tests.harness.postgresql import PASSWORD, USER, PostgresServer
-from tests.harness.process import HeadraceProcess
-from tests.harness.registry_front import RegistryFront
-from tests.harness.slt import Runner
-from tests.harness.snowflake import SnowflakeServer
+from harness import clickhouse as clickhouse_server
+from harness import snowflake as snowflake_server
+from harness.apicurio import Apicurio
+from harness.clickhouse import ClickHouseServer
+from harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
+from harness.doors import InProcessDoor, RestDoor
+from harness.iceberg import Lake
+from harness.kafka import KafkaClient
+from harness.kinesis import KinesisClient
+from harness.kinesis.front import KinesisFront
+from harness.postgresql import PASSWORD, USER, PostgresServer
+from harness.process import HeadraceProcess
+from harness.registry_front import RegistryFront
+from harness.slt import Runner
+from harness.snowflake import SnowflakeServer
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")

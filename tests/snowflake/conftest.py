@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.snowflake import PASSWORD, USER, SnowflakeServer
 from headrace.connectors.snowflake.options import PROPERTIES, read_store
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from tests.harness.snowflake import PASSWORD, USER, SnowflakeServer
 
 
 def store_of(**properties: str) -> dict[str, str]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from harness.snowflake import PASSPHRASE, ROLE, TOKEN, SnowflakeServer
 from headrace.connectors.snowflake import admin
 from headrace.connectors.snowflake.client import Snowflake
 from headrace.core.errors import ExternalError, HeadraceError
-from tests.harness.snowflake import PASSPHRASE, ROLE, TOKEN, SnowflakeServer
 from tests.snowflake.conftest import store_of
 
 

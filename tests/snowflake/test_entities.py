@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
+from harness.snowflake import SnowflakeServer
 from headrace.connectors.base import PrintStart
 from headrace.connectors.snowflake import tables
 from headrace.connectors.snowflake.admin import SnowflakeTables
@@ -13,7 +14,6 @@ from headrace.connectors.snowflake.options import PROPERTIES
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.sqlstate import SqlState
-from tests.harness.snowflake import SnowflakeServer
 
 TABLES = SnowflakeTables()
 

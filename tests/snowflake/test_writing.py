@@ -17,6 +17,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from harness.patience import PATIENCE_S
+from harness.snowflake import SnowflakeServer
 from headrace.connectors.marks import MARKS
 from headrace.connectors.snowflake import tables
 from headrace.connectors.snowflake.client import Snowflake
@@ -25,8 +27,6 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Varchar
-from tests.harness.patience import PATIENCE_S
-from tests.harness.snowflake import SnowflakeServer
 
 COLUMNS = (Column("id", BIGINT, nullable=False), Column("na me", Varchar(5)))
 Store = dict[str, str]

@@ -14,6 +14,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from harness.clickhouse import ClickHouseServer
+from harness.databricks import CATALOG, Workspace
+from harness.postgresql import PostgresServer
+from harness.snowflake import SnowflakeServer
 from headrace.connectors.clickhouse.client import identifier as clickhouse_name
 from headrace.connectors.clickhouse.spark import output as clickhouse_output
 from headrace.connectors.databricks.spark import output as databricks_output
@@ -31,10 +35,6 @@ from headrace.core.types import BIGINT, VARCHAR
 from headrace.formats.types import name_sql
 from tests.clickhouse.conftest import store_of as clickhouse_store
 from tests.databricks.conftest import store_of as databricks_store
-from tests.harness.clickhouse import ClickHouseServer
-from tests.harness.databricks import CATALOG, Workspace
-from tests.harness.postgresql import PostgresServer
-from tests.harness.snowflake import SnowflakeServer
 from tests.postgresql.conftest import store_of as postgresql_store
 from tests.snowflake.conftest import store_of as snowflake_store
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from harness.databricks import Workspace
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S, until
+from harness.snowflake import SnowflakeServer
 from headrace.planner.physical import Column, DecodeRows, ReadEntity, WriteRows
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan
-from tests.harness.databricks import Workspace
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S, until
-from tests.harness.snowflake import SnowflakeServer
 from tests.stores.sinks import SINKS, Sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.line import Line
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
-from tests.harness.line import Line
 from tests.stores.sinks import SINKS, Sink
 
 pytestmark = [

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.clickhouse import PASSWORD, ClickHouseServer
+from harness.epochs import KEYED, VIEW, batch, epoch
 from headrace.catalog.objects import QueryState
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.views.opening import open_views
 from headrace.planner.view_reads import ViewRead
-from tests.harness.clickhouse import PASSWORD, ClickHouseServer
-from tests.harness.epochs import KEYED, VIEW, batch, epoch
 from tests.unit.engine.conftest import Bench
 from tests.views.test_stores import ask, settings_of
 

@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow
 import pytest
 
+from harness.clickhouse import PASSWORD, USER, ClickHouseServer
+from harness.epochs import KEYED, VIEW, batch, epoch
+from harness.patience import until
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -22,9 +25,6 @@ from headrace.engine.views.opening import open_views
 from headrace.engine.views.store import ViewStore
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import Condition, ViewRead
-from tests.harness.clickhouse import PASSWORD, USER, ClickHouseServer
-from tests.harness.epochs import KEYED, VIEW, batch, epoch
-from tests.harness.patience import until
 
 ENDLESS = 'SELECT COUNT(*) FROM "v-1" a, "v-1" b, "v-1" c WHERE (a.n * b.n + c.n) % 7 = 3'
 Open = Callable[..., ViewStore]

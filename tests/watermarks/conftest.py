@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.harness.kafka import KafkaClient
-from tests.harness.spark import spark_session
+from harness.kafka import KafkaClient
+from harness.spark import spark_session
 from tests.watermarks.streams import Lab
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.harness.spark import start_spark
+from harness.spark import start_spark
 from tests.watermarks.streams import Watermarks, assign, read_topics, windowed
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
 
 EPOCH = 1_700_000_040
 """A whole minute, in seconds."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kafka import KafkaClient
-from tests.harness.patience import PATIENCE_S
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
 from tests.watermarks.streams import EPOCH, counted, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

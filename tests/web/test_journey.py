@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_playwright
 
-from tests.harness.doors import RestDoor
-from tests.harness.kafka import KafkaClient
-from tests.harness.openid import CLIENT, SECRET, OpenIdServer
-from tests.harness.process import HeadraceProcess
-from tests.harness.patience import PATIENCE_S
+from harness.doors import RestDoor
+from harness.kafka import KafkaClient
+from harness.openid import CLIENT, SECRET, OpenIdServer
+from harness.process import HeadraceProcess
+from harness.patience import PATIENCE_S
 
 pytestmark = pytest.mark.browser
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
+from harness.postgresql import PostgresServer
 from headrace.catalog.catalog import Catalog
-from tests.harness.postgresql import PostgresServer
 
 _numbers = count()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.postgresql import PostgresServer
 from headrace.catalog.catalog import Catalog
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.postgresql import PostgresServer
 
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 

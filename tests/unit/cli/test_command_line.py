@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.cli.__main__ import with_kafka_port
 from headrace.cli.commands import app
 from headrace.cli.session import local_token
@@ -25,7 +26,6 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.statements.base import ddl
-from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import FILE, ScriptedStatements, ScriptedStream
 
 GOOD = "good-token"

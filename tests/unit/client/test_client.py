@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.client import (
     AuthenticationFailedError,
     Client,
@@ -20,7 +21,6 @@ from headrace.core.errors import Span, UserError
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT
-from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import ORGANIZATION, ScriptedStatements, ScriptedStream
 
 NUMBERS = result([("n", BIGINT)], [(n,) for n in range(8)])

@@ -17,6 +17,7 @@ from psycopg import conninfo, sql
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import TokenType
 
+from harness.authority import Authority
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.clickhouse import client as clickhouse
 from headrace.connectors.iceberg.spark.catalog import catalog_settings
@@ -30,7 +31,6 @@ from headrace.core.properties import PropertyReader, PropertySpec, Scope, of_sco
 from headrace.core.sqlstate import SqlState
 from headrace.formats.types import name_sql, text_sql
 from headrace.sql.ast import Property
-from tests.harness.authority import Authority
 
 HOSTILE = (
     *("'; DROP TABLE x; --", '"; DROP TABLE x; --', "`; DROP TABLE x; --", "\\'; DROP TABLE x; --", "x' OR '1'='1"),

@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.authority import Authority
 from headrace.connectors.kafka import options
 from headrace.connectors.kafka.options import consumer_options, producer_options, topic_name
 from headrace.connectors.tls import TLS_CLIENT_KEY
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, stored
 from headrace.core.sqlstate import SqlState
-from tests.harness.authority import Authority
 
 
 def store_properties(given: dict[str, str]) -> dict[str, str]:

@@ -14,11 +14,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from moto import mock_aws
 
+from harness.authority import Authority
+from harness.issuer import CLIENT, SCOPE, SECRET, Issuer
+from harness.patience import until
 from headrace.connectors.kafka.tokens import ANSWER_BYTES_MAX, token
 from headrace.core.errors import ExternalError
-from tests.harness.authority import Authority
-from tests.harness.issuer import CLIENT, SCOPE, SECRET, Issuer
-from tests.harness.patience import until
 
 _AUTHORITY = Authority()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from harness.authority import Authority
 from headrace.connectors.addresses import Database
 from headrace.connectors.postgresql.options import PROPERTIES, address, read_path, read_store
 from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader, Scope, masked, of_scope, stored
-from tests.harness.authority import Authority
 
 NEEDED = {"uris": "postgresql://h:5433/shop", "postgres.username": "u", "postgres.password": "hunter2"}
 PEM = "-----BEGIN CERTIFICATE-----\nx"

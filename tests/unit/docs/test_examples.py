@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.session import open_session
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
 from headrace.catalog.catalog import Catalog
@@ -27,7 +28,6 @@ from headrace.sql.ast import Statement
 from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
 from headrace.statements.relation_properties import entity_format
-from tests.harness.session import open_session
 
 ROOT = Path(__file__).resolve().parents[3]
 MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

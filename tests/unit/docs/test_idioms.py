@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from harness.session import ADMINISTRATOR, Session, open_session
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic
 from headrace.core.idioms import IDIOMS, Place
-from tests.harness.session import ADMINISTRATOR, Session, open_session
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs/reference/queries.md"
 RELATIONS = REFERENCE.read_text(encoding="utf-8").partition("```sql\n")[2].partition("```")[0]

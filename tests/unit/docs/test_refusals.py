@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from harness.session import ADMINISTRATOR, open_session
 from headrace.core.context import SessionContext
-from tests.harness.session import ADMINISTRATOR, open_session
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs/reference"
 SECTION = (

@@ -9,14 +9,14 @@ import datetime
 from dataclasses import replace
 from pathlib import Path
 
+from harness.reference_page import assert_documented, documented, kinds
+from harness.session import open_session
 from headrace.catalog.objects import Invitation, Principal
 from headrace.connectors.iceberg.admin import OPTIMIZER
 from headrace.core.context import SessionContext
 from headrace.core.resultset import ResultSet
 from headrace.sql import parse
 from tests.clients.test_documented_answers import WITH_A_BROKER
-from tests.harness.reference_page import assert_documented, documented, kinds
-from tests.harness.session import open_session
 
 ORGADMIN = Principal("admin", ("orgadmin",), "orgadmin")
 MEMBERS = [

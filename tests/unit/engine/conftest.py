@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import ComputePool, PoolIntent, Query, QueryKind, QueryState, Store
 from headrace.core.names import RelationName
 from headrace.core.settings import Settings
 from headrace.engine.engine import Engine
 from headrace.planner.physical import Column, ReadEntity, SparkPlan, WriteEntity, WriteResults, WriteView
-from tests.harness.patience import PATIENCE_S
 
 FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

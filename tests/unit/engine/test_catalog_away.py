@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+from harness.postgresql import PostgresServer
 from headrace.catalog.objects import QueryState
-from tests.harness.postgresql import PostgresServer
 from tests.unit.engine.conftest import Bench
 
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"

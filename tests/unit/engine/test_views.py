@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.epochs import KEYED, batch, epoch, reads_of
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -22,7 +23,6 @@ from headrace.engine.views.opening import open_views
 from headrace.engine.views.store import READER_THREADS, Bounds, ViewStore
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
-from tests.harness.epochs import KEYED, batch, epoch, reads_of
 
 ENDLESS = 'SELECT COUNT(*) FROM "v-1" a, "v-1" b, "v-1" c WHERE (a.n * b.n + c.n) % 7 = 3'
 

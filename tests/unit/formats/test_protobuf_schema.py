@@ -13,7 +13,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import Struct, parse_type
 from headrace.formats.protobuf_schema import Descriptors, decoded, of_set, of_text, proto_text
 
-SHOP = Path(__file__).parents[2] / "harness" / "protobuf"
+SHOP = Path(__file__).parents[3] / "harness" / "protobuf"
 COMPILED = (SHOP / "shop.desc").read_bytes()
 MONEY = ("money.proto", (SHOP / "money.proto").read_text())
 

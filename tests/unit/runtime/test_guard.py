@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.runtime.guard import guarded
-from tests.harness.patience import PATIENCE_S
 
 SAYS_ITS_PID = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SAYS_ITS_PID

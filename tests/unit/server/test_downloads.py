@@ -6,10 +6,10 @@ from pathlib import Path
 
 import httpx
 
+from harness.session import UDFS, open_session
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
-from tests.harness.session import UDFS, open_session
 from tests.unit.server.scripted import TOKENS, ScriptedStatements
 
 

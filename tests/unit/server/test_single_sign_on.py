@@ -17,6 +17,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from harness.openid import CLIENT, ORIGIN, SECRET, OpenIdServer, sign_in_at
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import ApiToken, Invitation
 from headrace.core.settings import Settings
@@ -25,7 +26,6 @@ from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
 from headrace.session import StatementService
 from headrace.statements.base import Services
-from tests.harness.openid import CLIENT, ORIGIN, SECRET, OpenIdServer, sign_in_at
 from tests.unit.server.scripted import ScriptedStatements
 
 PEOPLE = {

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from harness.patience import PATIENCE_S
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import ApiToken
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -23,7 +24,6 @@ from headrace.core.sqlstate import SqlState
 from headrace.server.app import create_app
 from headrace.server.dataplane.frames import PYTHON_FRAME_BYTES_MAX
 from headrace.server.ports import ServerParts
-from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import TOKENS, ScriptedStatements, ScriptedStream, serving
 
 TOKEN = "good-token"

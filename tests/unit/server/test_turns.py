@@ -10,9 +10,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from harness.patience import PATIENCE_S
 from headrace.core.resultset import ResultSet
 from headrace.server.rest import turns
-from tests.harness.patience import PATIENCE_S
 from tests.unit.server.scripted import ScriptedStatements, serving
 
 

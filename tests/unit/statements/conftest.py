@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.session import Session, open_session
+from harness.session import Session, open_session
 
 
 @pytest.fixture

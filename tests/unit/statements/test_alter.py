@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, QueryState
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import Session
 
 SAID = "SELECT description, \"owner\" FROM deltastream.sys.relations WHERE name = 'Best'"
 

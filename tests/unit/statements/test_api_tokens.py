@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.objects import ApiToken, Principal
 from headrace.core.errors import UserError
-from tests.harness.session import Session
 
 ROOT = Principal("admin", ("orgadmin",), "orgadmin")
 CREATE = "CREATE API_TOKEN ci WITH ('token.role_name' = useradmin)"

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Principal, QueryKind
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from headrace.core.sqlstate import SqlState
 from headrace.planner.physical import SparkPlan
-from tests.harness.session import Session
 
 SEEN = RelationName("shop", "public", "seen")
 BOTH = """BEGIN APPLICATION pv

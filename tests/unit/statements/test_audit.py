@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.session import ADMINISTRATOR, Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import ADMINISTRATOR, Session
 
 AUDITOR = Principal("eve", ("securityadmin",), "securityadmin", credential="token ci", address="10.0.0.1")
 NEWEST = "SELECT outcome, sqlstate, user_name, role_name, statement FROM deltastream.sys.audit ORDER BY id DESC LIMIT 1"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic
 from headrace.session.service import DIAGNOSTICS_MAX
-from tests.harness.session import Session
 
 # Nothing listens at any of these addresses: who asks a store or a registry says so by an error.
 STORE = "CREATE STORE far WITH ('type' = KAFKA, 'uris' = '127.0.0.1:1', 'kafka.sasl.hash_function' = NONE)"

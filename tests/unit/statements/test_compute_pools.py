@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, QueryState
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import Session
 
 LISTED = ("Name", "Size", "IntendedState", "ActualState", "Timeout")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.session import ADMINISTRATOR, Session
 from headrace.core.context import SessionContext
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
-from tests.harness.session import ADMINISTRATOR, Session
 
 FULL = {
     "roleName": "sysadmin",

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.session import ADMINISTRATOR, Session, open_session
 from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.core.context import SessionContext
@@ -16,7 +17,6 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
-from tests.harness.session import ADMINISTRATOR, Session, open_session
 
 CHOSEN = "SET DEFAULT SCHEMA lab.tests; SET DEFAULT STORE k; SET DEFAULT COMPUTE_POOL p"
 

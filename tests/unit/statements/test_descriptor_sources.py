@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import ADMINISTRATOR, SHOP_DESCRIPTORS, Session
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import ADMINISTRATOR, SHOP_DESCRIPTORS, Session
 
 
 async def create(session: Session, text: str, data: bytes = SHOP_DESCRIPTORS) -> None:

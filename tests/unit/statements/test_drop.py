@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
     DesiredState,
@@ -36,7 +37,6 @@ from headrace.planner.physical import Column, ReadEntity, SparkPlan, WriteEntity
 from headrace.planner.view_reads import ViewRead
 from headrace.session import StatementService
 from headrace.statements.base import Services
-from tests.harness.patience import PATIENCE_S
 
 ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
 CONTEXT = SessionContext("", database="shop", schema="public")

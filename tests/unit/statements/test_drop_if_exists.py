@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import Session
 
 
 @pytest.mark.parametrize(

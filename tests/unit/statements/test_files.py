@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from harness.session import ADMINISTRATOR, Session
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import ADMINISTRATOR, Session
 
 PEM = b"-----BEGIN CERTIFICATE-----"
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.jar import class_file, jar_of
+from harness.session import ADMINISTRATOR, SHOP_DESCRIPTORS, UDFS, Session
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.statements import jar
-from tests.harness.jar import class_file, jar_of
-from tests.harness.session import ADMINISTRATOR, SHOP_DESCRIPTORS, UDFS, Session
 
 READER = Principal("ben", ("public",), "public")
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.session import NOW, Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Principal, QueryKind, Relation, RelationKind, Store
 from headrace.core.context import SessionContext
@@ -20,7 +21,6 @@ from headrace.core.types import BIGINT
 from headrace.planner.physical import ReadEntity, SparkPlan, WriteEntity
 from headrace.sql import parse
 from headrace.statements.base import HANDLERS
-from tests.harness.session import NOW, Session
 
 ROOT = Principal("admin", ("orgadmin",), "orgadmin")
 ASKED = Principal("ben@x.org", ("r",), "r")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.session import Session
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.planner.physical import is_hidden
-from tests.harness.session import Session
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import Session
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.sql import parse
-from tests.harness.session import Session
 
 ALL = [("orders", "lab"), ("Best", "shop"), ("orders", "shop")]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.sql import parse
-from tests.harness.session import Session
 
 ADMINISTRATOR = Principal("admin", ("orgadmin",), "orgadmin")
 SAID = "LIST ORGANIZATIONS"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import Session
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import Session
 
 
 async def test_a_privilege_that_is_held(session: Session) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.session import ADMINISTRATOR, Session
 from headrace.sql import parse
 from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution
-from tests.harness.session import ADMINISTRATOR, Session
 
 GOLDEN = Path(__file__).with_name("requirements.txt")
 

@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.objects import EntityFormat
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from headrace.core.sqlstate import SqlState
 from headrace.formats.avro import Avro
-from tests.harness.session import Session
 
 
 async def test_a_registry_whose_schemas_a_relation_has_stays(session: Session) -> None:

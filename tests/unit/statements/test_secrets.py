@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.objects import Principal
 from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.properties import Scope, of_scope
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import Session
 
 PASSWORD = "kafka.sasl.password"
 MADE = """CREATE SECRET s WITH ( 'type' = generic_string, 'description' = 'of the broker',

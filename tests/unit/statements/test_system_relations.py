@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.statements.system import RELATIONS
-from tests.harness.session import Session
 
 TERRAFORM = {
     'SELECT name, "owner", created_at FROM deltastream.sys."databases" WHERE name = \'shop\';': [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.session import NOW, Session
 from headrace.catalog.objects import Store
 from headrace.core.errors import UserError
-from tests.harness.session import NOW, Session
 
 
 @pytest.mark.parametrize(

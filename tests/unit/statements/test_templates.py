@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from harness.session import Session
 from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.core.errors import UserError
 from headrace.core.properties import Scope, of_scope
@@ -14,7 +15,6 @@ from headrace.sql import parse
 from headrace.sql.ast import Properties
 from headrace.sql.grammar import GRAMMAR
 from headrace.statements.template import _OF_OTHERS, _OF_STORES
-from tests.harness.session import Session
 
 
 async def template(session: Session, of: str) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.session import Session
 from headrace.catalog.objects import Principal, User
 from headrace.core.errors import UserError
-from tests.harness.session import Session
 
 ROOT = Principal("admin", ("orgadmin",), "orgadmin")
 MANAGER = Principal("mia", ("useradmin",), "useradmin")

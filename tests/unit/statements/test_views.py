@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.session import NOW, Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryKind, Relation, RelationKind, ViewDefinition
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from headrace.core.sqlstate import SqlState
-from tests.harness.session import NOW, Session
 
 LIVE = "EXPLAIN SELECT o.n FROM own o JOIN v ON o.n = v.n"
 VIEW = RelationName("shop", "public", "v")

@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.session import ADMINISTRATOR, Session
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
 from headrace.sql.limits import COLUMNS_MAX
-from tests.harness.session import ADMINISTRATOR, Session
 
 NAMES = [f"column_{number}" for number in range(COLUMNS_MAX + 1)]
 

@@ -6,9 +6,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.virtual_environment import VirtualEnvironment
 from headrace.core.errors import HeadraceError
 from headrace.runtime.jars import jars
-from tests.harness.virtual_environment import VirtualEnvironment
 
 LOCK = Path(__file__).with_name("requirements.lock")
 ENVIRONMENT = VirtualEnvironment("flink", LOCK)

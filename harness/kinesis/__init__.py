@@ -20,9 +20,9 @@ from typing import Any, Self
 
 import boto3
 
+from harness.patience import PATIENCE_S, until
 from headrace.runtime.guard import guarded
 from headrace.runtime.webpage import install_packages, node_folder
-from tests.harness.patience import PATIENCE_S, until
 
 ACCESS_KEY, SECRET_KEY = "AKIASTANDIN000000000", "stand-in/secret+key"
 REGION = "us-east-1"

@@ -12,7 +12,7 @@ import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.harness.patience import PATIENCE_S, until
+from harness.patience import PATIENCE_S, until
 
 Pair = tuple[str | None, str | None]
 

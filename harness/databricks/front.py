@@ -22,8 +22,8 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport import TSocket, TTransport
 
-from tests.harness.authority import Authority
-from tests.harness.s3 import S3Client
+from harness.authority import Authority
+from harness.s3 import S3Client
 
 TOKEN, WAREHOUSE = "dapi-stand-in", "4a3b2c1d0e9f8a7b"
 CLIENT, SECRET = "service-principal", "s3cr:et;'\"="

@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from harness.patience import PATIENCE_S
+from harness.virtual_environment import VirtualEnvironment
 from headrace.runtime.guard import guarded
-from tests.harness.patience import PATIENCE_S
-from tests.harness.virtual_environment import VirtualEnvironment
 
 HERE = Path(__file__).parent
 USER, PASSWORD, TOKEN, ROLE = "SHOP_OWNER", "pa'ss \\wörd;= #", "ver-to-ken", "LOADER"

@@ -1,6 +1,6 @@
 """ClickHouse's HTTP interface over a chdb session: as much of it as clients of tables need.
 
-    python -m tests.harness.clickhouse.front FOLDER CERTIFICATE [PORT TLS_PORT]
+    python -m harness.clickhouse.front FOLDER CERTIFICATE [PORT TLS_PORT]
 
 A statement is the text of `query`, or the body; with both the body is the data of an INSERT. Of the other parameters of a URL `database`
 is where names are looked for, `param_…` the statement's own, and the rest settings.
@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from chdb.session import Session
 
-from tests.harness.clickhouse import PASSWORD, USER
+from harness.clickhouse import PASSWORD, USER
 
 _OF_HTTP = frozenset(("query", "database", "default_format", "wait_end_of_query", "buffer_size"))
 _INSERTED = re.compile(r"\s+FORMAT\s+(\w+)\s*\Z", re.IGNORECASE)

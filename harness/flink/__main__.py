@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.harness.flink.installation import NotInstalledError, install
+from harness.flink.installation import NotInstalledError, install
 
 
 def main() -> int:

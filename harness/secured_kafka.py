@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from harness.authority import Authority
+from harness.issuer import AUDIENCE, Issuer
+from harness.issuer import CLIENT as SERVICE
+from harness.patience import PATIENCE_S
 from headrace.runtime.kafka_broker import KafkaBroker
-from tests.harness.authority import Authority
-from tests.harness.issuer import AUDIENCE, Issuer
-from tests.harness.issuer import CLIENT as SERVICE
-from tests.harness.patience import PATIENCE_S
 
 USER, PASSWORD = "alice", 'pa"ss\\word;= #'
 CLIENT = "app"

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
+from harness.jar import jar_of
 from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
@@ -32,7 +33,6 @@ from headrace.core.types import BIGINT, VARCHAR
 from headrace.engine.engine import Engine
 from headrace.session import StatementService
 from headrace.statements.base import Services
-from tests.harness.jar import jar_of
 
 ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
 SHOP_DESCRIPTORS = (Path(__file__).parent / "protobuf" / "shop.desc").read_bytes()

@@ -16,12 +16,12 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
+from harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY, MotoServer
+from harness.patience import PATIENCE_S, until
 from headrace.runtime.extension import group_jars, pyspark_folder
 from headrace.runtime.guard import guarded
 from headrace.runtime.jars import ICEBERG, jars
 from headrace.runtime.java import java_command
-from tests.harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY, MotoServer
-from tests.harness.patience import PATIENCE_S, until
 
 BUCKET = "lake"
 _GROUP = "iceberg-catalog"

@@ -49,11 +49,11 @@ from typing import Any, Protocol
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from harness.apicurio import register
+from harness.jar import jar_of
+from harness.patience import PATIENCE_S
 from headrace.client import LiveRow
 from headrace.formats.protobuf_text import parse_proto
-from tests.harness.apicurio import register
-from tests.harness.jar import jar_of
-from tests.harness.patience import PATIENCE_S
 
 
 class StatementError(Exception):

@@ -17,9 +17,9 @@ from typing import Any, Self
 import httpx
 import psutil
 
+from harness.authority import Authority
+from harness.patience import PATIENCE_S
 from headrace.runtime.guard import guarded
-from tests.harness.authority import Authority
-from tests.harness.patience import PATIENCE_S
 
 USER, PASSWORD = "shop owner", "pa'ss \\wörd;= #"
 
@@ -64,7 +64,7 @@ class ClickHouseServer:
         certificate = self._folder / "front.pem"
         certificate.write_bytes(self.authority.key_and_certificate("localhost"))
         command = [
-            *(sys.executable, "-m", "tests.harness.clickhouse.front", str(self._folder / "data")),
+            *(sys.executable, "-m", "harness.clickhouse.front", str(self._folder / "data")),
             *(str(certificate), str(self.port), str(self.tls_port)),
         ]
         with (self._folder / "server.log").open("ab") as log:

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from pathlib import Path
 from typing import Any, TypeVar
 
+from harness.patience import PATIENCE_S
+from harness.process import HeadraceProcess
+from harness.slt import Rows, StatementError
 from headrace.client import Client, LiveRow, SqlError
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError
@@ -15,9 +18,6 @@ from headrace.core.resultset import LiveRows, ResultSet
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.session import Executed
-from tests.harness.patience import PATIENCE_S
-from tests.harness.process import HeadraceProcess
-from tests.harness.slt import Rows, StatementError
 
 T = TypeVar("T")
 

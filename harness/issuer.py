@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from tests.harness.authority import Authority
+from harness.authority import Authority
 
 CLIENT, SECRET = "service", "s3cr:et; \"quoted\" = 'yes'"
 AUDIENCE = "kafka"

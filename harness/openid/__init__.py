@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
+from harness.kinesis import StandIn
 from headrace.runtime.webpage import install_packages, node_folder
-from tests.harness.kinesis import StandIn
 
 CLIENT, SECRET = "headrace", "s3cr:et & more"
 ORIGIN = "http://localhost:8080"

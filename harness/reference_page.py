@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/reference/statements.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/reference/statements.md"
 DDL_ROW = ["Type", "Name", "Command", "Summary", "Path"]
 _COLUMN = re.compile(r"`((?!\w*_)[A-Z]\w+)`")
 

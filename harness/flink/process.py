@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 
+from harness.flink.installation import installed
+from harness.patience import PATIENCE_S
 from headrace.runtime.java import java_runtime
-from tests.harness.flink.installation import installed
-from tests.harness.patience import PATIENCE_S
 
 WORKER = Path(__file__).with_name("worker.py")
 

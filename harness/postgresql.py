@@ -23,9 +23,9 @@ from urllib.parse import quote
 
 import psycopg
 
+from harness.authority import Authority
+from harness.patience import PATIENCE_S, until
 from headrace.runtime.guard import guarded
-from tests.harness.authority import Authority
-from tests.harness.patience import PATIENCE_S, until
 
 USER, PASSWORD = "shop owner", "pa'ss \\word;= #"
 _NOBODY = "65534"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.harness.patience import PATIENCE_S
+from harness.patience import PATIENCE_S
 
 
 class HeadraceProcess:

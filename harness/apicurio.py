@@ -21,10 +21,10 @@ from typing import Any, Self
 import httpx
 from jgo.maven import MavenContext
 
+from harness.patience import PATIENCE_S
 from headrace.runtime.guard import guarded
 from headrace.runtime.java import java_command
 from headrace.runtime.paths import cache_dir
-from tests.harness.patience import PATIENCE_S
 
 LOCK = Path(__file__).with_name("apicurio.lock")
 _GRACE_S = 10

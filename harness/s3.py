@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import json, parquet
 
-from tests.harness import avro_files
-from tests.harness.kinesis import ACCESS_KEY, SECRET_KEY, MotoServer
+from harness import avro_files
+from harness.kinesis import ACCESS_KEY, SECRET_KEY, MotoServer
 
 
 class S3Client:

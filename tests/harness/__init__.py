@@ -1,1 +1,0 @@
-"""What the tests need to run the product for real: a broker, a server process, the `.slt` runner."""
