@@ -25,6 +25,51 @@ BANNED_NAMES = {"utils", "util", "helper", "helpers", "manager", "managers", "co
 SOURCES = {".py", ".scala", ".ts", ".tsx", ".css", ".sh", ".sql"}
 GENERATED = ("web/package-lock.json", "harness/kinesis/package-lock.json", "requirements.lock")
 
+DOCSTRINGS_ALLOWED = ROOT / "tests" / "docstrings_allowed.txt"
+"""``path::Class.function`` of each docstring that begins with a word of `NOT_FIRST`."""
+
+NOUNS_ALLOWED = ROOT / "tests" / "docstrings_without_verb_allowed.txt"
+"""``path::Class.function`` of each function of the product whose docstring begins with a word of `DETERMINERS`."""
+
+WORDS_ALLOWED = ROOT / "tests" / "words_allowed.txt"
+"""``path number`` of the words of `STAND_INS` that a document or the literals of a source file contain."""
+
+PRONOUNS = "what which who whom whoever whose whatever whether how where wherever when whenever why that those these such this"
+PRONOUNS += " one ones it they he she there"
+PREPOSITIONS = "of by for from in on at to with without within under over after before between through per as since until till"
+PREPOSITIONS += " than about among against beside besides beneath into onto upon beyond during except unlike like above below"
+CONJUNCTIONS = "and or but if because so unless while although though lest else neither nor"
+NOT_FIRST = {word for words in (PRONOUNS, PREPOSITIONS, CONJUNCTIONS) for word in words.split()}
+DETERMINERS = {
+    "a",
+    "an",
+    "the",
+    "its",
+    "their",
+    "our",
+    "all",
+    "each",
+    "every",
+    "both",
+    "any",
+    "some",
+    "another",
+}
+DETERMINERS |= {"no", "none", "nothing"}
+
+STAND_INS = re.compile(
+    r"\b(?:tell|tells|told|telling|say|says|said|saying|make|makes|made|making|begin|begins|began|begun|beginning"
+    r"|give|gives|gave|given|giving|take on|takes on|took on|taken on|go|goes|went|gone"
+    r"|ha(?:s|ve) (?:no |its |their )?place|beneath|come to|comes to|came to|no wish|whoever|whomever|mend|mends|mended)\b"
+)
+"""Home-made stand-ins for the field's words: report, specify, create, start, accept, continue, contain, cycle, fix."""
+
+PROSE_WORDS_MIN = 4
+"""A literal with fewer words is a name or a key, not a sentence."""
+
+CODE = re.compile(r"^ *(```|~~~).*?^ *\1|`[^`\n]*`|\]\([^)\n]*\)", re.DOTALL | re.MULTILINE)
+QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+
 # Put together here so that this file does not hold what it forbids.
 FOREIGN = re.compile(
     "|".join(
@@ -191,3 +236,143 @@ def test_a_start_loads_no_client_of_a_store_that_few_have() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert result.returncode == 0, f"a start loads {result.stderr}"
+
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _documented(node: ast.AST, prefix: str = "") -> list[tuple[str, Documented]]:
+    """Return each class and function below `node` with its dotted name."""
+    rows: list[tuple[str, Documented]] = []
+    for child in ast.iter_child_nodes(node):
+        name = prefix
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            name = f"{prefix}.{child.name}".lstrip(".")
+            rows.append((name, child))
+        rows += _documented(child, name)
+    return rows
+
+
+def _first_word(node: Documented) -> str:
+    match = re.match(r"\W*([\w-]*)", ast.get_docstring(node) or "")
+    return match[1].lower() if match else ""
+
+
+def _needs_verb(name: str, node: Documented) -> bool:
+    """True if `node` is a function of the product, except a property, which may name its value."""
+    if not name.startswith("src/") or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+@cache
+def _docstring_offenders() -> tuple[set[str], set[str]]:
+    """Return the keys that break the rule of `NOT_FIRST`, and those that break the rule of `DETERMINERS`."""
+    pointing, without_verb = set(), set()
+    for path in _python():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for dotted, node in [("", tree), *_documented(tree)]:
+            word = _first_word(node)
+            key = f"{_name(path)}::{dotted}"
+            if word in NOT_FIRST:
+                pointing.add(key)
+            elif word in DETERMINERS and _needs_verb(_name(path), node):
+                without_verb.add(key)
+    return pointing, without_verb
+
+
+def _literals(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        code = [line for line in text.splitlines() if not line.lstrip().startswith(("*", "//"))]
+        return QUOTED.findall("\n".join(code))
+    nodes = list(ast.walk(ast.parse(text)))
+    documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in documentation]
+    return [node.value for node in constants if isinstance(node.value, str)]
+
+
+def _texts(path: Path) -> list[str]:
+    """Return the prose of `path`: a document without its code, or the sentences among the literals of a source."""
+    if path.suffix == ".md":
+        return [CODE.sub(" ", path.read_text(encoding="utf-8"))]
+    return [text for text in _literals(path) if len(re.findall(r"[A-Za-z]{2,}", text)) >= PROSE_WORDS_MIN]
+
+
+def _stand_ins(text: str) -> int:
+    """Return the number of stand-ins in `text`; BEGIN and GIVE in capitals are words of a language."""
+    return len(STAND_INS.findall(re.sub(r"\b[A-Z](?=[a-z])", lambda match: match[0].lower(), text)))
+
+
+@cache
+def _word_counts() -> dict[str, int]:
+    counts = {}
+    for path in _files():
+        is_source = path.suffix in {".py", ".scala", ".ts", ".tsx"}
+        if path.suffix != ".md" and not (
+            is_source and _name(path).startswith(("src/", "jvm/src/main/", "web/src/"))
+        ):
+            continue
+        if number := sum(map(_stand_ins, _texts(path))):
+            counts[_name(path)] = number
+    return counts
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _words_allowed() -> dict[str, int]:
+    return {name: int(number) for name, number in (line.rsplit(" ", 1) for line in _lines(WORDS_ALLOWED))}
+
+
+def _check(offenders: set[str], allowed: Path, advice: str) -> None:
+    listed = set(_lines(allowed))
+    _report(list(offenders - listed), advice)
+    stale = "Take these stale entries out of the list ('python tests/test_tidy.py' does it):"
+    _report(list(listed - offenders), stale)
+
+
+def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
+    _check(
+        _docstring_offenders()[0],
+        DOCSTRINGS_ALLOWED,
+        "These docstrings begin with a pronoun, a preposition or a conjunction. Begin with a verb, 'True if' or a noun:",
+    )
+
+
+def test_a_docstring_of_a_function_begins_with_a_verb() -> None:
+    _check(
+        _docstring_offenders()[1],
+        NOUNS_ALLOWED,
+        "These docstrings of functions begin with an article. Begin with a verb ('Return the ...') or 'True if':",
+    )
+
+
+def test_documents_and_literals_use_the_words_of_the_field() -> None:
+    allowed, counts = _words_allowed(), _word_counts()
+    more = [f"{name}: {counts[name]}, allowed {allowed.get(name, 0)}" for name in counts]
+    _report(
+        [line for line, name in zip(more, counts, strict=True) if counts[name] > allowed.get(name, 0)],
+        f"Report, specify, create, start, accept, continue, fix; not the words of {STAND_INS.pattern}:",
+    )
+    _report(
+        [f"{name}: {counts.get(name, 0)}" for name in allowed if counts.get(name, 0) < allowed[name]],
+        "Lower these entries of words_allowed.txt ('python tests/test_tidy.py' does it):",
+    )
+
+
+def _shrink_lists() -> None:
+    """Take the stale entries out of the three lists; never add one."""
+    for path, offenders in zip((DOCSTRINGS_ALLOWED, NOUNS_ALLOWED), _docstring_offenders(), strict=True):
+        path.write_text(
+            "".join(f"{key}\n" for key in sorted(set(_lines(path)) & offenders)), encoding="utf-8"
+        )
+    counts = _word_counts()
+    left = {name: min(number, counts.get(name, 0)) for name, number in _words_allowed().items()}
+    lines = [f"{name} {number}\n" for name, number in sorted(left.items()) if number]
+    WORDS_ALLOWED.write_text("".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _shrink_lists()
