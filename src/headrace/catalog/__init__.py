@@ -1,4 +1,4 @@
-"""What exists, who owns it, who may touch it.
+"""Stored metadata: the objects that exist, their owners, and the privileges on them.
 
 Role: the one door to stored metadata. Entry points: `catalog.Catalog`, `state.CatalogState`, `policy.Policy`.
 `objects` are the values that go in and out, `kinds` how each is stored, `repository` its reads and writes, `removal` what goes with

@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class Privilege(Enum):
-    """What can be granted; the value is the word of GRANT."""
+    """A privilege that can be granted; the value is the word of GRANT."""
 
     CREATE_DATABASE = "CREATE_DATABASE"
     CREATE_STORE = "CREATE_STORE"

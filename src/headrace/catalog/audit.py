@@ -30,7 +30,7 @@ FOLDED_MAX = 1000
 
 
 class Event(Enum):
-    """What happened; the value is what SQL reads."""
+    """A kind of audited event; the value is what SQL reads."""
 
     STATEMENT = "statement"
     CHECK = "check"
@@ -43,7 +43,7 @@ class Event(Enum):
 
 
 class AuditOutcome(Enum):
-    """What came of it. Denied is what lacked a privilege, a token or a password; failed is all else that did not succeed."""
+    """The outcome of an audited event. `DENIED`: a privilege, a token or a password was missing; `FAILED`: any other failure."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
@@ -52,9 +52,8 @@ class AuditOutcome(Enum):
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """One event. `credential` is what the user signed in with, such as `token ci`; `address` is the other end of the connection, `door`
-    what it came through. `statement` has no secrets. `times` counts what was the same in all else, and happened since `time`.
-    """
+    """An audited event. `credential` is what the user signed in with, such as `token ci`; `address` is the client's address, `door` the
+    interface it used. `statement` has no secrets. `times` counts equal events since `time`."""
 
     event: Event
     outcome: AuditOutcome
@@ -155,7 +154,7 @@ class AuditLog:
 
     @property
     def is_full(self) -> bool:
-        """Whether too much waits to be written: what could not be told afterwards must not be done before `flush`."""
+        """True if too many entries wait to be written: an action that could not be recorded afterwards must not be done."""
         return len(self._waiting) >= QUEUE_MAX
 
     def flush(self, *, closing: bool = False) -> None:
@@ -181,7 +180,7 @@ class AuditLog:
                     del self._waiting[number]
 
     def forget(self, before: datetime.datetime) -> int:
-        """How many events of before a time went."""
+        """Delete the events before a time, and return how many were deleted."""
         with self._storage.transaction():
             return self._storage.execute(delete(tables.audit).where(tables.audit.c.time < micros(before)))
 

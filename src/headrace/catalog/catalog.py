@@ -108,7 +108,7 @@ class Catalog:
 
     @staticmethod
     def open(directory: Path, url: str | None = None, keys: KeySource | None = None) -> Catalog:
-        """The catalog of a data directory, or of the PostgreSQL database `url`; made or upgraded if needed.
+        """Open the catalog of a data directory, or of the PostgreSQL database `url`; create or upgrade it if needed.
 
         `keys` are those of the directory's file unless given; where there are several, everything is sealed with the first one now.
 
@@ -149,7 +149,7 @@ class Catalog:
             self._storage.close()
 
     def is_readable(self) -> bool:
-        """Whether the database answers now, and is still ours."""
+        """True if the database answers now and still belongs to this server."""
         try:
             self._storage.rows(select(tables.users))
         except HeadraceError:
@@ -158,20 +158,20 @@ class Catalog:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Several writes as one; an exception undoes them all. May be nested: the outermost commits."""
+        """Run several writes as one; an exception undoes them all. May be nested: the outermost commits."""
         with self._storage.transaction():
             yield
 
     def snapshot(self) -> CatalogState:
-        """What exists at this moment."""
+        """Return the current state."""
         return self._storage.state
 
     def draft(self) -> Catalog:
-        """A copy to try statements on: what they write is in it, and nowhere else."""
+        """Return a copy to try statements on: their writes stay in the copy."""
         return Catalog(storage.Draft(self._storage), self._keys, self._box, self.audit)
 
     def removal(self, target: object) -> Removal:
-        """What goes with an object, and which queries must have ended before."""
+        """Return the objects that a drop would remove, and the queries that must end before it."""
         return removal(self._storage.state, target)
 
     def drop(
@@ -185,11 +185,12 @@ class Catalog:
         return drop(self._storage, target, cascade=cascade, known=known)
 
     def rename(self, target: object, name: str) -> Any:
-        """The object under another name; what is in it, uses it or is a query over it follows. Raises its kind's SQLSTATEs."""
+        """Rename an object, with the objects in it, those that use it and the queries over it, and return it. Raises its kind's
+        SQLSTATEs."""
         return renaming.rename(self._storage, target, name)
 
     def change_owner(self, target: object, role: str) -> None:
-        """Another role owns the object. Raises the SQLSTATE of its kind when it does not exist."""
+        """Give an object to another role. Raises the SQLSTATE of its kind when it does not exist."""
         change_owner(self._storage, target, role)
 
     def rotate_key(self) -> None:
@@ -202,11 +203,11 @@ class Catalog:
     # --- organization, tokens
 
     def organization(self) -> Organization:
-        """The only one."""
+        """Return the only organization."""
         return self._storage.state.organization
 
     def update_organization(self, organization: Organization) -> None:
-        """What it is called, and what is said of it."""
+        """Store the organization's name and description."""
         facts = {name: getattr(organization, name) for name in ("description", "image", "data_directory")}
         values = {"name": organization.name, "definition": json.dumps(facts), "updated_at": present()}
         with self.transaction():
@@ -223,104 +224,108 @@ class Catalog:
         return principals.ensure_administrator(self._storage, token)
 
     def authenticate(self, token: str) -> Principal | None:
-        """Whose token it is. Only digests are stored and compared, so that timing tells nothing of a token. Asks nobody: it is quick."""
+        """Return the principal of a token. Only digests are stored and compared, so that timing reveals nothing of a token. Reads memory
+        only."""
         return principals.authenticate(self._storage.state, token)
 
     def known_token(self, token: str) -> ApiToken | None:
-        """The API token that this is or was, though it may be good no longer; None when there is no such. From memory."""
+        """Return the API token that this is or was, even if it has expired or was replaced; None for an unknown one. From memory."""
         return self._storage.state.members.tokens.get(principals.digest(token))
 
     def ended(self, principal: Principal) -> str | None:
-        """Why what `principal` signed in with is good no longer, None while it is. Asks nobody either."""
+        """Return why the credential of `principal` is no longer valid, None while it is. Reads memory only."""
         return principals.ended(self._storage.state, principal)
 
     def users(self) -> list[User]:
-        """By name."""
+        """Return all users, by name."""
         return sorted(self._storage.state.members.users.values(), key=lambda user: user.name)
 
     def user(self, name: str) -> User | None:
-        """The user of that name, or None."""
+        """Return the user of that name, or None."""
         return self._storage.state.members.users.get(name)
 
     def drop_user(self, user: User) -> None:
-        """With the API tokens of that user. Raises 2BP01 for the last one who can administer."""
+        """Drop a user with the user's API tokens. Raises 2BP01 for the last one who can administer."""
         principals.drop_user(self._storage, user)
 
     def set_password(self, user: User, password: str) -> None:
-        """Sessions that were begun with the password before end. Raises 3D008 for one that is too short. Slow on purpose."""
+        """Set a password and end the sessions that used the earlier one. Raises 3D008 for one that is too short. Slow on purpose."""
         principals.set_password(self._storage, user, passwords.hashed(password))
 
     def set_default_role(self, user: str, role: str) -> None:
-        """The role that the user's sessions begin with."""
+        """Set the role that the user's sessions begin with."""
         principals.set_default_role(self._storage, user, role)
 
     def set_defaults(self, user: str, ids: Mapping[str, str | None]) -> None:
-        """What the user's sessions begin with: ids by the words of their kinds, None for nothing of the kind."""
+        """Set the defaults of the user's sessions: ids by the words of their kinds, None for no default of the kind."""
         principals.set_defaults(self._storage, user, ids)
 
     def invitations(self) -> list[Invitation]:
-        """Those that can still be accepted, by user."""
+        """Return the invitations that can still be accepted, by user."""
         found = self._storage.state.members.invitations.values()
         return sorted((item for item in found if not item.has_expired()), key=lambda item: item.user)
 
     def create_invitation(self, invitation: Invitation) -> str:
-        """The code, which is told this once; an earlier one of the same user is good no longer. Raises 42P07."""
+        """Store an invitation and return its code, which cannot be read again; an earlier one of the same user ends. Raises 42P07."""
         code = principals.new_code()
         principals.create_invitation(self._storage, invitation, code)
         return code
 
     def drop_invitation(self, invitation: Invitation) -> None:
-        """Its code is good no longer."""
+        """Withdraw an invitation: its code ends."""
         principals.drop_invitation(self._storage, invitation)
 
     def accept_invitation(self, code: str, password: str) -> User | None:
-        """The user whom it makes; None when there is no such invitation, or no more. Raises 3D008 for a password that is too short."""
+        """Create the user of an invitation and return it; None if the code is unknown or has expired. Raises 3D008 for a password that
+        is too short."""
         return principals.accept_invitation(self._storage, code, passwords.hashed(password))
 
     def admit(self, name: str, roles: Mapping[str, bool], *, create: bool) -> single_sign_on.Admitted | None:
-        """The user of that name whom an identity provider has signed in, with the roles that its groups give; None for nobody's name."""
+        """Return the user of that name whom an identity provider has signed in, with the roles that its groups give; None for nobody's
+        name."""
         return single_sign_on.admit(self._storage, name, roles, create=create)
 
     def api_tokens(self) -> list[ApiToken]:
-        """By name."""
+        """Return all API tokens, by name."""
         return sorted(self._storage.state.members.tokens.values(), key=lambda token: token.name)
 
     def create_api_token(self, token: ApiToken) -> str:
-        """The secret, which is told this once. Raises 42P09, or 3D001 when its role is gone."""
+        """Store a token and return its secret, which cannot be read again. Raises 42P09, or 3D001 when its role is gone."""
         secret = principals.new_token()
         principals.create_token(self._storage, token, secret)
         return secret
 
     def renew_api_token(self, token: ApiToken) -> str:
-        """Another secret, told this once, and the end that `token` has; the secret before and what it made are good no longer."""
+        """Give a token a new secret and the expiry of `token`, and return the secret; the earlier secret and the tokens made with it
+        end."""
         secret = principals.new_token()
         principals.renew_token(self._storage, token, secret)
         return secret
 
     def drop_api_token(self, token: ApiToken) -> None:
-        """Whoever signed in with it is signed out."""
+        """Drop a token; its sessions end."""
         principals.drop_token(self._storage, token)
 
     # --- roles and grants
 
     def roles(self) -> list[Role]:
-        """By name."""
+        """Return all roles, by name."""
         return self._roles.all()
 
     def role(self, name: str) -> Role | None:
-        """The role of that name, or None."""
+        """Return the role of that name, or None."""
         return self._roles.get(name)
 
     def create_role(self, name: str, owner: str, beneath: Iterable[Role] = ()) -> None:
-        """A role that has what the roles `beneath` have. Raises 42P011."""
+        """Create a role that inherits the roles `beneath`. Raises 42P011."""
         with self.transaction():
             self._roles.create(Role(name, owner, moment(present())))
             for role in beneath:
                 grants.give_role(self._storage, role, to_role=name)
 
     def drop_role(self, role: Role, *, known: Callable[[object], bool] = lambda _: True) -> None:
-        """With all that was granted to it and its API tokens; its queries that are done go to its owner. Raises 3D001, or 2BP01 while it
-        owns something, which names what is `known`."""
+        """Drop a role with its grants and API tokens; its finished queries go to its owner. Raises 3D001, or 2BP01, naming the objects
+        that are `known`, while it owns something."""
         with self.transaction():
             refuse_owner(self._storage.state, role, known)
             grants.forget_role(self._storage, role.name)
@@ -330,33 +335,34 @@ class Catalog:
             grants.reread(self._storage)
 
     def grant(self, given: Iterable[Grant]) -> int:
-        """How much of it is new: to grant again what is granted is nothing."""
+        """Store grants, and return how many are new: granting again changes nothing."""
         with self.transaction():
             return sum([grants.give(self._storage, grant) for grant in given])
 
     def revoke(
         self, taken: Iterable[tuple[str, Privilege, str]], *, option_only: bool = False, cascade: bool = False
     ) -> int:
-        """How many grants went, or with `option_only` their grant options; `taken` are objects' ids, privileges, roles. With `cascade` what
-        rests on them goes too; raises UserError 2BP01 without."""
+        """Remove grants, or with `option_only` their grant options, and return how many were removed; `taken` are objects' ids,
+        privileges, roles. With `cascade` the grants that depend on them are removed too; raises UserError 2BP01 without."""
         return grants.revoke(self._storage, taken, option_only=option_only, cascade=cascade)
 
     def grant_future(self, given: Iterable[FutureGrant]) -> int:
-        """How many are new: what is made in their places has them from the start."""
+        """Store future grants, and return how many are new: an object created in their place gets them at once."""
         return future_grants.give(self._storage, given)
 
     def revoke_future(self, taken: Iterable[future_grants.Key]) -> int:
-        """How many went; objects that have got them keep them."""
+        """Remove future grants, and return how many were removed; objects keep the grants that they got by them."""
         return future_grants.take(self._storage, taken)
 
     def grant_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
-        """Whether anything changed. Raises UserError 0LP01 for a circle, 3D000 for no such user."""
+        """Grant a role; True if anything changed. Raises UserError 0LP01 for a cycle, 3D000 for a missing user."""
         if role is not None:
             return grants.give_role(self._storage, granted, to_role=role)
         return grants.give_user(self._storage, granted.name, user or "")
 
     def revoke_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
-        """Whether anything changed. Raises UserError 0LP01 for what is built in, and for the last orgadmin; 3D000 for no such user."""
+        """Revoke a role; True if anything changed. Raises UserError 0LP01 for what is built in, and for the last orgadmin; 3D000 for a
+        missing user."""
         if role is not None:
             return grants.take_role(self._storage, granted.name, from_role=role)
         return grants.take_user(self._storage, granted.name, user or "")
@@ -364,25 +370,25 @@ class Catalog:
     # --- databases and schemas
 
     def databases(self) -> list[Database]:
-        """By name."""
+        """Return all databases, by name."""
         return self._databases.all()
 
     def database(self, name: str) -> Database | None:
-        """The database of that name, or None."""
+        """Return the database of that name, or None."""
         return self._databases.get(name)
 
     def create_database(self, name: str, owner: str) -> None:
-        """With its schema `public`. Raises 42P04."""
+        """Create a database with its schema `public`. Raises 42P04."""
         with self.transaction():
             self._databases.create(Database(name, owner, moment(present())))
             self.create_schema(name, DEFAULT_SCHEMA, owner)
 
     def schemas(self, database: str | None = None) -> list[SchemaObject]:
-        """Of one database, or all; by name."""
+        """Return the schemas of one database, or all; by name."""
         return self._schemas.all(*([database] if database is not None else []))
 
     def schema(self, database: str, name: str) -> SchemaObject | None:
-        """The schema of that name, or None."""
+        """Return the schema of that name, or None."""
         return self._schemas.get(database, name)
 
     def create_schema(self, database: str, name: str, owner: str, *, managed: bool = False) -> None:
@@ -390,80 +396,80 @@ class Catalog:
         self._schemas.create(SchemaObject(database, name, owner, moment(present()), managed))
 
     def update_schema(self, schema: SchemaObject) -> None:
-        """Whether its owner decides on what is in it. Raises 3D003."""
+        """Store whether the schema has managed access. Raises 3D003."""
         self._schemas.update(schema)
 
     # --- stores
 
     def stores(self) -> list[Store]:
-        """By name, properties opened."""
+        """Return all stores by name, with decrypted properties."""
         return [self._opened_store(facts) for facts in self._stores.all()]
 
     def store(self, name: str) -> Store | None:
-        """The store of that name, properties opened, or None."""
+        """Return the store of that name with decrypted properties, or None."""
         facts = self._stores.get(name)
         return self._opened_store(facts) if facts is not None else None
 
     def create_store(self, store: Store) -> None:
-        """Its properties are sealed. Raises 42P05, or 3D009 when its schema registry is gone."""
+        """Create a store; its properties are encrypted. Raises 42P05, or 3D009 when its schema registry is gone."""
         with self.transaction():
             self._stores.create(_facts(StoreFacts, store), self._sealed(store))
 
     def update_store(self, store: Store) -> None:
-        """Its properties, its schema registry and its time. Raises 3D006, or 3D009 when its schema registry is gone."""
+        """Store the properties, schema registry and time of a store. Raises 3D006, or 3D009 when its schema registry is gone."""
         with self.transaction():
             self._stores.update(_facts(StoreFacts, store), self._sealed(store))
 
     # --- secrets
 
     def secrets(self) -> list[SecretFacts]:
-        """By name, none opened."""
+        """Return all secrets by name, without their texts."""
         return self._secrets.all()
 
     def secret(self, name: str) -> Secret | None:
-        """The secret of that name, opened, or None."""
+        """Return the secret of that name with its text, or None."""
         facts = self._secrets.get(name)
         return Secret(**asdict(facts), properties=self._opened(facts.id)) if facts is not None else None
 
     def create_secret(self, secret: Secret) -> None:
-        """Its properties are sealed. Raises 42P014."""
+        """Create a secret; its properties are encrypted. Raises 42P014."""
         with self.transaction():
             self._secrets.create(_facts(SecretFacts, secret), self._sealed(secret))
 
     def update_secret(self, secret: Secret) -> None:
-        """What it is, and its description. Raises 3D016."""
+        """Store the text and description of a secret. Raises 3D016."""
         with self.transaction():
             self._secrets.update(_facts(SecretFacts, secret), self._sealed(secret))
 
     # --- schema registries
 
     def schema_registries(self) -> list[SchemaRegistry]:
-        """By name, properties opened."""
+        """Return all schema registries by name, with decrypted properties."""
         return [self._opened_registry(facts) for facts in self._registries.all()]
 
     def schema_registry(self, name: str) -> SchemaRegistry | None:
-        """The schema registry of that name, properties opened, or None."""
+        """Return the schema registry of that name with decrypted properties, or None."""
         facts = self._registries.get(name)
         return self._opened_registry(facts) if facts is not None else None
 
     def create_schema_registry(self, registry: SchemaRegistry) -> None:
-        """Its properties are sealed. Raises 42P018."""
+        """Create a schema registry; its properties are encrypted. Raises 42P018."""
         with self.transaction():
             self._registries.create(_facts(RegistryFacts, registry), self._sealed(registry))
 
     def update_schema_registry(self, registry: SchemaRegistry) -> None:
-        """Its properties and its time. Raises 3D009."""
+        """Store the properties and time of a schema registry. Raises 3D009."""
         with self.transaction():
             self._registries.update(_facts(RegistryFacts, registry), self._sealed(registry))
 
     # --- descriptor sources
 
     def descriptor_sources(self) -> list[DescriptorSource]:
-        """By name."""
+        """Return all descriptor sources, by name."""
         return self._descriptor_sources.all()
 
     def descriptor_source(self, name: str) -> DescriptorSource | None:
-        """The descriptor source of that name, or None."""
+        """Return the descriptor source of that name, or None."""
         return self._descriptor_sources.get(name)
 
     def create_descriptor_source(self, source: DescriptorSource) -> None:
@@ -473,22 +479,22 @@ class Catalog:
     # --- function sources and functions
 
     def function_sources(self) -> list[FunctionSource]:
-        """By name."""
+        """Return all function sources, by name."""
         return self._function_sources.all()
 
     def function_source(self, name: str) -> FunctionSource | None:
-        """The function source of that name, or None."""
+        """Return the function source of that name, or None."""
         return self._function_sources.get(name)
 
     def create_function_source(self, source: FunctionSource, content: bytes) -> None:
-        """With its file. Raises 42P016."""
+        """Create a function source with its file. Raises 42P016."""
         with self.transaction():
             self._function_sources.create(source)
             row = {"object": source.id, "content": content}
             self._storage.execute(insert(tables.files).values(row))
 
     def file_of(self, source: FunctionSource) -> bytes:
-        """The file of a function source, read from the database. Raises 3D018 when it is gone."""
+        """Return the file of a function source, read from the database. Raises 3D018 when it is gone."""
         found = self._storage.rows(select(tables.files.c.content).where(tables.files.c.object == source.id))
         if not found:
             message = f"{FUNCTION_SOURCE.described((source.name,))} does not exist"
@@ -496,7 +502,7 @@ class Catalog:
         return bytes(found[0]["content"])
 
     def functions(self, name: str | None = None) -> list[UserFunction]:
-        """All, or those of one name; by signature."""
+        """Return all functions, or those of one name; by signature."""
         return [function for function in self._functions.all() if name in (None, function.name)]
 
     def create_function(self, function: UserFunction) -> None:
@@ -506,11 +512,11 @@ class Catalog:
     # --- relations
 
     def relations(self, database: str | None = None, schema: str | None = None) -> list[Relation]:
-        """All, or of one database or schema; by name."""
+        """Return all relations, or those of one database or schema; by name."""
         return list(self._storage.state.relations(database, schema))
 
     def relation(self, name: RelationName) -> Relation | None:
-        """The relation of that name, or None."""
+        """Return the relation of that name, or None."""
         return self._storage.state.relation(name)
 
     def create_relation(self, relation: Relation) -> None:
@@ -518,7 +524,7 @@ class Catalog:
         self._relations.create(relation)
 
     def update_relation(self, relation: Relation) -> None:
-        """What is said of it and who owns it. Raises 3D020."""
+        """Store the description and owner of a relation. Raises 3D020."""
         self._relations.update(relation)
 
     # --- compute pools
@@ -529,11 +535,11 @@ class Catalog:
         return DEFAULT_COMPUTE_POOL
 
     def compute_pools(self) -> list[ComputePool]:
-        """By name."""
+        """Return all compute pools, by name."""
         return self._pools.all()
 
     def compute_pool(self, name: str) -> ComputePool | None:
-        """The compute pool of that name, or None."""
+        """Return the compute pool of that name, or None."""
         return self._pools.get(name)
 
     def create_compute_pool(self, pool: ComputePool) -> None:
@@ -541,38 +547,38 @@ class Catalog:
         self._pools.create(pool)
 
     def update_compute_pool(self, pool: ComputePool) -> None:
-        """Its size, its timeout and what is wanted of it. Raises 3D023."""
+        """Store the size, timeout and desired state of a pool. Raises 3D023."""
         self._pools.update(pool)
 
     # --- queries
 
     def queries(self) -> list[Query]:
-        """Oldest first; terminated ones stay listed. Read from the database."""
+        """Return all queries, oldest first; terminated ones stay listed. Read from the database."""
         return queries.read(self._storage)
 
     def unfinished_queries(self) -> list[Query]:
-        """Oldest first, without those that are terminated as they should be."""
+        """Return the queries, oldest first, that are not terminated as desired."""
         return sorted(self._storage.state.queries.values(), key=lambda query: query.created_at)
 
     def query(self, identifier: str) -> Query | None:
-        """The query of that id, or None."""
+        """Return the query of that id, or None."""
         return queries.get(self._storage, identifier)
 
     def query_by_name(self, name: str) -> Query | None:
-        """The newest query of that `query.name`, or None."""
+        """Return the newest query of that `query.name`, or None."""
         return queries.newest_named(self._storage, name)
 
     def queries_of(self, name: RelationName) -> list[Query]:
-        """The queries, oldest first, that read or write the relation and are not terminated."""
+        """Return the queries, oldest first, that read or write the relation and are not terminated."""
         relation = self.relation(name)
         return self._storage.state.queries_using([relation]) if relation is not None else []
 
     def writers(self, relation: Relation) -> list[Query]:
-        """The queries that write that very relation, terminated or not; oldest first. Read from the database."""
+        """Return the queries that write that very relation, terminated or not; oldest first. Read from the database."""
         return queries.writers(self._storage, relation)
 
     def create_query(self, query: Query) -> None:
-        """With its first event. It uses the relations that have the names of its sink and sources now."""
+        """Create a query with its first event. It uses the relations that have the names of its sink and sources now."""
         queries.create(self._storage, query)
 
     def set_desired_state(self, identifier: str, state: DesiredState) -> None:
@@ -580,14 +586,14 @@ class Catalog:
         queries.change(self._storage, identifier, desired_state=state)
 
     def change_query(self, identifier: str, *, name: str | None = None, owner: str | None = None) -> None:
-        """Another name or another owner. Raises 3D019."""
+        """Change a query's name or owner. Raises 3D019."""
         given = {"name": name, "owner": owner}
         queries.change(
             self._storage, identifier, **{key: text for key, text in given.items() if text is not None}
         )
 
     def request_restart(self, identifier: str) -> None:
-        """Wanted running, as a new generation, with a clean slate. Raises 3D019."""
+        """Request a start as a new generation, without the earlier error and restarts. Raises 3D019."""
         with self.transaction():
             known = self.query(identifier)
             queries.change(
@@ -612,7 +618,7 @@ class Catalog:
         restarts: int | None = None,
         generation: int | None = None,
     ) -> None:
-        """What the supervisor saw, also as an event; nothing if what it saw is of another `generation`. Raises 3D019."""
+        """Record the state that the supervisor observed, also as an event; nothing if it observed another `generation`. Raises 3D019."""
         counted = {} if restarts is None else {"restarts": restarts}
         with self.transaction():
             known = self.query(identifier)
@@ -624,7 +630,7 @@ class Catalog:
             events.add(self._storage, identifier, state, message)
 
     def query_events(self, identifier: str) -> list[tuple[datetime.datetime, QueryState, str | None]]:
-        """The states that the query went through, oldest first: (time, state, message)."""
+        """Return the states that the query went through, oldest first: (time, state, message)."""
         return events.read(self._storage, identifier)
 
     # --- private
@@ -643,7 +649,7 @@ class Catalog:
         self._keys.keep(keys[0])
 
     def _sealed(self, value: Store | SchemaRegistry | Secret) -> bytes:
-        """The properties, but for those that are secrets of their own, sealed for this object alone."""
+        """Return the object's own properties, not those that name secrets, encrypted for this object alone."""
         named = () if isinstance(value, Secret) else value.secrets
         own = {name: text for name, text in value.properties.items() if name not in named}
         return self._box.seal(json.dumps(own).encode(), value.id)
@@ -660,14 +666,14 @@ class Catalog:
         return SchemaRegistry(**asdict(facts), properties=self._with_secrets(facts))
 
     def _with_secrets(self, facts: StoreFacts | RegistryFacts) -> dict[str, str]:
-        """The properties of an object, with what the secrets that it names hold now."""
+        """Return the properties of an object with the current texts of the secrets that it names."""
         found = {key: self._secrets.get(name) for key, name in facts.secrets.items()}
         texts = {key: self._opened(secret.id)[SECRET_STRING] for key, secret in found.items() if secret}
         return {**self._opened(facts.id), **texts}
 
 
 def _facts(kind: type[F], value: F) -> F:
-    """An object with properties, without them."""
+    """Return an object with properties, without them."""
     return kind(**{field.name: getattr(value, field.name) for field in fields(kind)})
 
 

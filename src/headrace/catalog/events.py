@@ -15,7 +15,7 @@ EVENTS_PER_QUERY_MAX = 200
 
 
 def add(storage: Storage, query_id: str, state: QueryState, message: str | None) -> None:
-    """The newest event of a query; the oldest beyond `EVENTS_PER_QUERY_MAX` go."""
+    """Store the newest event of a query, and delete the oldest beyond `EVENTS_PER_QUERY_MAX`."""
     table = tables.query_events
     values = {"query_id": query_id, "time": present(), "state": state.value, "message": message}
     storage.execute(insert(table).values(values))
@@ -32,7 +32,7 @@ def add(storage: Storage, query_id: str, state: QueryState, message: str | None)
 
 
 def read(storage: Storage, query_id: str) -> list[tuple[datetime.datetime, QueryState, str | None]]:
-    """Oldest first: (time, state, message)."""
+    """Return a query's events, oldest first: (time, state, message)."""
     table = tables.query_events
     found = storage.rows(select(table).where(table.c.query_id == query_id).order_by(table.c.id))
     return [(moment(row["time"]), QueryState(row["state"]), row["message"]) for row in found]

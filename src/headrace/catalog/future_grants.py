@@ -19,7 +19,7 @@ Key = tuple[str, str, Privilege, str]
 
 
 def read(storage: Storage) -> tuple[FutureGrant, ...]:
-    """All of them."""
+    """Return all future grants."""
     return tuple(
         FutureGrant(**{**row, "privilege": Privilege(row["privilege"])})
         for row in storage.rows(select(tables.future_grants))
@@ -27,7 +27,7 @@ def read(storage: Storage) -> tuple[FutureGrant, ...]:
 
 
 def give(storage: Storage, given: Iterable[FutureGrant]) -> int:
-    """How many are new, or new in their grant option."""
+    """Store future grants, and return how many are new or have a new grant option."""
     with storage.transaction():
         known = {_key(grant): grant for grant in storage.state.future_grants}
         new = {}
@@ -44,7 +44,7 @@ def give(storage: Storage, given: Iterable[FutureGrant]) -> int:
 
 
 def take(storage: Storage, taken: Iterable[Key]) -> int:
-    """How many went; what objects have by them stays."""
+    """Remove future grants, and return how many were removed; grants made by them stay."""
     with storage.transaction():
         known, wanted = storage.state.future_grants, {*taken}
         gone = [grant for grant in known if _key(grant) in wanted]
@@ -57,7 +57,7 @@ def take(storage: Storage, taken: Iterable[Key]) -> int:
 
 
 def apply(storage: Storage, kind: str, path: Path, identifier: str) -> None:
-    """What a new object has from the first moment on: of the innermost place that it is in which has any for its kind."""
+    """Grant a new object the future grants of the innermost place around it that has any for its kind."""
     state = storage.state
     of_kind = [grant for grant in state.future_grants if grant.kind == kind]
     for place in _places(state, kind, path) if of_kind else ():
@@ -71,14 +71,15 @@ def apply(storage: Storage, kind: str, path: Path, identifier: str) -> None:
 
 
 def forget(storage: Storage, *, places: Iterable[str] = (), role: str | None = None) -> None:
-    """Without those of places, or to a role, that are gone."""
+    """Remove the future grants in dropped places, or to a dropped role."""
     gone = {*places}
     known = storage.state.future_grants
     take(storage, [_key(grant) for grant in known if grant.place in gone or grant.role == role])
 
 
 def _places(state: CatalogState, kind: str, path: Path) -> Iterator[str]:
-    """The ids of what an object of that kind and path is in, innermost first. Queries are no kind of `BY_NAME`, and in the organization."""
+    """Yield the ids of what an object of that kind and path is in, innermost first. Queries are no kind of `BY_NAME`, and in the
+    organization."""
     parent = BY_NAME[kind].parent if kind in BY_NAME else None
     if parent is None:
         yield state.organization.id

@@ -1,4 +1,4 @@
-"""Which roles have which privileges, and which roles are beneath which. Who may change that is checked before."""
+"""Privileges of roles, and roles granted to roles. The right to change them is checked before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.core.sqlstate import SqlState
 
 
 def read(storage: Storage) -> Grants:
-    """All grants, by object and privilege."""
+    """Return all grants, by object and privilege."""
     found: dict[str, dict[Privilege, dict[str, Grant]]] = defaultdict(lambda: defaultdict(dict))
     for row in storage.rows(select(tables.grants)):
         privilege = Privilege(row["privilege"])
@@ -29,7 +29,7 @@ def read(storage: Storage) -> Grants:
 
 
 def read_graph(storage: Storage) -> RoleGraph:
-    """Which roles are beneath which, the built-in ones as always."""
+    """Return the graph of granted roles, with the built-in ones."""
     beneath = dict(BUILT_IN_BENEATH)
     for row in storage.rows(select(tables.role_grants)):
         beneath[row["grantee"]] = beneath.get(row["grantee"], frozenset()) | {row["role"]}
@@ -37,14 +37,14 @@ def read_graph(storage: Storage) -> RoleGraph:
 
 
 def each(grants: Grants) -> Iterator[Grant]:
-    """Every grant."""
+    """Yield every grant."""
     return (
         grant for of_object in grants.values() for holders in of_object.values() for grant in holders.values()
     )
 
 
 def give(storage: Storage, grant: Grant) -> bool:
-    """Whether anything changed: a grant that is there stays as it is, but may get its grant option."""
+    """Store a grant; True if anything changed: an existing grant may only gain its grant option."""
     with storage.transaction():
         holders = storage.state.grants.get(grant.object, {}).get(grant.privilege, {})
         known = holders.get(grant.role)
@@ -58,7 +58,7 @@ def give(storage: Storage, grant: Grant) -> bool:
 
 
 def take(storage: Storage, grants: Iterable[Grant], *, option_only: bool = False) -> None:
-    """Without these grants; with `option_only` they lose the right to grant on."""
+    """Remove grants, or with `option_only` their right to grant on."""
     with storage.transaction():
         for grant in grants:
             holders = dict(storage.state.grants[grant.object][grant.privilege])
@@ -91,7 +91,7 @@ def revoke(
 
 
 def resting(state: CatalogState, going: Sequence[Grant]) -> list[Grant]:
-    """The grants that were made by the grant options which go, and by those that go with them; none by an owner."""
+    """Return the grants made by the grant options in `going`, and transitively those made by these."""
     found: dict[tuple[str, Privilege, str], Grant] = {}
     waiting = [grant for grant in going if grant.grantable]
     names = {(grant.object, grant.privilege, grant.role) for grant in going}
@@ -117,7 +117,7 @@ def _decides(state: CatalogState, identifier: str) -> str:
 
 
 def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
-    """Of objects that are gone, nothing is granted."""
+    """Remove all grants on dropped objects."""
     known = [identifier for identifier in identifiers if identifier in storage.state.grants]
     if not known:
         return
@@ -137,7 +137,7 @@ def forget_role(storage: Storage, role: str) -> None:
 
 
 def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
-    """Whether anything changed. Raises UserError 0LP01 when `role` is above the other: a circle would make them one."""
+    """Grant a role to a role; True if anything changed. Raises UserError 0LP01 for a cycle."""
     with storage.transaction():
         graph = storage.state.graph
         if role.name in graph.beneath.get(to_role, frozenset()):
@@ -154,7 +154,7 @@ def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
 
 
 def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
-    """Whether anything changed."""
+    """Revoke a role from a role; True if anything changed."""
     table = tables.role_grants
     same = (table.c.role == role) & (table.c.grantee == from_role)
     if role in BUILT_IN_BENEATH.get(from_role, ()):
@@ -167,7 +167,7 @@ def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
 
 
 def give_user(storage: Storage, role: str, user: str) -> bool:
-    """Whether anything changed. Raises UserError 3D000."""
+    """Grant a role to a user; True if anything changed. Raises UserError 3D000."""
     with storage.transaction():
         _check_user(storage, user)
         if role in storage.state.members.users[user].roles:
@@ -179,7 +179,8 @@ def give_user(storage: Storage, role: str, user: str) -> bool:
 
 
 def take_user(storage: Storage, role: str, user: str) -> bool:
-    """Whether anything changed; a user whose default role it was begins with `public`. Raises UserError 3D000 and 0LP01."""
+    """Revoke a role from a user, whose default role becomes `public` if it was this one; True if anything changed. Raises UserError
+    3D000 and 0LP01."""
     held, users = tables.user_roles, tables.users
     with storage.transaction():
         _check_user(storage, user)

@@ -1,4 +1,4 @@
-"""Which catalog belongs to which data directory: each holds the other's identity, and a stranger is refused at the start.
+"""Identity of catalog and data directory: each holds the other's id, and a mismatch is refused at the start.
 
 A catalog names the queries whose checkpoints the directory holds, and the views whose rows are there. Under another catalog all of
 it would look abandoned. One start with a wrong HEADRACE_CATALOG_URL used to delete it.
@@ -25,7 +25,7 @@ FILE = "identity.json"
 
 @dataclass(frozen=True)
 class Identity:
-    """What a data directory knows of itself: its own id, and that of the catalog it belongs to."""
+    """Identity of a data directory: its own id, and that of its catalog."""
 
     directory: str
     catalog: str

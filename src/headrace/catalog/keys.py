@@ -1,4 +1,4 @@
-"""Where the keys are from that secrets are sealed with: a file, the environment, or what a command prints.
+"""Sources of the keys that encrypt secrets: a file, the environment, or the output of a command.
 
 The first key seals, all of them open: so a key can be replaced by one that is put before it.
 """
@@ -48,17 +48,17 @@ class FileKeys:
         return [text[start : start + KEY_BYTES] for start in range(0, len(text), KEY_BYTES)]
 
     def next(self) -> list[bytes]:
-        """A new key before those that there are, on disk when this returns."""
+        """Return a new key followed by the present ones, on disk when this returns."""
         keys = [AESGCM.generate_key(bit_length=256), *self.read()]
         self._write(keys)
         return keys
 
     def keep(self, key: bytes) -> None:
-        """Nothing is sealed with another key any more."""
+        """Drop every key but this one: nothing is encrypted with them any more."""
         self._write([key])
 
     def _write(self, keys: Sequence[bytes]) -> None:
-        """Whole or not at all: it is written beside the file and takes its name when it is on disk."""
+        """Write the file atomically: beside its place, then renamed when it is on disk."""
         unfinished = self._path.with_suffix(".new")
         unfinished.unlink(missing_ok=True)
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -76,7 +76,7 @@ class GivenKeys:
         self._keys = _decoded(text, "HEADRACE_CATALOG_KEY")
 
     def read(self) -> list[bytes]:
-        """The keys."""
+        """Return the keys."""
         return self._keys
 
     def next(self) -> list[bytes]:
@@ -88,7 +88,7 @@ class GivenKeys:
         )
 
     def keep(self, key: bytes) -> None:
-        """Whoever gave the keys takes back what is of no use any more."""
+        """Do nothing: removing old keys is up to whoever set the variable."""
 
 
 class CommandKeys:
@@ -98,7 +98,7 @@ class CommandKeys:
         self._command = command
 
     def read(self) -> list[bytes]:
-        """The keys that it prints now; raises ExternalError 57015 when it fails, never with what it printed."""
+        """Run the command and return the keys that it prints; raises ExternalError 57015 when it fails, without its output."""
         try:
             done = subprocess.run(
                 shlex.split(self._command), capture_output=True, check=True, timeout=COMMAND_TIMEOUT_S
@@ -114,7 +114,7 @@ class CommandKeys:
     next = read
 
     def keep(self, key: bytes) -> None:
-        """Whoever wrote the command takes back what is of no use any more."""
+        """Do nothing: removing old keys is up to whoever wrote the command."""
 
 
 KeySource = FileKeys | GivenKeys | CommandKeys

@@ -1,4 +1,4 @@
-"""What exists: the catalog's objects, as immutable values.
+"""The catalog's objects, as immutable values.
 
 Source: dialect section 1. Every object is owned by a role. Times are UTC, aware.
 """
@@ -23,7 +23,7 @@ from headrace.formats.known import AnyFormat
 
 
 def new_id() -> str:
-    """What an object is known by for good, whatever its name: a UUID."""
+    """Return a new object id, a UUID that outlives renames."""
     return str(uuid.uuid4())
 
 
@@ -43,7 +43,7 @@ class RelationKind(Enum):
 
 
 class DesiredState(Enum):
-    """What the user wants of a query. One that was stopped with what it writes is started with that; else it is as terminated."""
+    """Desired state of a query. STOPPED: START of its sink starts it again; otherwise it counts as terminated."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -51,14 +51,14 @@ class DesiredState(Enum):
 
 
 class PoolIntent(Enum):
-    """What the user wants of a compute pool."""
+    """Desired state of a compute pool."""
 
     RUNNING = "running"
     STOPPED = "stopped"
 
 
 class QueryState(Enum):
-    """What a query is doing; `engine.lifecycle` holds the transitions. One that is stopped waits for its compute pool to be started."""
+    """Actual state of a query; `engine.lifecycle` holds the transitions. STOPPED waits for its compute pool to start."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -70,7 +70,7 @@ class QueryState(Enum):
 
 
 class QueryKind(Enum):
-    """Which statement a query came from."""
+    """Kind of the statement that created a query."""
 
     CREATE_STREAM_AS = "CREATE_STREAM_AS"
     CREATE_CHANGELOG_AS = "CREATE_CHANGELOG_AS"
@@ -97,7 +97,7 @@ class Organization:
 
 @dataclass(frozen=True)
 class Role:
-    """What privileges are granted to, and what owns objects. Which roles are beneath it is `policy.RoleGraph`'s."""
+    """A role, to which privileges are granted and which owns objects. `policy.RoleGraph` holds the roles granted to it."""
 
     name: str
     owner: str
@@ -129,7 +129,7 @@ class SchemaObject:
 
 @dataclass(frozen=True)
 class SecretFacts:
-    """What anybody may know of a secret."""
+    """Public facts of a secret."""
 
     name: str
     type: str
@@ -152,8 +152,8 @@ SECRET_STRING = "secret_string"  # noqa: S105 - a property's name
 
 @dataclass(frozen=True)
 class StoreFacts:
-    """What anybody may know of a store: `type` names its store type, `schema_registry` the registry of its records' schemas, and
-    `secrets` the secrets whose texts some of its properties have, by the properties' names."""
+    """Public facts of a store: `type` names its store type, `schema_registry` the registry of its records' schemas, and `secrets` maps
+    property names to the secrets that hold their texts."""
 
     name: str
     type: str
@@ -178,7 +178,7 @@ class Store(StoreFacts):
 
 @dataclass(frozen=True)
 class RegistryFacts:
-    """What anybody may know of a schema registry; `type` is one of `schema_registry.options.TYPES`, `secrets` are as a store's."""
+    """Public facts of a schema registry; `type` is one of `schema_registry.options.TYPES`, `secrets` are as a store's."""
 
     name: str
     type: str
@@ -242,7 +242,7 @@ class UserFunction:
 
     @property
     def signature(self) -> Signature:
-        """What tells it from every other function."""
+        """The function's identity: name and parameter types."""
         return Signature(self.name, types=tuple(kind for _, kind in self.parameters))
 
     @property
@@ -254,7 +254,7 @@ class UserFunction:
 
 @dataclass(frozen=True)
 class EntityFormat:
-    """How a relation's records are laid out in its entity.
+    """Layout of a relation's records in its entity.
 
     Without `key` there is no row key; `key_type` is its data type: a primitive, or a STRUCT of its fields where the format has
     names. `timestamp` names the event-time column (None: the record's own time). With `upsert` a record with no value deletes its key.
@@ -270,7 +270,7 @@ class EntityFormat:
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """What a materialized view is: the text of its CREATE statement, and where the names in it are looked for."""
+    """Definition of a materialized view: the text of its CREATE statement, and the database and schema that resolve its names."""
 
     sql: str
     database: str | None
@@ -344,12 +344,12 @@ class Query:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it is to run."""
+        """True if it should run."""
         return self.desired_state is DesiredState.RUNNING
 
     @property
     def sinks(self) -> tuple[RelationName, ...]:
-        """What it writes, in the order of the plan's sinks."""
+        """The relations that it writes, in the order of the plan's sinks."""
         return (self.sink, *self.more_sinks)
 
     @cached_property
@@ -359,7 +359,7 @@ class Query:
         return frozenset((step["store"], *(step.get("entity") or ())) for step in steps)
 
     def was_made_with(self, relation: Relation | None) -> bool:
-        """Whether what has the name of a relation of the query now is that relation: neither dropped nor made again.
+        """True if the relation of that name is still the one that the query was made with, neither dropped nor created again.
 
         Else the query cannot be restarted: its checkpoint knows nothing of another one.
         """
@@ -368,7 +368,7 @@ class Query:
 
 @dataclass(frozen=True)
 class ComputePool:
-    """Where queries run: one Spark driver process each.
+    """A compute pool: one Spark driver process that runs queries.
 
     `size` is a word of `engine.sizes`. After `timeout_min` minutes without a query its process ends until it is needed again; 0: never.
     """
@@ -385,7 +385,7 @@ class ComputePool:
 
 @dataclass(frozen=True)
 class User:
-    """Somebody who may sign in, with the roles that were given to the user directly. `password` is a hash, None without one.
+    """A user who may sign in, with the directly granted roles. `password` is a hash, None without one.
 
     `defaults` are the ids of what a session begins with, by their kinds; what was dropped since may be among them.
     """
@@ -401,7 +401,7 @@ class User:
 
 @dataclass(frozen=True)
 class Invitation:
-    """That somebody may become a user, with these roles, by a code of which the catalog keeps a digest."""
+    """An invitation to become a user with these roles, by a code of which the catalog keeps a digest."""
 
     user: str
     roles: tuple[str, ...]
@@ -412,13 +412,13 @@ class Invitation:
     id: str = field(default_factory=new_id, kw_only=True)
 
     def has_expired(self) -> bool:
-        """Whether its time is over now."""
+        """True if it has expired."""
         return self.expires_at <= datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
 class ApiToken:
-    """What a program signs in with, of which the catalog keeps a digest. It has one `role` of its user, or all (None), until it expires.
+    """Credential of a program, of which the catalog keeps a digest. It has one `role` of its user, or all (None), until it expires.
 
     `parent` is the id of the token that it was made with: it ends with that one. No two tokens of one user have one name.
     """
@@ -434,17 +434,17 @@ class ApiToken:
 
     @property
     def credential(self) -> str:
-        """As the audit log tells it."""
+        """The credential as the audit log records it."""
         return f"token {self.name}"
 
     def has_expired(self) -> bool:
-        """Whether its time is over now."""
+        """True if it has expired."""
         return self.expires_at is not None and self.expires_at <= datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
 class Members:
-    """Who may sign in: users by name, API tokens and invitations by their digests."""
+    """Users by name, API tokens and invitations by their digests."""
 
     users: Mapping[str, User] = field(default_factory=dict)
     tokens: Mapping[str, ApiToken] = field(default_factory=dict, repr=False)
@@ -453,7 +453,7 @@ class Members:
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is asking: a user with the roles that the user holds (directly), or the one role of an API token.
+    """The user of a request, with the directly granted roles, or the one role of an API token.
 
     `token` is the id of the API token that it signed in with, `session` that of the page's session; None for whatever else. For the
     audit log `credential` names either, and `address` is where the request came from.

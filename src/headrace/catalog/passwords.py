@@ -16,7 +16,7 @@ _HASHER = PasswordHasher()
 
 
 def hashed(password: str) -> str:
-    """What is kept of a password. Raises UserError 3D008 for one that is too short or too long; its text never shows it."""
+    """Return the hash of a password. Raises UserError 3D008, without the password, for one that is too short or too long."""
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -27,7 +27,7 @@ def hashed(password: str) -> str:
 
 
 def matches(kept: str | None, password: str) -> bool:
-    """Whether `password` is the one that `kept` is of. Takes as long where there is none: that tells nobody who has one."""
+    """True if `password` fits the hash `kept`. A missing hash takes as long, so that timing does not reveal which users have a password."""
     try:
         _HASHER.verify(kept or _nobodys(), password[: LENGTH_MAX + 1])
     except (VerificationError, InvalidHashError):

@@ -1,6 +1,5 @@
-"""Who may do what with the objects of one catalog state. Listing and checking are one question: what a role sees is what it has a
-privilege on. See `access` for the words and ADR 27 for the rules.
-"""
+"""Privileges in one catalog state. Listing and checking are one question: a role sees an object if it has a privilege on it. See
+`access` for the words and ADR 27 for the rules."""
 
 from __future__ import annotations
 
@@ -59,13 +58,13 @@ class Requirement:
 
 @dataclass(frozen=True)
 class RoleGraph:
-    """Which roles were granted to which: `beneath` are those that a role has directly, by its name."""
+    """Roles granted to roles: `beneath` maps a role's name to the roles granted to it directly."""
 
     beneath: Mapping[str, frozenset[str]] = field(default_factory=lambda: BUILT_IN_BENEATH)
     _closures: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def inherited(self, role: str) -> frozenset[str]:
-        """`role` and every role beneath it, `public` among them."""
+        """Return `role` and every role beneath it, `public` among them."""
         known = self._closures.get(role)
         if known is not None:
             return known
@@ -78,15 +77,15 @@ class RoleGraph:
         return self._closures[role]
 
     def roles_of(self, principal: Principal) -> frozenset[str]:
-        """The roles that a principal may take on: those held, and those beneath them."""
+        """Return the roles that a principal may take on: those held, and those beneath them."""
         return frozenset[str]().union(*map(self.inherited, principal.roles))
 
     def commands(self, principal: Principal, role: Role) -> bool:
-        """Whether a principal may take on a role, or owns it and so may grant it to itself."""
+        """True if a principal may take on a role, or owns it and so may grant it to itself."""
         return not self.roles_of(principal).isdisjoint((role.name, role.owner))
 
     def first_role(self, principal: Principal) -> str:
-        """The role that a session of a principal begins with: the default one, or `public` where that was taken away."""
+        """Return the role that a session of a principal begins with: the default one, or `public` if that is gone."""
         default = principal.default_role
         return default if default in self.roles_of(principal) else PUBLIC
 
@@ -104,38 +103,39 @@ class Policy:
     # --- the question
 
     def check(self, role: str, privilege: Privilege, target: object | None = None) -> bool:
-        """Whether `role` may use `privilege` on `target` (None: the organization): it has it, and USAGE on all that the target is in."""
+        """True if `role` may use `privilege` on `target` (None: the organization): it has the privilege and USAGE on all that the target
+        is in."""
         return self.fulfils(role, Requirement(privilege, target))
 
     def fulfils(self, role: str, requirement: Requirement) -> bool:
-        """As `check`, for a requirement, which may ask for the right to grant, or for the owner of a view."""
+        """Check a requirement as `check` does; it may ask for the right to grant, or for the owner of a view."""
         if requirement.through is not None:
             role = requirement.through.owner
         holds = self._holds(role, requirement)
         return holds and (requirement.grantable or self._enters(role, requirement.target))
 
     def visible(self, role: str, target: object) -> bool:
-        """Whether `role` may know of an object: it has some privilege on it, or may grant on it. Roles are known to everybody."""
+        """True if `role` may know of an object: it has a privilege on it, or may grant on it. Roles are known to everybody."""
         if isinstance(target, Role) or (self._has_any(role, target) and self._enters(role, target)):
             return True
         return self.manages_grants(role)
 
     def known(self, role: str, target: object) -> bool:
-        """Whether `role` has some privilege on the object itself, whatever it may do with what the object is in."""
+        """True if `role` has some privilege on the object itself, regardless of its place."""
         return isinstance(target, Role) or self._has_any(role, target) or self.manages_grants(role)
 
     def may(self, role: str, privilege: Privilege, target: object) -> bool:
-        """Whether `role` has a privilege on the object itself, whatever it may do with what the object is in."""
+        """True if `role` has a privilege on the object itself, regardless of its place."""
         return self._holds(role, Requirement(privilege, target))
 
     def manages_grants(self, role: str) -> bool:
-        """Whether `role` may grant everything to everybody."""
+        """True if `role` may grant everything to everybody."""
         return self._holds(role, Requirement(Privilege.MANAGE_GRANTS))
 
     # --- what a query keeps of its requirements
 
     def need(self, requirement: Requirement) -> Need:
-        """A requirement as it is stored."""
+        """Return a requirement as it is stored."""
         view = requirement.through.id if requirement.through is not None else None
         return Need(requirement.privilege.value, self._id(requirement.target), view)
 
@@ -150,8 +150,8 @@ class Policy:
             )
 
     def lost(self, role: str, needs: Iterable[Need], objects: Mapping[str, Any]) -> str | None:
-        """What `role`, or the owner of a view, lacks of `needs`; None while nothing is missing. `objects` are those of the catalog by
-        their ids. What was dropped is not looked for here."""
+        """Return what `role`, or the owner of a view, lacks of `needs`; None if nothing is missing. `objects` are the catalog's by id.
+        Dropped objects are ignored."""
         for need in needs:
             of_organization = need.object == self.organization.id
             target, view = objects.get(need.object), objects.get(need.view or "")
@@ -163,7 +163,7 @@ class Policy:
         return None
 
     def lacks(self, role: str, requirement: Requirement) -> str:
-        """What is missing of a requirement, as a text for `role`, which must not learn from it what the query of a view reads."""
+        """Return the missing privilege as a text for `role`, which must not learn from it what the query of a view reads."""
         view = requirement.through
         if view is None:
             return lacking(role, self.missing(role, requirement))
@@ -175,18 +175,19 @@ class Policy:
     # --- why, and by whom
 
     def chain(self, requirement: Requirement) -> Iterator[Requirement]:
-        """What a requirement takes, outermost first: USAGE on the database, USAGE on the schema, and itself. To grant takes only that."""
+        """Yield the chain of a requirement, outermost first: USAGE on the database, USAGE on the schema, and itself. Granting takes only
+        the last."""
         place = _place(requirement.target) if not requirement.grantable else None
         if place is not None:
             yield from self.chain(Requirement(Privilege.USAGE, self.objects[place[0]][place[1]]))
         yield requirement
 
     def missing(self, role: str, requirement: Requirement) -> list[Requirement]:
-        """What `role` lacks of the chain of a requirement, outermost first."""
+        """Return what `role` lacks of the chain of a requirement, outermost first."""
         return [step for step in self.chain(requirement) if not self._holds(role, step)]
 
     def holder(self, requirement: Requirement) -> str:
-        """A role that has what a requirement asks for: the owner's."""
+        """Return a role that has what a requirement asks for: the owner's."""
         if requirement.target is not None:
             return self.decides(requirement.target) if requirement.grantable else owner_of(requirement.target)
         held = (
@@ -195,7 +196,7 @@ class Policy:
         return next(held, ORGADMIN) if not requirement.grantable else ORGADMIN
 
     def grantor(self, role: str, requirement: Requirement) -> str | None:
-        """The role, `role` or one beneath it, whose right to grant a privilege is used; None when there is none."""
+        """Return the role, `role` or one beneath it, whose right to grant a privilege is used; None when there is none."""
         inherited, target = self.graph.inherited(role), requirement.target
         decides = self.decides(target)
         if decides in inherited:
@@ -207,7 +208,7 @@ class Policy:
         return role if self.manages_grants(role) else None
 
     def decides(self, target: object | None) -> str:
-        """The role that may grant on an object: its owner, or in a schema with managed access that schema's."""
+        """Return the role that may grant on an object: its owner, or in a schema with managed access that schema's."""
         return self._managed_by(target) or (ORGADMIN if target is None else owner_of(target))
 
     def _managed_by(self, target: object | None) -> str | None:
@@ -216,7 +217,7 @@ class Policy:
         return schema.owner if isinstance(schema, SchemaObject) and schema.managed else None
 
     def _enters(self, role: str, target: object | None) -> bool:
-        """Whether `role` has USAGE on all that the target is in. It is the same for all that is in one schema."""
+        """True if `role` has USAGE on all that the target is in. It is the same for all that is in one schema."""
         place = _place(target)
         if place is None:
             return True
@@ -227,7 +228,7 @@ class Policy:
         return known
 
     def _holds(self, role: str, step: Requirement) -> bool:
-        """Whether `role` or a role beneath it has a privilege on the object itself."""
+        """True if `role` or a role beneath it has a privilege on the object itself."""
         if step.grantable:
             return self.grantor(role, step) is not None
         inherited, target, privilege = self.graph.inherited(role), step.target, step.privilege
@@ -255,20 +256,20 @@ class Policy:
 
 
 def _apart(inherited: frozenset[str], holders: Holders) -> bool:
-    """Whether none is in both; the shorter is gone through."""
+    """True if none is in both; the shorter is gone through."""
     if len(holders) < len(inherited):
         return not any(name in inherited for name in holders)
     return not any(name in holders for name in inherited)
 
 
 def owner_of(target: Any) -> str:
-    """The role that owns an object."""
+    """Return the role that owns an object."""
     owner: str = target.owner
     return owner
 
 
 def _place(target: object | None) -> tuple[str, Path] | None:
-    """Kind and path of what an object is in; None where that is the organization. System relations are everybody's."""
+    """Return kind and path of what an object is in; None where that is the organization. System relations are everybody's."""
     if target is None or isinstance(target, Query):
         return None
     if isinstance(target, Relation) and target.kind is RelationKind.SYSTEM:
@@ -278,14 +279,14 @@ def _place(target: object | None) -> tuple[str, Path] | None:
 
 
 def privileges_on(target: object | None) -> tuple[Privilege, ...]:
-    """What can be granted on an object, or on the organization."""
+    """Return the privileges that can be granted on an object, or on the organization."""
     if target is None:
         return ON_ORGANIZATION
     return (Privilege.USAGE,) if isinstance(target, Query) else spec_of(target).privileges
 
 
 def named(target: object | None) -> str:
-    """An object as a text names it."""
+    """Return an object as a text names it."""
     if target is None:
         return "the organization"
     if isinstance(target, Relation):
@@ -308,13 +309,14 @@ def check_role(
 
 
 def lacking(role: str, missing: Iterable[object]) -> str:
-    """What a role lacks, as a text tells it: outermost first."""
+    """Return the privileges that a role lacks as a text, outermost first."""
     steps = [*map(str, missing)]
     return f"the role {role!r} lacks the privilege{'s' if len(steps) > 1 else ''} {' → '.join(steps)}"
 
 
 def refusal(policy: Policy, role: str, requirement: Requirement) -> UserError:
-    """Why a role may not: not a word of an object that it may not know of, else 42501 with what is missing of the chain."""
+    """Return the refusal: the same as for a missing object if `role` may not know the object, else 42501 with the missing part of the
+    chain."""
     target = requirement.target
     if target is not None and requirement.through is None and not policy.known(role, target):
         state = SqlState.QUERY_NOT_FOUND if isinstance(target, Query) else spec_of(target).missing

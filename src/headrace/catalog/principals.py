@@ -29,7 +29,7 @@ PREFIX = "hrt_"
 
 
 def read(storage: Storage) -> Members:
-    """All of them, with the roles that there still are."""
+    """Return all members with their existing roles."""
     is_role = tables.objects.c.kind == ROLE.kind
     roles = {row["id"]: row["name"] for row in storage.rows(select(tables.objects).where(is_role))}
     held: dict[str, list[str]] = defaultdict(list)
@@ -76,7 +76,7 @@ def read(storage: Storage) -> Members:
 
 
 def seed(storage: Storage) -> None:
-    """The first user, with every built-in role, which must be there."""
+    """Create the first user, with every built-in role; the roles must exist."""
     _insert_user(storage, User(ADMINISTRATOR, BUILT_IN_ROLES, "sysadmin", moment(present())))
 
 
@@ -104,28 +104,28 @@ def ensure_administrator(storage: Storage, token: str | None) -> str | None:
 
 
 def new_token() -> str:
-    """A random one, of 256 bits."""
+    """Return a random token of 256 bits."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def new_code() -> str:
-    """Of an invitation: random, of 256 bits."""
+    """Return a random invitation code of 256 bits."""
     return "hri_" + secrets.token_urlsafe(32)
 
 
 def digest(token: str) -> str:
-    """What is kept of a token."""
+    """Return the stored digest of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def authenticate(state: CatalogState, token: str) -> Principal | None:
-    """Whose token it is, None when it is none, or none any more."""
+    """Return the principal of a token, None for an unknown or expired one."""
     found = state.members.tokens.get(digest(token))
     return _principal(state, found) if found is not None else None
 
 
 def ended(state: CatalogState, principal: Principal) -> str | None:
-    """Why what `principal` signed in with is good no longer; None while it is."""
+    """Return why the credential of `principal` is no longer valid; None while it is."""
     if principal.token is None:
         return None
     found = next((token for token in state.members.tokens.values() if token.id == principal.token), None)
@@ -140,7 +140,7 @@ def ended(state: CatalogState, principal: Principal) -> str | None:
 
 
 def _principal(state: CatalogState, token: ApiToken) -> Principal | None:
-    """None if the user no longer commands the role of the token."""
+    """Return the principal of a token, None if its user no longer holds the token's role."""
     user = state.members.users[token.user]
     holder = Principal(user.name, user.roles, user.default_role, token.id, credential=token.credential)
     if token.has_expired():
@@ -157,7 +157,7 @@ def _principal(state: CatalogState, token: ApiToken) -> Principal | None:
 
 
 def create_invitation(storage: Storage, invitation: Invitation, code: str) -> None:
-    """In place of one of the same user. Raises UserError 42P07 when the user is there already."""
+    """Store an invitation in place of an earlier one of the same user. Raises UserError 42P07 when the user exists."""
     table = tables.invitations
     with storage.transaction():
         _refuse_known(storage, invitation.user)
@@ -177,14 +177,14 @@ def create_invitation(storage: Storage, invitation: Invitation, code: str) -> No
 
 
 def drop_invitation(storage: Storage, invitation: Invitation) -> None:
-    """Its code is good no longer."""
+    """Withdraw an invitation: its code ends."""
     with storage.transaction():
         storage.execute(delete(tables.invitations).where(tables.invitations.c.id == invitation.id))
         _reread(storage)
 
 
 def accept_invitation(storage: Storage, code: str, password: str) -> User | None:
-    """The user whom the invitation of that code makes, with the hash of a password; None when there is no such, or no more."""
+    """Create the user of the invitation with that code, with the hash of a password, and return it; None for an unknown or expired code."""
     with storage.transaction():
         found = storage.state.members.invitations.get(digest(code))
         if found is None or found.has_expired():
@@ -196,7 +196,7 @@ def accept_invitation(storage: Storage, code: str, password: str) -> User | None
 
 
 def create_user(storage: Storage, user: User) -> User:
-    """Itself."""
+    """Store a user and return it."""
     with storage.transaction():
         _insert_user(storage, user)
         _reread(storage)
@@ -204,17 +204,17 @@ def create_user(storage: Storage, user: User) -> User:
 
 
 def set_password(storage: Storage, user: User, password: str) -> None:
-    """`password` is a hash; sessions that were begun with the one before end."""
+    """Set a password, given as a hash; sessions of the earlier one end."""
     _change_user(storage, user.name, password=password)
 
 
 def set_default_role(storage: Storage, name: str, role: str) -> None:
-    """The role that a session of the user begins with."""
+    """Set the role that the user's sessions begin with."""
     _change_user(storage, name, default_role=role)
 
 
 def set_defaults(storage: Storage, name: str, ids: Mapping[str, str | None]) -> None:
-    """What a session of the user begins with, ids by kinds; None for nothing of the kind."""
+    """Set the defaults of the user's sessions, ids by kinds; None for no default of the kind."""
     with storage.transaction():
         known = storage.state.members.users[name].defaults
         given = {kind: found for kind, found in {**known, **ids}.items() if found is not None}
@@ -228,7 +228,7 @@ def _change_user(storage: Storage, name: str, **values: str) -> None:
 
 
 def drop_user(storage: Storage, user: User) -> None:
-    """With the API tokens of that user. Raises UserError 2BP01 for the last one who can sign in and holds orgadmin."""
+    """Drop a user with the user's API tokens. Raises UserError 2BP01 for the last one who can sign in and holds orgadmin."""
     with storage.transaction():
         if _administrators(storage.state.members) == {user.name}:
             raise UserError(
@@ -241,7 +241,7 @@ def drop_user(storage: Storage, user: User) -> None:
 
 
 def _administrators(members: Members) -> set[str]:
-    """Who holds orgadmin, and can sign in for good: with a password, or a token that has every role and no end."""
+    """Return the names of users who hold orgadmin and can sign in for good: with a password, or a token with every role and no expiry."""
     lasting = {
         token.user for token in members.tokens.values() if token.role is None and token.expires_at is None
     }
@@ -273,7 +273,7 @@ def _refuse_known(storage: Storage, name: str) -> None:
 
 
 def token_named(members: Members, name: str, user: str) -> ApiToken | None:
-    """The API token of a user that has that name, or None."""
+    """Return the API token of a user that has that name, or None."""
     return next(
         (token for token in members.tokens.values() if (token.name, token.user) == (name, user)), None
     )
@@ -304,7 +304,7 @@ def create_token(storage: Storage, token: ApiToken, secret: str) -> None:
 
 
 def renew_token(storage: Storage, token: ApiToken, secret: str) -> None:
-    """Another secret, and the end that `token` has; the secret before is good no longer, nor are the tokens that were made with it."""
+    """Give a token a new secret and the expiry of `token`; the earlier secret and the tokens made with it end."""
     with storage.transaction():
         known = tables.tokens.c.id == token.id
         storage.execute(delete(tables.tokens).where(tables.tokens.c.parent == token.id))
@@ -313,7 +313,7 @@ def renew_token(storage: Storage, token: ApiToken, secret: str) -> None:
 
 
 def drop_token(storage: Storage, token: ApiToken) -> None:
-    """Whoever signed in with it is signed out, and the tokens that were made with it go too."""
+    """Drop a token with the tokens made with it; their sessions end."""
     with storage.transaction():
         storage.execute(delete(tables.tokens).where(tables.tokens.c.id == token.id))
         _reread(storage)

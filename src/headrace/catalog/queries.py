@@ -19,7 +19,7 @@ from headrace.core.sqlstate import SqlState
 
 
 def read(storage: Storage, where: ColumnElement[bool] | TextClause | None = None) -> list[Query]:
-    """The queries that fulfil a condition, or all; oldest first."""
+    """Return the queries that match a condition, or all; oldest first."""
     query = select(tables.queries).order_by(tables.queries.c.created_at)
     found = storage.rows(query if where is None else query.where(where))
     of_them = select(tables.query_relations)
@@ -33,20 +33,20 @@ def read(storage: Storage, where: ColumnElement[bool] | TextClause | None = None
 
 
 def get(storage: Storage, identifier: str) -> Query | None:
-    """The query of that id, or None."""
+    """Return the query of that id, or None."""
     known = storage.state.queries.get(identifier)
     return known or next(iter(read(storage, tables.queries.c.id == identifier)), None)
 
 
 def newest_named(storage: Storage, name: str) -> Query | None:
-    """The newest query of that name, or None."""
+    """Return the newest query of that name, or None."""
     table = tables.queries
     newest = select(table.c.id).where(table.c.name == name).order_by(table.c.created_at.desc()).limit(1)
     return next(iter(read(storage, table.c.id == newest.scalar_subquery())), None)
 
 
 def writers(storage: Storage, relation: Relation) -> list[Query]:
-    """The queries that write that very relation, terminated or not; oldest first."""
+    """Return the queries that write that very relation, terminated or not; oldest first."""
     table = tables.query_relations
     ids = select(table.c.query_id).where((table.c.relation_id == relation.id) & table.c.is_sink)
     kept = read(storage, tables.queries.c.id.in_(ids))
@@ -58,7 +58,7 @@ def writers(storage: Storage, relation: Relation) -> list[Query]:
 
 
 def create(storage: Storage, query: Query) -> None:
-    """With its first event. What it reads and writes is what has these names now."""
+    """Store a query with its first event. Its uses are the relations that have these names now."""
     state = storage.state
     used = {name: state.relation(name) for name in (*query.sinks, *query.sources)}
     ids = {relation.id: name in query.sinks for name, relation in used.items() if relation is not None}
@@ -106,7 +106,7 @@ def _put(storage: Storage, query: Query) -> None:
 
 
 def _row(query: Query) -> dict[str, object]:
-    """What is stored of a query."""
+    """Return the stored form of a query."""
     return {
         "id": query.id,
         "name": query.name,

@@ -1,4 +1,4 @@
-"""What goes with an object that is dropped, and what keeps it from being dropped. RESTRICT and CASCADE are this module."""
+"""Objects that a drop removes, and those that prevent it: RESTRICT and CASCADE."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Removal:
 
 
 def removal(state: CatalogState, target: Any) -> Removal:
-    """What goes with `target`: what is in it, what cannot be without it, and so on."""
+    """Return what a drop of `target` removes: its contents, the objects that depend on it, and so on."""
     found: dict[str, Any] = {}
 
     def visit(value: Any) -> None:

@@ -31,7 +31,7 @@ from headrace.core.names import RelationName
 
 
 def rename(storage: Storage, target: object, name: str) -> Any:
-    """The object with its new name. Raises UserError: its kind's SQLSTATE when it is gone, or when the name is taken."""
+    """Rename an object and return it. Raises UserError: its kind's SQLSTATE when it is gone, or when the name is taken."""
     spec = spec_of(target)
     old = spec.path(target)
     new = (*old[:-1], name)
@@ -61,7 +61,7 @@ def rename(storage: Storage, target: object, name: str) -> Any:
 def _moved(
     spec: KindSpec[Any], kind: str | None, path: Path, old: Path, new: Path
 ) -> tuple[str | None, Path]:
-    """The place of an object of a kind when another has a new path: it may be that, or in it."""
+    """Return the new place of an object when another got a new path: itself, or an object that contains it."""
     inside = kind is not None and spec in _upwards(BY_NAME[kind]) and path[: len(old)] == old
     return kind, (*new, *path[len(new) :]) if inside else path
 
@@ -75,7 +75,7 @@ def _upwards(spec: KindSpec[Any]) -> Iterator[KindSpec[Any]]:
 def _objects(
     storage: Storage, state: CatalogState, spec: KindSpec[Any], old: Path, new: Path, time: int
 ) -> dict[str, dict[Path, Any]]:
-    """All objects: those that have other names now, or know them, are as they would be read again."""
+    """Return all objects, with the new names that they have or refer to."""
     objects: dict[str, dict[Path, Any]] = {}
     for kind in KINDS:
         found = objects[kind.kind] = {}
@@ -102,7 +102,7 @@ def _objects(
 def _queries(
     storage: Storage, state: CatalogState, kind: str, identifier: str, old: Path, new: Path
 ) -> dict[str, Query]:
-    """The queries that are in the state and have other names in them now. Those that are done follow in the database."""
+    """Return the queries of the state that refer to a new name. Finished ones follow in the database."""
     uses = select(tables.query_relations.c.query_id).where(tables.query_relations.c.relation_id == identifier)
     where: dict[str, ColumnElement[bool] | None] = {
         RELATION.kind: tables.queries.c.id.in_(uses),
@@ -122,7 +122,7 @@ def _queries(
 
 
 def _renamed(state: CatalogState, query: Query, kind: str, old: Path, new: Path) -> Query:
-    """With the names of its relations, as far as they still are those that it was made with, of its pool, and what its plan names."""
+    """Return a query with new names of its relations, if they still are those that it was made with, its pool, and its plan."""
 
     def followed(name: RelationName) -> RelationName:
         within = name.path[: len(old)] == old and query.was_made_with(state.relation(name))
@@ -141,7 +141,7 @@ def _renamed(state: CatalogState, query: Query, kind: str, old: Path, new: Path)
 
 
 def _plan(text: str, kind: str, old: str, new: str) -> str:
-    """A stored plan, of whatever version: its steps name stores, and formats in them registries."""
+    """Return a stored plan of any version with new names of stores in its steps, and of registries in its formats."""
     plan, changed = json.loads(text), False
     for step in plan.get("steps", ()):
         named = [step] if kind == STORE.kind else [step.get("value"), step.get("key")]

@@ -29,15 +29,15 @@ class Repository(Generic[T]):
         self._spec = spec
 
     def get(self, *path: str) -> T | None:
-        """The object of that path, or None."""
+        """Return the object of that path, or None."""
         return self._storage.state.get(self._spec, path)
 
     def all(self, *within: str) -> list[T]:
-        """All, or those in `within`; by path."""
+        """Return all, or those in `within`; by path."""
         return self._storage.state.all(self._spec, within)
 
     def create(self, value: T, sealed: bytes | None = None) -> None:
-        """With the future grants of where it is.
+        """Store a new object, with the future grants of its place.
 
         Raises UserError: the kind's own SQLSTATE when the name is taken, and that of a parent or of something used that is missing.
         """
@@ -51,14 +51,14 @@ class Repository(Generic[T]):
             future_grants.apply(self._storage, spec.kind, path, self._write(state, value, sealed, values))
 
     def update(self, value: T, sealed: bytes | None = None) -> None:
-        """The object of that path becomes `value`, and keeps its id. Raises the kind's SQLSTATE when there is none."""
+        """Replace the object of that path, keeping its id. Raises the kind's SQLSTATE when there is none."""
         with self._storage.transaction():
             state = self._storage.state
             existing(state, self._spec, self._spec.path(value))
             self._write(state, value, sealed, None)
 
     def _write(self, state: CatalogState, value: T, sealed: bytes | None, made: dict[str, str] | None) -> str:
-        """The object's id: one row is written, with what it uses; `made` are the columns that never change, of a new one."""
+        """Write an object's row and its uses, and return its id; `made` are the columns that never change, of a new object."""
         spec, uses = self._spec, state.used_ids(self._spec, value)
         known = {name: getattr(value, name) for name in ("id", "owner", "created_at")}
         identifier: str = known["id"]
@@ -87,7 +87,7 @@ class Repository(Generic[T]):
 
 
 def existing(state: CatalogState, spec: KindSpec[T], path: Path) -> T:
-    """The object of that path; raises UserError with the kind's SQLSTATE when there is none."""
+    """Return the object of that path; raises UserError with the kind's SQLSTATE when there is none."""
     found = state.get(spec, path)
     if found is None:
         raise UserError(spec.missing, f"{spec.described(path)} does not exist")
@@ -95,7 +95,7 @@ def existing(state: CatalogState, spec: KindSpec[T], path: Path) -> T:
 
 
 def change_owner(storage: Storage, target: object, role: str) -> None:
-    """Another role owns the object. Raises the SQLSTATE of its kind when it does not exist."""
+    """Give an object to another role. Raises the SQLSTATE of its kind when it does not exist."""
     spec = spec_of(target)
     with storage.transaction():
         state = storage.state
@@ -110,7 +110,8 @@ def change_owner(storage: Storage, target: object, role: str) -> None:
 
 
 def drop(storage: Storage, target: object, *, cascade: bool, known: Callable[[object], bool]) -> Removal:
-    """What went: the object with what is attached to it, or with all that depends on it. Raises its kind's SQLSTATE, or 2BP01."""
+    """Drop an object with what is attached to it, or with all that depends on it, and return what was dropped. Raises its kind's
+    SQLSTATE, or 2BP01."""
     spec = spec_of(target)
     with storage.transaction():
         going = removal(storage.state, existing(storage.state, spec, spec.path(target)))

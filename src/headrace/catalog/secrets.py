@@ -27,13 +27,13 @@ class SecretBox:
         self._keys = [AESGCM(key) for key in keys]
 
     def seal(self, value: bytes, label: str) -> bytes:
-        """`value`, sealed for `label`."""
+        """Encrypt `value` for `label`."""
         data_key = AESGCM.generate_key(bit_length=256)
         second = os.urandom(_NONCE_BYTES)
         return self._head(data_key, label) + second + AESGCM(data_key).encrypt(second, value, label.encode())
 
     def open(self, sealed: bytes, label: str) -> bytes:
-        """What was sealed for `label`; raises InternalError when none of the keys is the one that it was sealed with."""
+        """Decrypt what was encrypted for `label`; raises InternalError when no key fits."""
         rest = sealed[_HEAD_BYTES:]
         return AESGCM(self._data_key(sealed, label)).decrypt(
             rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], label.encode()
@@ -48,7 +48,7 @@ class SecretBox:
         return True
 
     def sealed_again(self, sealed: bytes, label: str) -> bytes:
-        """The same value, whose data key is sealed with the first key now; raises as `open`."""
+        """Encrypt the value's data key with the first key, and return the result; raises as `open`."""
         return self._head(self._data_key(sealed, label), label) + sealed[_HEAD_BYTES:]
 
     def _head(self, data_key: bytes, label: str) -> bytes:

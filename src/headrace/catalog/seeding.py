@@ -1,4 +1,4 @@
-"""What a new catalog begins with."""
+"""Contents of a new catalog."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Admitted:
 
 
 def admit(storage: Storage, name: str, roles: Mapping[str, bool], *, create: bool) -> Admitted | None:
-    """The user of that name, there already, invited or, with `create`, made now; None for anybody else.
+    """Return the user of that name: existing, invited or, with `create`, made now; None for anybody else.
 
     `roles` are those that groups decide on, and whether they give it. Other roles of the user stay as they are.
     """

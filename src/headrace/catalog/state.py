@@ -1,4 +1,4 @@
-"""What exists at one moment, in memory and without secrets: what binding, listing and the supervisor read.
+"""The catalog's contents at one moment, in memory and without secrets, for binding, listing and the supervisor.
 
 A state never changes: each committed write puts another in its place, so that a reader keeps one moment for as long as it likes.
 """
@@ -59,7 +59,7 @@ class CatalogState:
 
     @cached_property
     def policy(self) -> Policy:
-        """Who may do what at this moment."""
+        """The privileges at this moment."""
         return Policy(self.organization, self.objects, self.graph, self.grants)
 
     @cached_property
@@ -68,40 +68,40 @@ class CatalogState:
         return {found.id: found for found in self._each()}
 
     def get(self, spec: KindSpec[T], path: Path) -> T | None:
-        """The object of that kind and path, or None."""
+        """Return the object of that kind and path, or None."""
         found: T | None = self.objects[spec.kind].get(path)
         return found
 
     def all(self, spec: KindSpec[T], within: Path = ()) -> list[T]:
-        """The objects of a kind, of those that are in `within` if given; by path."""
+        """Return the objects of a kind, of those that are in `within` if given; by path."""
         known, depth = self.objects[spec.kind], len(within)
         paths = (path for path in known if path[:depth] == within) if within else known
         return [known[path] for path in sorted(paths)]
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        """The relation of that full name, or None."""
+        """Return the relation of that full name, or None."""
         return self.get(RELATION, name.path)
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
-        """The relations, of one database or schema if named; by name."""
+        """Return the relations, of one database or schema if named; by name."""
         if database is not None:
             return self.all(RELATION, (database,) if schema is None else (database, schema))
         return [found for found in self.all(RELATION) if schema in (None, found.name.schema)]
 
     def store(self, name: str, /) -> StoreFacts | None:
-        """The store of that name, or None."""
+        """Return the store of that name, or None."""
         return self.get(STORE, (name,))
 
     def role_id(self, name: str) -> str:
-        """The id of the role of that name; raises UserError 3D001."""
+        """Return the id of the role of that name; raises UserError 3D001."""
         return self._required(ROLE, (name,), "what is given")
 
     def named_store(self, name: str, /) -> StoreFacts | None:
-        """As `store`: the state has no user."""
+        """Return the same as `store`: the state has no user."""
         return self.store(name)
 
     def children(self, value: object) -> list[object]:
-        """What is directly in an object."""
+        """Return the objects directly in an object."""
         kind, path = spec_of(value).kind, spec_of(value).path(value)
         if (kind, path) not in self.within:
             return []
@@ -109,14 +109,14 @@ class CatalogState:
         return [found for spec in inside for found in self.all(spec, path)]
 
     def dependents(self, value: Any) -> list[Any]:
-        """The objects that cannot be without this one, aside from what is in it."""
+        """Return the objects that cannot be without this one, aside from what is in it."""
         if value.id not in self.used:
             return []
         users = {identifier for identifier, used in self.uses.items() if value.id in used}
         return [found for found in self._each() if found.id in users] if users else []
 
     def queries_using(self, objects: Iterable[Any]) -> list[Query]:
-        """The queries, oldest first, that read or write one of the objects, run in it or connect to it, and are not terminated."""
+        """Return the queries, oldest first, that read or write one of the objects, run in it or connect to it, and are not terminated."""
         wanted = {found.id: found for found in objects}
         pools = {found.name for found in wanted.values() if isinstance(found, ComputePool)}
         # Of the stores that take dead letters and late rows only the plan knows.
@@ -132,13 +132,14 @@ class CatalogState:
         return sorted(running, key=lambda query: query.created_at)
 
     def parent_id(self, spec: KindSpec[Any], path: Path) -> str:
-        """What an object of that kind and path is in; raises UserError with the parent's SQLSTATE when it does not exist."""
+        """Return the id of the parent of an object of that kind and path; raises UserError with the parent's SQLSTATE when it does not
+        exist."""
         if spec.parent is None:
             return self.organization.id
         return self._required(BY_NAME[spec.parent], path[:-1], spec.described(path))
 
     def used_ids(self, spec: KindSpec[T], value: T) -> frozenset[str]:
-        """What the object uses; raises UserError with the SQLSTATE of what does not exist."""
+        """Return the ids of the objects that `value` uses; raises UserError with the SQLSTATE of a missing one."""
         what = spec.described(spec.path(value))
         return frozenset(self._required(BY_NAME[kind], path, what) for kind, path in spec.uses(value))
 
@@ -155,7 +156,7 @@ class CatalogState:
     # --- the state after a write
 
     def having(self, value: Any, uses: frozenset[str], sealed: bytes | None) -> CatalogState:
-        """With an object, new or in place of the one of its path."""
+        """Return the state with an object, new or in place of the one of its path."""
         spec = spec_of(value)
         known, path = self.objects[spec.kind], spec.path(value)
         place = (spec.parent, path[:-1])
@@ -169,7 +170,7 @@ class CatalogState:
         )
 
     def without(self, value: Any) -> CatalogState:
-        """Without an object; queries that used it do not any more."""
+        """Return the state without an object; its queries no longer use it."""
         spec = spec_of(value)
         gone = spec.path(value)
         return replace(
@@ -191,7 +192,7 @@ V = TypeVar("V")
 
 
 def counted(counts: Mapping[K, int], keys: Iterable[K], by: int) -> Mapping[K, int]:
-    """The counts after so many more, or fewer, of each key; what there is nothing of is not among them."""
+    """Return the counts with so many more, or fewer, of each key; a key without a count is left out."""
     changed = dict(counts)
     for key in keys:
         changed[key] = changed.get(key, 0) + by

@@ -71,12 +71,12 @@ class Storage:
         return found
 
     def put(self, state: CatalogState) -> None:
-        """The state after what this transaction wrote."""
+        """Set the state that follows this transaction's writes."""
         self._draft = state
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Several writes as one; an exception undoes them all. May be nested: the outermost commits.
+        """Run several writes as one; an exception undoes them all. May be nested: the outermost commits.
 
         Raises ExternalError 57015 when the database does not answer.
         """
@@ -88,18 +88,18 @@ class Storage:
                 self._depth -= 1
 
     def execute(self, statement: Executable) -> int:
-        """Within a transaction: how many rows it wrote."""
+        """Execute a write within a transaction, and return its number of rows."""
         result: CursorResult[Any] = self.connection.execute(statement)
         return result.rowcount
 
     def rows(self, query: Select[Any]) -> list[RowMapping]:
-        """What a query finds, in a transaction of its own unless there is one."""
+        """Return the rows of a query, in a transaction of its own unless there is one."""
         with nullcontext() if self._writer == threading.get_ident() else self.transaction():
             return list(self.connection.execute(query).mappings())
 
     @property
     def connection(self) -> Connection:
-        """That of this thread's transaction."""
+        """The connection of this thread's transaction."""
         if self._connection is None:
             raise RuntimeError("there is no transaction")
         return self._connection
@@ -133,7 +133,7 @@ class Storage:
             self._draft = self._writer = None
 
     def _connect(self) -> None:
-        """A connection that works, and the state that goes with it."""
+        """Open a connection that works, and read the state that belongs to it."""
         self._draft = self._state
         if self._connection is not None and self._engine.dialect.name != "sqlite":
             try:
@@ -162,16 +162,16 @@ class Draft(Storage):
 
     @property
     def state(self) -> CatalogState:
-        """What was made of it so far."""
+        """The state with this draft's writes."""
         return self._drafted
 
     def put(self, state: CatalogState) -> None:
-        """The state after a write."""
+        """Set the state after a write."""
         self._drafted = state
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Nothing but that an exception undoes the writes."""
+        """Run writes that an exception undoes."""
         before = self._drafted
         try:
             yield
@@ -180,16 +180,16 @@ class Draft(Storage):
             raise
 
     def execute(self, _statement: Executable) -> int:
-        """Nothing is written."""
+        """Write nothing."""
         return 0
 
     def rows(self, query: Select[Any]) -> list[RowMapping]:
-        """What the other storage has."""
+        """Return the rows of the other storage."""
         return self._kept.rows(query)
 
 
 def sqlite(directory: Path, load: Callable[[Storage], CatalogState]) -> Storage:
-    """The database in a file of a data directory."""
+    """Return the database in a file of a data directory."""
     engine = create_engine(f"sqlite:///{directory / FILE}", connect_args={"check_same_thread": False})
     event.listen(engine, "connect", _configure)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
@@ -216,7 +216,8 @@ def readable(directory: Path, url: str | None) -> Iterator[None]:
 
 
 def postgresql(url: str, load: Callable[[Storage], CatalogState]) -> Storage:
-    """A database of a PostgreSQL server, in the first schema of the search path. Raises UserError 53000 while another server has it."""
+    """Return the storage in a database of a PostgreSQL server, in the first schema of the search path. Raises UserError 53000 while
+    another server has it."""
     timeouts = {
         "connect_timeout": CONNECT_TIMEOUT_S,
         "keepalives_idle": CONNECT_TIMEOUT_S,
@@ -236,7 +237,8 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _claim(connection: Any, _record: object) -> None:
-    """Two servers over one catalog would run every query twice. The lock is the connection's: who has lost that writes nothing."""
+    """Take the catalog's lock: two servers over one catalog would run every query twice. The lock belongs to the connection: a server
+    that loses it writes nothing."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET statement_timeout = {ANSWER_TIMEOUT_MS}")
         cursor.execute("SELECT pg_try_advisory_lock(hashtext('headrace ' || current_schema()))")

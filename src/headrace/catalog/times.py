@@ -6,17 +6,17 @@ import datetime
 
 
 def micros(moment: datetime.datetime) -> int:
-    """Microseconds since the epoch."""
+    """Return a time as microseconds since the epoch."""
     return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 def moment(value: int) -> datetime.datetime:
-    """The inverse of `micros`."""
+    """Return the inverse of `micros`."""
     return _EPOCH + datetime.timedelta(microseconds=value)
 
 
 def present() -> int:
-    """Now, as `micros`."""
+    """Return the present as `micros`."""
     return micros(datetime.datetime.now(datetime.UTC))
 
 

@@ -38,7 +38,7 @@ _OF_TYPE: dict[type[object], KindSpec[Any]] = {}
 
 
 def spec_of(value: object) -> KindSpec[Any]:
-    """The kind of an object of the catalog."""
+    """Return the kind of an object of the catalog."""
     kind = type(value)
     if kind not in _OF_TYPE:
         _OF_TYPE[kind] = next(spec for spec in KINDS if issubclass(kind, spec.value))
@@ -46,6 +46,6 @@ def spec_of(value: object) -> KindSpec[Any]:
 
 
 def described(value: object) -> str:
-    """An object as a text names it: its kind and its name."""
+    """Return an object as a text names it: its kind and its name."""
     spec = spec_of(value)
     return spec.described(spec.path(value))

@@ -82,7 +82,7 @@ def _format(kept: Definition) -> EntityFormat:
 
 
 def _second(first: Definition) -> Definition:
-    """Columns had places instead of names, and what was not a view said nothing of one."""
+    """Upgrade a definition of version 1: columns become places instead of names, and only views keep a definition."""
     columns = [
         {"name": name, "type": type_text, "nullable": nullable}
         for name, type_text, nullable in first["columns"]

@@ -33,15 +33,15 @@ SECRET = KindSpec(
 
 
 def used_secrets(secrets: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """The secrets that an object names, as what it uses."""
+    """Return the secrets that an object names, as kinds and paths of used objects."""
     return [(SECRET.kind, (name,)) for name in dict.fromkeys(secrets.values())]
 
 
 def renamed_secret(secrets: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The secrets that an object names when one of them has another name."""
+    """Return the secrets that an object names after one of them was renamed."""
     return {key: new if name == old else name for key, name in secrets.items()}
 
 
 def without_secrets(first: Definition) -> Definition:
-    """An upgrade of a definition of before an object could name secrets."""
+    """Upgrade a definition from before an object could name secrets."""
     return {**first, "secrets": {}}

@@ -1,4 +1,4 @@
-"""What the catalog must know of a kind of object."""
+"""Description of an object kind for the catalog."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class KindSpec(Generic[T]):
         return self.kind.replace("_", " ")
 
     def described(self, path: Path) -> str:
-        """The object of that path, as a text names it."""
+        """Return the object of that path, as a text names it."""
         return f"the {self.word} {'.'.join(map(self.printed, path))}"
 
     def definition(self, value: T) -> Definition:
-        """What is stored of a value, with the version that this release writes."""
+        """Return the stored form of a value, with the version that this release writes."""
         return {"version": len(self.upgrades) + 1, **self.write(value)}
 
     def upgraded(self, definition: Mapping[str, Any]) -> Definition:
-        """A stored definition as this release writes it. Raises InternalError for one of a later release."""
+        """Return a stored definition as this release writes it. Raises InternalError for one of a later release."""
         current = dict(definition)
         version = current.pop("version")
         if version > len(self.upgrades) + 1:

@@ -10,7 +10,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Every path had one part, and every type but for its capitals the name that it has now."""
+    """Store paths of several parts; until now every path had one, and every type had its present name in other capitals."""
     connection = op.get_bind()
     relations = sa.table("relations", sa.column("id"), sa.column("entity"))
     for row in connection.execute(sa.select(relations).where(relations.c.entity.is_not(None))).all():

@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """A new table, and a column that is empty in every store there is."""
+    """Add a table, and a column that is empty in every existing store."""
     op.create_table(
         "schema_registries",
         sa.Column("name", sa.String, primary_key=True),

@@ -10,7 +10,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """A relation without a store keeps the format that all such have. `sql` was what nobody said; then both layouts were read."""
+    """Give relations without a store the format that all of them have; a format without a layout was read in both layouts."""
     connection = op.get_bind()
     relations = sa.table("relations", sa.column("id"), sa.column("definition"))
     for row in connection.execute(sa.select(relations)).all():

@@ -24,7 +24,7 @@ OLD_TABLES = (
 
 
 def upgrade() -> None:
-    """Objects keep their owners and times, relations and the organization their ids too; queries get to know the relations they have."""
+    """Keep owners and times of objects, ids of relations and the organization; record the relations of each query."""
     _create()
     move = _Move(op.get_bind(), context.config.attributes["box"])
     move.namespaces()
@@ -126,7 +126,7 @@ class _Move:
                 self._depends(row.id, "schema_registry", name)
 
     def queries(self) -> None:
-        """A relation of that name that was made after the query is another one."""
+        """Link queries to relations; a relation of that name created after the query is another one."""
         for row in self._rows("queries"):
             sink = tuple(json.loads(row.sink))
             for path in {sink, *map(tuple, json.loads(row.sources))}:

@@ -10,7 +10,7 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """The administrator's token stays good: it has every role of its user, and no end."""
+    """Keep the administrator's token: it has every role of its user, and no expiry."""
     old = sa.table("tokens", sa.column("digest"), sa.column("user_name"), sa.column("created_at"))
     kept = op.get_bind().execute(sa.select(old)).all()
     op.drop_table("tokens")

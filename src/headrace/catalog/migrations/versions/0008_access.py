@@ -14,7 +14,7 @@ BUILT_IN_ROLES = ("orgadmin", "sysadmin", "securityadmin", "useradmin", "public"
 
 
 def upgrade() -> None:
-    """The roles that there were become objects, everybody may use the pools as before, and queries need what they read."""
+    """Turn roles into objects, keep the pools usable by everybody, and record the privileges that queries need."""
     op.create_table(
         "role_grants",
         sa.Column("role", sa.String, primary_key=True),

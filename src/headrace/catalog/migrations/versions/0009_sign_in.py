@@ -8,7 +8,7 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """The user there was goes on signing in with its token."""
+    """Keep the existing user's sign-in by token."""
     op.add_column("users", sa.Column("password", sa.String))
     op.create_table(
         "invitations",

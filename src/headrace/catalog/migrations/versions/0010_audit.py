@@ -8,7 +8,7 @@ down_revision = "0009"
 
 
 def upgrade() -> None:
-    """Empty: of the past nothing is known."""
+    """Create the empty audit log: earlier events are unknown."""
     op.create_table(
         "audit",
         sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),

@@ -8,5 +8,5 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """None is set."""
+    """Add defaults; none is set."""
     op.add_column("users", sa.Column("defaults", sa.Text, nullable=False, server_default="{}"))

@@ -8,7 +8,7 @@ down_revision = "0011"
 
 
 def upgrade() -> None:
-    """Descriptor sources keep theirs in their definitions, since binding reads them."""
+    """Move files into a table; descriptor sources keep theirs in their definitions, since binding reads them."""
     op.create_table(
         "files",
         sa.Column("object", sa.String(36), sa.ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True),

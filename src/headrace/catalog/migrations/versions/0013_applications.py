@@ -8,5 +8,5 @@ down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Those that there are write one each."""
+    """Allow several sinks; existing queries have one each."""
     op.add_column("queries", sa.Column("more_sinks", sa.Text, nullable=False, server_default="[]"))

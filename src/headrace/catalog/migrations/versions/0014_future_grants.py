@@ -8,7 +8,7 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """None so far."""
+    """Add future grants; there are none yet."""
     op.create_table(
         "future_grants",
         sa.Column("place", sa.String(36), primary_key=True),

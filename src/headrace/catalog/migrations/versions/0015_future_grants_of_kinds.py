@@ -8,7 +8,7 @@ down_revision = "0014"
 
 
 def upgrade() -> None:
-    """Those that there are were for relations. The kind is part of the key, which only a new table can have in SQLite."""
+    """Add the kind to the key of future grants, which in SQLite takes a new table. Existing ones were for relations."""
     kept = op.get_bind().execute(sa.text("SELECT * FROM future_grants")).mappings().all()
     op.drop_table("future_grants")
     made = op.create_table(

@@ -8,7 +8,7 @@ down_revision = "0015"
 
 
 def upgrade() -> None:
-    """None is stopped yet: what STOP ended before is terminated, and stays so."""
+    """Allow STOP: queries that it ended before are terminated, and stay so."""
     op.drop_index("queries_unfinished", "queries")
     unfinished = sa.text("NOT (desired_state IN ('stopped', 'terminated') AND actual_state = 'terminated')")
     op.create_index(

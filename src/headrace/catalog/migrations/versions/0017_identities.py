@@ -13,7 +13,7 @@ down_revision = "0016"
 
 
 def upgrade() -> None:
-    """What a role has that was made after it, is not that role's: it was one of the same name before."""
+    """Drop the grants to a role that are older than the role: they belonged to an earlier role of the same name."""
     _needs_of_views()
     connection = op.get_bind()
     old = {name: _rows(name) for name in ("users", "user_roles", "tokens", "invitations")}
@@ -84,7 +84,7 @@ def _cascading(column: str) -> sa.ForeignKey:
 
 
 def _needs_of_views() -> None:
-    """A query contains the query of each view that it uses, and needs what that one reads, for the view's owner."""
+    """Add the privileges that the views in a query need, on behalf of their owners."""
     connection, metadata = op.get_bind(), sa.MetaData()
     metadata.reflect(connection, only=["queries", "query_relations", "objects"])
     queries, used = metadata.tables["queries"], metadata.tables["query_relations"]
