@@ -1,4 +1,4 @@
-"""What each statement does: one module per object kind, one handler per statement.
+"""Execution of statements: one module per object kind, one handler per statement.
 
 Role: the only code that changes the catalog or a store on a user's behalf. Entry point: `registry.execute`.
 May import: engine, planner, analyzer, connectors, catalog, formats, sql, core. Handlers of different modules are strangers, save

@@ -33,7 +33,7 @@ def _ownership(statement: Rename | DescribeAs, run: Execution) -> Iterator[Requi
 
 @handles(Rename, requires=_ownership)
 async def rename(statement: Rename, run: Execution) -> Outcome:
-    """Ids stay: secrets, dependents and queries go on. A session that has the name selected goes on with the new one."""
+    """Rename an object. Its id, secrets, dependents and queries are kept; a session that had it selected keeps it under the new name."""
     found, name = _named(statement.kind, statement.name, run), statement.new_name
     if _RESERVED.get(statement.kind) == name.name:
         message = (
@@ -99,7 +99,7 @@ async def describe_as(statement: DescribeAs, run: Execution) -> Outcome:
 
 
 def _named(kind: str, name: QualifiedName, run: Execution) -> CatalogObject:
-    """The object of that kind; raises UserError as `Execution.object`."""
+    """Return the object of that kind; raises UserError as `Execution.object`."""
     if kind in RELATIONS:
         return relation_of_kind(kind, name, run, "ALTER")
     return run.object(kind, name)
@@ -116,7 +116,7 @@ def _answer(found: Any, done: str) -> ResultSet:
 
 
 def _context(found: Any, changed: Any, run: Execution) -> SessionContext | None:
-    """The session's names where they named what has another name now."""
+    """Return the session's context with the new name, if it named the renamed object."""
     fields = {"database": "database", "store": "store", "compute_pool": "compute_pool", "schema": "schema"}
     field = fields.get(spec_of(found).kind)
     if field is None or getattr(run.context, field) != found.name:

@@ -40,7 +40,7 @@ PROPERTIES = (ROLE, DAYS)
 
 @handles(CreateApiToken, requires=nothing)
 async def create_api_token(statement: CreateApiToken, run: Execution) -> Outcome:
-    """For the user who asks, and a role that this user may take on or owns. It ends with the token that it is made with."""
+    """Create a token for the current user, and a role that this user holds or owns. It ends with the token that created it."""
     reader = PropertyReader(
         statement.properties.entries, PROPERTIES, what="an API token", lacking=statement.span
     )
@@ -60,7 +60,7 @@ async def create_api_token(statement: CreateApiToken, run: Execution) -> Outcome
 
 @handles(AlterApiToken, requires=nothing)
 async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
-    """Another secret and another end, the same name and role: the secret before is good no longer, nor is what it made."""
+    """Give a token a new secret and expiry; name and role stay. The earlier secret and the tokens made with it end."""
     token = _token(statement.name, run)
     reader = PropertyReader(statement.properties.entries, (DAYS,), what="ALTER API_TOKEN")
     if token.user != run.principal.user:
@@ -82,7 +82,7 @@ async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
 
 @handles(DropApiToken, requires=nothing)
 async def drop_api_token(statement: DropApiToken, run: Execution) -> Outcome:
-    """Requests, streams and sessions with it end within seconds."""
+    """Drop a token; requests, streams and sessions with it end within seconds."""
     token = _token(statement.name, run)
     await asyncio.to_thread(run.catalog.drop_api_token, token)
     return Outcome(ddl("api_token", token.name, "DROP", f"API token {token.name} was dropped", [token.name]))
@@ -90,13 +90,13 @@ async def drop_api_token(statement: DropApiToken, run: Execution) -> Outcome:
 
 @handles(DescribeApiToken, requires=nothing)
 async def describe_api_token(statement: DescribeApiToken, run: Execution) -> Outcome:
-    """One row of the list."""
+    """Return one row of the list."""
     token = _token(statement.name, run)
     return Outcome(await API_TOKENS.rows(run, name=token.name, user_name=token.user))
 
 
 def _token(name: Identifier, run: Execution) -> ApiToken:
-    """The token of that name or id, the user's own before others'. Raises UserError 3D012 also for one that the role may not see."""
+    """Return the token of that name or id, the user's own before others'. Raises UserError 3D012 also for one that may not be known."""
     known = [token for token in visible_tokens(run) if name.name in (token.name, token.id)]
     matching = [token for token in known if token.user == run.principal.user] or known
     if len(matching) == 1:
@@ -121,7 +121,7 @@ def _check_role(name: Identifier, run: Execution) -> None:
 
 
 def _end(reader: PropertyReader, run: Execution, *tokens: str | None) -> datetime.datetime:
-    """The end that is asked for, and never later than that of the given tokens, by their ids: what they make ends with them."""
+    """Return the requested expiry, but none later than that of the given tokens, by id: a token ends with the one that made it."""
     days = reader.take(DAYS)
     end = now() + datetime.timedelta(days=DAYS_DEFAULT if days is None else days)
     ends = [token.expires_at for token in run.catalog.api_tokens() if token.id in tokens]

@@ -106,25 +106,26 @@ class Draft:
 
     @property
     def queries(self) -> list[Prepared]:
-        """Those that are to run, in order."""
+        """The queries to run, in order."""
         return [member.made for member in self.members if isinstance(member.made, Prepared)]
 
     @property
     def parts(self) -> list[Part]:
-        """Those queries, as the planner takes them."""
+        """The queries to run, in the planner's form."""
         return [Part(self._from_the_beginning(query.logical), query.sink) for query in self.queries]
 
     def execution(self) -> Execution:
-        """Where the next statement runs."""
+        """Return the execution of the next statement."""
         services = replace(self.run.services, catalog=self.catalog)
         return replace(self.run, services=services, context=self.context, bindings={}, coming=self.coming)
 
     def comes(self, store: str, entity: EntityPath, layout: dict[str, int]) -> None:
-        """An entity will be there for the statements that follow."""
+        """Register an entity that will exist for the following statements."""
         self.coming[store, entity] = EntityDescription(entity, layout)
 
     def _from_the_beginning(self, logical: LogicalPlan) -> LogicalPlan:
-        """What the application itself makes is empty when it starts, and written to at once: to begin at its end would lose rows."""
+        """Read what the application itself creates from its beginning: it is empty at the start and written at once, so its end would
+        lose rows."""
 
         def change(node: LogicalNode) -> LogicalNode:
             if (
@@ -139,14 +140,14 @@ class Draft:
 
 
 def _of_application(statement: Application, _run: Execution) -> Iterable[Requirement]:
-    """Each statement's own requirements are checked when its turn comes: it may be about what one before it makes."""
+    """Require nothing here: each statement's requirements are checked in its turn, since it may depend on an earlier statement."""
     if any(isinstance(item, _Query) for item in statement.statements):
         yield Requirement(Privilege.CREATE_QUERY)
 
 
 @handles(Application, requires=_of_application, checked=True)
 async def begin_application(statement: Application, run: Execution) -> Outcome:
-    """All relations, and one query that runs all the queries; nothing of it when anything is wrong."""
+    """Create all relations, and one query that runs all the queries; nothing if any statement fails."""
     draft = await drafted(statement, run)
     return Outcome(await asyncio.to_thread(_carried_out, draft, statement))
 
@@ -162,7 +163,7 @@ async def create_virtual(statement: CreateVirtual, _run: Execution) -> Outcome:
 
 
 async def drafted(statement: Application, run: Execution) -> Draft:
-    """The application, found to be right; nothing has been made. Raises what its statements do, each at its place in the text."""
+    """Check the application without creating anything, and return its draft. Raises the errors of its statements."""
     given = query_properties(statement.properties.entries)
     if given.execution_mode == "real_time":
         raise _not_real_time(statement.properties)
@@ -259,8 +260,8 @@ def _query(statement: _Query, draft: Draft, run: Execution) -> Member:
 
 
 def _as_if_alone(statement: _Query, draft: Draft) -> _Query:
-    """The statement without virtual relations, and with the application's properties. Where that changes it, so does its text, which
-    a materialized view keeps."""
+    """Return the statement without virtual relations, and with the application's properties. A changed statement gets a changed text,
+    which a materialized view keeps."""
     select = statement.select
     own = select.query_properties
     of_state = [entry for entry in _of_state(draft.properties).entries if entry.key not in own]
@@ -276,7 +277,7 @@ def _as_if_alone(statement: _Query, draft: Draft) -> _Query:
 
 
 def _of_state(properties: Properties) -> Properties:
-    """Those that the application gives each of its queries which does not say otherwise."""
+    """Return the application's properties that a query does not set itself."""
     return Properties(tuple(entry for entry in properties.entries if dialect.STATE_TTL.is_called(entry.key)))
 
 
@@ -285,7 +286,7 @@ def _inlined(query: exp.Query, draft: Draft) -> exp.Query:
 
 
 def _named(query: exp.Query, draft: Draft, run: Execution) -> tuple[Relation, ...]:
-    """The relations that a query's text names, virtual ones among them, each once."""
+    """Return the relations that a query's text names, virtual ones among them, each once."""
     context = BindingContext(SystemLookup(run.catalog.snapshot(), run.role), run.context)
     found: dict[RelationName, Relation] = {}
     for table in query.find_all(exp.Table):
@@ -299,7 +300,7 @@ def _named(query: exp.Query, draft: Draft, run: Execution) -> tuple[Relation, ..
 
 
 def _refuse_own(statement: _Query) -> None:
-    """What one query of several cannot have for itself."""
+    """Refuse what a single query of several cannot have for itself."""
     own = statement.select.query_properties
     for properties in (statement.properties, own):
         if value_of(properties.entries, dialect.QUERY_NAME) is not None:
@@ -330,7 +331,7 @@ def _layout(made: Mapping[str, str], kind: StoreDescriptor) -> dict[str, int]:
 
 
 def _carried_out(draft: Draft, statement: Application) -> ResultSet:
-    """Entities first, which are harmless when something fails after them; then all relations and the query in one transaction."""
+    """Create entities first, which are harmless when a later step fails; then all relations and the query in one transaction."""
     run, prepared = draft.run, draft.queries
     plan = plan_application(draft.parts) if prepared else None
     query = None
@@ -369,7 +370,7 @@ def _carried_out(draft: Draft, statement: Application) -> ResultSet:
 
 
 def _answer(draft: Draft, statement: Application, query: Query | None) -> ResultSet:
-    """The rows of the relations first, as of CREATE … AS, then the query's."""
+    """Return the rows of the relations first, as CREATE … AS does, then the query's."""
     rows = [relation_ddl(relation, "CREATE", "was created") for relation in _relations(draft)]
     if query is not None:
         written = ", ".join(dict.fromkeys(map(str, query.sinks)))
@@ -385,7 +386,7 @@ def _answer(draft: Draft, statement: Application, query: Query | None) -> Result
 
 
 def _relations(draft: Draft) -> Iterator[Relation]:
-    """Those that are to be created."""
+    """Yield the relations to create."""
     for member in draft.members:
         if isinstance(member.made, Declared | Prepared) and member.made.relation is not None:
             yield member.made.relation

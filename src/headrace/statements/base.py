@@ -1,4 +1,4 @@
-"""What a statement's handler gets, returns and must declare."""
+"""Interface of a statement's handler: its execution, its outcome, and its declared requirements."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a handler answers: a bounded result or a live channel, and the context after it (None: unchanged)."""
+    """Answer of a handler: a bounded result or a live channel, and the context after it (None: unchanged)."""
 
     result: ResultSet | ResultChannel
     context: SessionContext | None = None
@@ -94,8 +94,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Execution:
-    """One statement on its way: who asks, in which context, with which services and uploaded files. A listing `everywhere` does not
-    stop at the session's database. What the active role may not know of is not found by any of these methods.
+    """Execution of one statement: principal, context, services and uploaded files. A listing `everywhere` is not limited to the
+    session's database. Objects that the active role may not know are not found by these methods.
 
     One that is only `checking` is over a copy of the catalog that is written to nowhere, and must ask and change nothing else.
 
@@ -125,12 +125,12 @@ class Execution:
 
     @property
     def policy(self) -> Policy:
-        """Who may do what now."""
+        """The current privileges."""
         return self.catalog.snapshot().policy
 
     def check(self, requirements: Iterable[Requirement]) -> list[Requirement]:
-        """Those that there are. Raises UserError 42501 for the first that the active role does not fulfil, or what tells nothing of an
-        unknown object."""
+        """Return the requirements. Raises UserError 42501 for the first that the active role does not fulfil, or the error of a missing
+        object for one that it may not know."""
         fulfilled = []
         for requirement in requirements:
             if not self.policy.fulfils(self.role, requirement):
@@ -139,7 +139,8 @@ class Execution:
         return fulfilled
 
     def kept(self, requirements: Iterable[Requirement]) -> Callable[[], str | None]:
-        """What tells, whenever it is asked, what of these the active role has lost since; None: nothing. It asks nobody."""
+        """Return a function that names the first requirement which the active role no longer fulfils; None if it fulfils all. It reads
+        memory only."""
         needs, role, catalog = tuple(map(self.policy.need, requirements)), self.role, self.catalog
 
         def lost() -> str | None:
@@ -149,31 +150,31 @@ class Execution:
         return lost
 
     def may(self, privilege: Privilege, target: object | None = None) -> bool:
-        """Whether the active role may use a privilege on an object (None: the organization)."""
+        """True if the active role may use a privilege on an object (None: the organization)."""
         return self.policy.check(self.role, privilege, target)
 
     def may_grant(self, role: Role) -> bool:
-        """Whether the active role may grant that role."""
+        """True if the active role may grant that role."""
         return self.policy.grantor(self.role, Requirement(Privilege.OWNERSHIP, role)) is not None
 
     def visible(self, objects: Iterable[T]) -> list[T]:
-        """Those of the objects that the active role sees: for lists."""
+        """Return the objects that the active role sees, for lists."""
         policy, role = self.policy, self.role
         return [found for found in objects if policy.visible(role, found)]
 
     def is_default(self, kind: str, found: Any, *, current: bool) -> bool:
-        """Whether the user's sessions begin with an object of a kind; for a user without a default of that kind, whether it is
-        the session's `current` one."""
+        """True if the user's sessions begin with an object; for a user without a default of that kind, if it is the session's `current`
+        one."""
         user = self.catalog.user(self.principal.user)
         chosen = user.defaults.get(kind) if user is not None else None
         return found.id == chosen if chosen in self.catalog.snapshot().by_id else current
 
     def knows(self, found: object | None) -> bool:
-        """Whether there is an object, and the active role has some privilege on it."""
+        """True if the object exists and the active role has a privilege on it."""
         return found is not None and self.policy.known(self.role, found)
 
     def database_of(self, name: Identifier | None) -> str:
-        """The named database or the session's; raises 3D002."""
+        """Return the named database or the session's; raises 3D002."""
         database = name.name if name else self.context.database
         if database is None:
             raise UserError(
@@ -195,18 +196,19 @@ class Execution:
         return database
 
     def database(self, name: Identifier | None) -> Database:
-        """The named database or the session's; raises 3D002."""
+        """Return the named database or the session's; raises 3D002."""
         wanted = self.database_of(name)
         return next(found for found in self.catalog.databases() if found.name == wanted)
 
     def listed_database(self, name: Identifier | None) -> str | None:
-        """The database that a list is about: the named one or the session's, None for all of them; raises 3D002."""
+        """Return the database of a list: the named one or the session's, None for all; raises 3D002."""
         if name is None and (self.everywhere or self.context.database is None):
             return None
         return self.database_of(name)
 
     def relation_name(self, name: QualifiedName) -> RelationName:
-        """The full name of a relation, existing or not; raises 3D002, 3D003, 42601 for too many parts, 0A000 in `deltastream.sys`."""
+        """Return the full name of a relation, existing or not; raises 3D002, 3D003, 42601 for too many parts, 0A000 in
+        `deltastream.sys`."""
         if len(name.parts) > 3:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
@@ -241,7 +243,7 @@ class Execution:
         return RelationName(database, schema, name.last.name)
 
     def relation(self, name: QualifiedName) -> Relation:
-        """The existing relation of that name; raises 3D020."""
+        """Return the existing relation of that name; raises 3D020."""
         full = self.relation_name(name)
         relation = self.catalog.relation(full)
         if relation is None or not self.knows(relation):
@@ -259,7 +261,7 @@ class Execution:
         return relation
 
     def schema(self, name: QualifiedName) -> SchemaObject:
-        """The existing schema of that name of one or two parts; raises 3D002, 3D003."""
+        """Return the existing schema of that name of one or two parts; raises 3D002, 3D003."""
         database = self.database_of(name.parts[0] if len(name.parts) == 2 else None)
         schema = self.catalog.schema(database, name.last.name)
         if schema is None or not self.knows(schema):
@@ -276,7 +278,7 @@ class Execution:
         return named_query(reference, self)
 
     def object(self, kind: str, name: QualifiedName) -> CatalogObject:
-        """The existing object of a kind, which is a word of `sql.statements.grant.KINDS`."""
+        """Return the existing object of a kind, which is a word of `sql.statements.grant.KINDS`."""
         match kind:
             case "ROLE":
                 return self.named_role(name.last)
@@ -303,7 +305,8 @@ class Execution:
         return self.relation(name)
 
     def described(self, store: Store, kind: StoreDescriptor, entity: EntityPath) -> EntityDescription | None:
-        """The entity as its store describes it, or as it will be made; None when there is none. Asks the store: use a thread."""
+        """Return the entity as its store describes it, or as it will be created; None if it does not exist. Asks the store: use a
+        thread."""
         if kind.pattern(entity) is not None:
             return EntityDescription(entity)
         if (made := self.coming.get((store.name, entity))) is not None or self.checking:
@@ -316,7 +319,7 @@ class Execution:
             raise
 
     def reads(self, relation: Relation, place: tuple[str, ...]) -> bool:
-        """Whether a relation is over what is at a place, as `planner.cycles` has it, alone or among others."""
+        """True if a relation covers the entity at a place, as `planner.cycles` defines it, alone or among others."""
         if over(relation, place):
             return True
         store = self.catalog.store(relation.store) if relation.store == place[0] else None
@@ -324,7 +327,7 @@ class Execution:
         return pattern is not None and pattern.matches(place[1:])
 
     def store(self, name: Identifier | None) -> tuple[Store, StoreDescriptor]:
-        """The named store or the session's, with its type; raises 3D006."""
+        """Return the named store or the session's, with its type; raises 3D006."""
         chosen = name.name if name else self.context.store
         if chosen is None:
             raise UserError(
@@ -343,7 +346,7 @@ class Execution:
         return store, connector(store.type)
 
     def connection(self, store_name: str) -> tuple[Store, StoreDescriptor]:
-        """The store that a relation is over. Whoever may use the relation needs no privilege on its store. Raises 3D006."""
+        """Return the store of a relation. Using the relation takes no privilege on its store. Raises 3D006."""
         store = self.catalog.store(store_name)
         if store is None:
             raise UserError(
@@ -354,7 +357,7 @@ class Execution:
         return store, connector(store.type)
 
     def schema_registry(self, name: Identifier) -> SchemaRegistry:
-        """The schema registry of that name; raises 3D009."""
+        """Return the schema registry of that name; raises 3D009."""
         registry = self.catalog.schema_registry(name.name)
         if registry is None or not self.knows(registry):
             raise UserError(
@@ -370,7 +373,7 @@ class Execution:
         return registry
 
     def secret(self, name: Identifier) -> SecretFacts:
-        """The secret of that name, not opened; raises 3D016."""
+        """Return the secret of that name, not opened; raises 3D016."""
         known = {secret.name: secret for secret in self.catalog.secrets() if self.knows(secret)}
         if name.name not in known:
             raise UserError(
@@ -386,7 +389,7 @@ class Execution:
         return known[name.name]
 
     def with_secrets(self, properties: Properties, specs: Specs) -> tuple[Properties, dict[str, str]]:
-        """The properties with the texts of the secrets that they name, and these secrets' names by the properties' own.
+        """Return the properties with the texts of the secrets that they name, and the secrets' names by property.
 
         `named_secrets` is what it requires. Raises UserError 3D016, and 3D008 for a secret without a text.
         """
@@ -408,7 +411,7 @@ class Execution:
         return Properties(tuple(entries)), named
 
     def descriptor_source(self, name: Identifier) -> DescriptorSource:
-        """The descriptor source of that name; raises 3D011."""
+        """Return the descriptor source of that name; raises 3D011."""
         source = self.catalog.descriptor_source(name.name)
         if source is None or not self.knows(source):
             raise UserError(
@@ -424,7 +427,7 @@ class Execution:
         return source
 
     def function_source(self, name: Identifier) -> FunctionSource:
-        """The function source of that name; raises 3D018."""
+        """Return the function source of that name; raises 3D018."""
         source = self.catalog.function_source(name.name)
         if source is None or not self.knows(source):
             raise UserError(
@@ -440,7 +443,8 @@ class Execution:
         return source
 
     def function(self, name: Identifier) -> UserFunction:
-        """The function that a user made of that name and, where a signature says them, those types; raises 3D017, also for several."""
+        """Return the user's function of that name and, if the reference has a signature, those types; raises 3D017, also if several
+        match."""
         known = [item for item in self.catalog.functions() if self.knows(item)]
         same = [item for item in known if item.name == name.name]
         types = name.types if isinstance(name, Signature) else None
@@ -470,7 +474,7 @@ class Execution:
         return {source.name: source.descriptors for source in sources if self.may(Privilege.USAGE, source)}
 
     def registry_client(self, store: Store) -> RegistryClient | None:
-        """The client of a store's schema registry; None when it has none. What it asks blocks: use a thread."""
+        """Return the client of a store's schema registry; None without one. Its calls block: use a thread."""
         if store.schema_registry is None:
             return None
         registry = self.catalog.schema_registry(store.schema_registry)
@@ -478,11 +482,11 @@ class Execution:
 
     @property
     def egress(self) -> Egress:
-        """Where the operator lets stores and schema registries be."""
+        """The addresses that the operator allows to stores and schema registries."""
         return Egress(self.services.settings.egress_allowed)
 
     def with_files(self, properties: Properties, specs: Specs) -> Properties:
-        """The properties with the text of uploaded files where those that may be one name one; raises UserError 3D008."""
+        """Return the properties with the texts of the uploaded files that they name; raises UserError 3D008."""
         return Properties(
             tuple(
                 replace(entry, value=self._file_text(entry))
@@ -508,7 +512,7 @@ class Execution:
             raise UserError(SqlState.INVALID_PARAMETER, message, span=entry.span) from None
 
     def file(self, entry: Property) -> bytes:
-        """The uploaded file that a property names; raises UserError 3D008."""
+        """Return the uploaded file that a property names; raises UserError 3D008."""
         name = _file_name(entry)
         if name not in self.files:
             raise UserError(
@@ -520,13 +524,13 @@ class Execution:
         return self.files[name]
 
     def compute_pool(self) -> ComputePool:
-        """The session's compute pool, or the default one; raises 3D023."""
+        """Return the session's compute pool, or the default one; raises 3D023."""
         return self.named_compute_pool(
             Identifier(self.context.compute_pool or self.catalog.default_compute_pool)
         )
 
     def named_compute_pool(self, name: Identifier) -> ComputePool:
-        """The compute pool of that name; raises 3D023."""
+        """Return the compute pool of that name; raises 3D023."""
         pool = self.catalog.compute_pool(name.name)
         if pool is None or not self.knows(pool):
             raise UserError(
@@ -538,7 +542,7 @@ class Execution:
         return pool
 
     def named_role(self, name: Identifier) -> Role:
-        """The role of that name; raises 3D001."""
+        """Return the role of that name; raises 3D001."""
         role = self.catalog.role(name.name)
         if role is None:
             raise UserError(
@@ -559,7 +563,7 @@ class Execution:
         check_role(self.policy.graph, self.principal, name.name, exists=exists, span=name.span)
 
     def with_context(self, **changes: Any) -> SessionContext:
-        """A changed copy of the context."""
+        """Return a changed copy of the context."""
         return replace(self.context, **changes)
 
 
@@ -577,7 +581,7 @@ def facet(
     span: Span | None,
     hint: str = "Name a store of another type with IN STORE.",
 ) -> F:
-    """What a store type has; raises UserError 0A000 that says what cannot be done without it, and what can instead."""
+    """Return a facet of a store type; raises UserError 0A000, saying what cannot be done without it and what can, if the type lacks it."""
     if found is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -624,23 +628,23 @@ class UncheckedError(Exception):
 
 
 def nothing(_statement: Statement, _run: Execution) -> Iterable[Requirement]:
-    """For statements that everybody may say, since they tell a role only what it sees."""
+    """Require nothing: the statement shows a role only what it sees."""
     return ()
 
 
 def on_organization(privilege: Privilege) -> Requirements[Statement]:
-    """For statements that need a privilege on the organization."""
+    """Return the requirement of a privilege on the organization."""
     return lambda _statement, _run: [Requirement(privilege)]
 
 
 def ddl(kind: str, name: str, command: str, summary: str, path: Sequence[str]) -> ResultSet:
-    """The row that every successful DDL statement answers with: Type, Name, Command, Summary, Path (a JSON array)."""
+    """Return the row of a successful DDL statement: Type, Name, Command, Summary, Path (a JSON array)."""
     columns = [(title, VARCHAR) for title in ("Type", "Name", "Command", "Summary", "Path")]
     return result(columns, [(kind, name, command, summary, json.dumps(list(path)))])
 
 
 def relation_ddl(relation: Relation, command: str, done: str) -> ResultSet:
-    """That row for a relation; its type is the word that LIST RELATIONS has for it."""
+    """Return the DDL row of a relation; its type is the word of LIST RELATIONS."""
     name, word = relation.name, relation.kind.value
     return ddl(word, name.name, command, f"{word.replace('_', ' ')} {name} {done}", name.path)
 
@@ -648,7 +652,7 @@ def relation_ddl(relation: Relation, command: str, done: str) -> ResultSet:
 def changed(
     changes: Properties, kept: Mapping[str, str], specs: Specs, *, kind: str, what: str
 ) -> PropertyReader:
-    """The properties of an object with changes in them: given ones count, removed ones do not, and the type stays what it is.
+    """Return an object's properties with changes: given ones are set, removed ones dropped; the type cannot change.
 
     Raises UserError 3D008 for another type, and for one that is none of `specs`.
     """
@@ -669,28 +673,28 @@ def changed(
 
 
 def named_secrets(properties: Properties, run: Execution) -> Iterator[Requirement]:
-    """What a statement requires of the secrets that its properties name; raises UserError 3D016."""
+    """Yield the privileges that a statement requires on the secrets in its properties; raises UserError 3D016."""
     for entry in properties.entries:
         if entry.names_secret:
             yield Requirement(Privilege.USAGE, run.secret(Identifier(entry.value or "", entry.span)))
 
 
 def others_secrets(secrets: Mapping[str, str], given: Properties, specs: Specs) -> dict[str, str]:
-    """Those secrets that are named by properties which a statement does not give."""
+    """Return the secrets whose properties a statement does not set."""
     again = {spec.name for spec in specs for entry in given.entries if spec.is_called(entry.key)}
     return {name: secret for name, secret in secrets.items() if name not in again}
 
 
 def kept_secrets(secrets: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """The secrets of those properties that an object has."""
+    """Return the secrets of those properties that an object has."""
     return {name: secret for name, secret in secrets.items() if name in properties}
 
 
 def now() -> datetime.datetime:
-    """The present, UTC, aware."""
+    """Return the present, UTC, aware."""
     return datetime.datetime.now(datetime.UTC)
 
 
 def moment_text(moment: datetime.datetime) -> str:
-    """As DESCRIBE shows it: in UTC, to the millisecond."""
+    """Return a time as DESCRIBE shows it: in UTC, to the millisecond."""
     return moment.isoformat(sep=" ", timespec="milliseconds")

@@ -54,7 +54,7 @@ def _owned(
 
 @handles(CreateComputePool, requires=on_organization(Privilege.CREATE_COMPUTE_POOL), checked=True)
 async def create_compute_pool(statement: CreateComputePool, run: Execution) -> Outcome:
-    """It is started at once."""
+    """Create a compute pool and start it."""
     name = statement.name.name
     existing = run.catalog.compute_pool(name)
     if existing is not None and not (statement.if_not_exists and run.knows(existing)):
@@ -76,7 +76,7 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
 
 @handles(UpdateComputePool, requires=_owned, checked=True)
 async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> Outcome:
-    """What is given changes: the timeout at once, the size with the next start of its process."""
+    """Change the given properties: the timeout at once, the size with the next start of its process."""
     pool = run.named_compute_pool(statement.name)
     kept = {SIZE.name: pool.size, TIMEOUT.name: str(pool.timeout_min)}
     reader = changed(statement.properties, kept, PROPERTIES, kind="", what=_WHAT)
@@ -122,7 +122,7 @@ async def stop_compute_pool(statement: StopComputePool, run: Execution) -> Outco
     checked=True,
 )
 async def drop_compute_pool(statement: DropComputePool, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a query of it is not terminated; CASCADE terminates them."""
+    """Drop a pool. Refused with 2BP01 while a query of it is not terminated; CASCADE terminates them."""
     pool = run.named_compute_pool(statement.name)
     told = await drop(pool, run, cascade=statement.cascade, span=statement.name.span)
     _wake(run)
@@ -136,7 +136,7 @@ async def drop_compute_pool(statement: DropComputePool, run: Execution) -> Outco
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.named_compute_pool(statement.name))],
 )
 async def describe_compute_pool(statement: DescribeComputePool, run: Execution) -> Outcome:
-    """One row of the list."""
+    """Return one row of the list."""
     return Outcome(await COMPUTE_POOLS.rows(run, name=run.named_compute_pool(statement.name).name))
 
 
@@ -159,7 +159,7 @@ def _written(
 
 
 def _wake(run: Execution) -> None:
-    """A check changes no process."""
+    """Wake the supervisor, except in a check, which changes no process."""
     if not run.checking:
         run.services.engine.wake()
 

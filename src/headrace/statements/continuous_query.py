@@ -113,8 +113,7 @@ class Prepared:
 
 
 def of_select(select: Select, run: Execution, *, continuous: bool = False) -> Iterator[Requirement]:
-    """SELECT on every relation that a query names, and for a view's owner on what the view's query names, as far down as the plan reads.
-    What the role may not read is not bound at all."""
+    """Yield SELECT on every relation that a query names, and for a view's owner on what the view's query reads."""
     logical = bound(select, run, continuous=continuous)
     yield from (Requirement(Privilege.SELECT, relation) for relation in logical.named)
     for view, relation in logical.inside_views:
@@ -122,7 +121,7 @@ def of_select(select: Select, run: Execution, *, continuous: bool = False) -> It
 
 
 def of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
-    """What running it takes, now and whenever it is started."""
+    """Yield what running the query requires, now and at every start."""
     yield Requirement(Privilege.CREATE_QUERY)
     yield from of_select(statement.select, run, continuous=True)
     yield Requirement(Privilege.USAGE, run.compute_pool())
@@ -158,7 +157,8 @@ def _sink_store(statement: CreateRelationAs, run: Execution) -> tuple[Store, Sto
 
 @handles(CreateRelationAs, requires=_of_relation, checked=True)
 async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Outcome:
-    """The relation, its entity or view if missing, and the query; all or nothing but for an entity, which is harmless."""
+    """Create the relation, its entity or view if missing, and the query; all or nothing, except that an entity may stay, which is
+    harmless."""
     name = run.relation_name(statement.name)
     existing = run.catalog.relation(name)
     if statement.if_not_exists and existing and run.knows(existing):
@@ -169,13 +169,13 @@ async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Out
 
 @handles(InsertInto, requires=of_query, checked=True)
 async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
-    """A query that writes into a relation that exists."""
+    """Create a query that writes into an existing relation."""
     prepared = await asyncio.to_thread(prepare, statement, run)
     return Outcome(await _carry_out(prepared, statement, run))
 
 
 def bound(select: Select, run: Execution, *, continuous: bool = False) -> LogicalPlan:
-    """The bound query, which is bound once in an execution. Raises UserError, also for a relation that the role may not read."""
+    """Return the bound query, which is bound once in an execution. Raises UserError, also for a relation that the role may not read."""
     if continuous in run.bindings:
         return run.bindings[continuous]
     state = run.catalog.snapshot()
@@ -198,7 +198,7 @@ def bound(select: Select, run: Execution, *, continuous: bool = False) -> Logica
 
 
 def _refuse_call(error: UnknownFunctionError, run: Execution) -> None:
-    """0A000: a function that a user made is not called yet."""
+    """Raise UserError 0A000 for a call of a user's function, which queries do not support yet."""
     made = [item for item in run.catalog.functions(error.name) if run.knows(item)]
     if made:
         raise UserError(
@@ -210,7 +210,7 @@ def _refuse_call(error: UnknownFunctionError, run: Execution) -> None:
 
 
 def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
-    """0A000: a view whose query was terminated changes no more, and what it is made of does."""
+    """Raise UserError 0A000 for a view whose query was terminated: its rows no longer change while its sources do."""
     if ("", view.name.path) in run.coming:
         return
     writers = run.catalog.writers(view)
@@ -393,14 +393,14 @@ def _schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
 
 
 def registered_schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
-    """The schemas of what it writes, which the registry has now. Blocks."""
+    """Return the schemas of what it writes, which the registry has now. Blocks."""
     if not prepared.schemas or prepared.store is None:
         return ()
     return registered(prepared.schemas, run.registry_client(prepared.store))
 
 
 def make_sink(prepared: Prepared, run: Execution) -> None:
-    """What the query writes into, as far as it is not there. Blocks; raises what the store does."""
+    """Create the query's sink if it is missing. Blocks; raises the store's errors."""
     for missing in prepared.side_topics:
         missing.create()
     sink, store, kind = prepared.sink, prepared.store, prepared.connector
@@ -415,7 +415,7 @@ def make_sink(prepared: Prepared, run: Execution) -> None:
 
 
 def unmake_view(prepared: Prepared, run: Execution) -> None:
-    """A view that nobody knows of yet is gone. An entity stays, which is harmless. Blocks."""
+    """Remove a view that nobody knows yet. An entity stays, which is harmless. Blocks."""
     if isinstance(prepared.sink, ViewSink):
         run.services.engine.views.drop(prepared.sink.view)
 
@@ -473,7 +473,7 @@ def refuse_own_cycle(
 
 
 def flow_of(prepared: Prepared, run: Execution) -> Flow | None:
-    """What a planned query reads and writes; None for a sink that has gone."""
+    """Return what a planned query reads and writes; None for a sink that is gone."""
     sink = prepared.relation or run.catalog.relation(prepared.sink_name)
     if sink is None:
         return None
@@ -486,13 +486,13 @@ def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
 
 
 def _running(run: Execution, but: str = "") -> list[Flow]:
-    """The queries that are not terminated."""
+    """Return what the queries that are not terminated read and write."""
     queries = (query for query in run.catalog.unfinished_queries() if query.id != but)
     return [flow for query in queries if query.is_wanted for flow in _flows(query, run)]
 
 
 def _flows(query: Query, run: Execution) -> list[Flow]:
-    """One for each sink of a query, but for those that have gone."""
+    """Return a flow for each existing sink of a query."""
     plan, flows = SparkPlan.from_json(query.plan), []
     sources = [found for name in query.sources if (found := run.catalog.relation(name)) is not None]
     for name, step in zip(query.sinks, plan.sinks, strict=True):
@@ -517,12 +517,12 @@ def _is_read(relation: Relation, steps: Iterable[Step]) -> bool:
 
 
 def _beside(steps: Iterable[WriteEntity]) -> Iterator[Output]:
-    """The entities that records are written to which a query leaves out."""
+    """Yield the entities that receive the records which a query leaves out."""
     return (Output(f"the entity {path_text(step.entity)}", (step.store, *step.entity)) for step in steps)
 
 
 def remarks(prepared: Prepared) -> list[str]:
-    """What the Summary says of a query besides its id: what its records lack, and what its state may become."""
+    """Return the Summary's remarks on a query: what its records lack, and how its state may grow."""
     sink = prepared.sink
     left_out = () if isinstance(sink, ViewSink) else sink.left_out
     said = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
@@ -536,7 +536,7 @@ def remarks(prepared: Prepared) -> list[str]:
 
 
 def _answer(prepared: Prepared, query: Query) -> ResultSet:
-    """The created relation's row first, which Terraform reads (client-contract, 6.6), then the query's."""
+    """Return the created relation's row first, which Terraform reads (client-contract, 6.6), then the query's."""
     name = prepared.sink_name
     summary = "; ".join([f"query {query.id} writes {name}", *remarks(prepared)])
     started = ddl("query", query.id, prepared.kind.value, summary, name.path)
@@ -566,7 +566,7 @@ def new_query(
     run: Execution,
     needs: tuple[Need, ...],
 ) -> Query:
-    """A query that is to run, of one statement or several; `span` is where its name stands.
+    """Return a new query to run, of one statement or several; `span` is the position of its name.
 
     Raises UserError 3D008 for a name in use, and as `refuse_shared` does.
     """

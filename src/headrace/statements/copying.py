@@ -20,7 +20,7 @@ Source = FunctionSource | DescriptorSource
 
 
 def download_path(source: Source, run: Execution) -> str:
-    """Where a client finds the file, from the root of the server."""
+    """Return the file's path for clients, from the root of the server."""
     organization = run.catalog.organization().id
     return f"/v2/download/{spec_of(source).kind}/{organization}/{quote(source.name, safe='')}"
 
@@ -37,7 +37,7 @@ def _usage(statement: CopySource, run: Execution) -> Iterator[Requirement]:
 
 @handles(CopySource, requires=_usage)
 async def copy_source(statement: CopySource, run: Execution) -> Outcome:
-    """Where the file is and what it must be: the client fetches and keeps it. The path is the client's, and nothing here reads it."""
+    """Return where the file is and its digest: the client fetches and stores it. Its own path stays with the client."""
     source = _named(statement, run)
     size, digest = (
         (source.size, source.digest)
@@ -49,7 +49,7 @@ async def copy_source(statement: CopySource, run: Execution) -> Outcome:
 
 
 def file_for(catalog: Catalog, principal: Principal, kind: str, organization: str, name: str) -> bytes | None:
-    """The file of a source, None of one that does not exist or that no role of `principal` may use; blocks.
+    """Return the file of a source, None if it does not exist or no role of `principal` may use it; blocks.
 
     A request for a file names no role: any of those that its sender may take on will do.
     """

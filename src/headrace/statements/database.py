@@ -17,7 +17,7 @@ from headrace.statements.listing import DATABASES
 
 @handles(CreateDatabase, requires=on_organization(Privilege.CREATE_DATABASE), checked=True)
 async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
-    """Also makes its schema `public`, and selects both when the session has no database yet."""
+    """Create a database with its schema `public`, and select both when the session has no database yet."""
     name = statement.name.name
     if name == SYSTEM_DATABASE:
         raise UserError(
@@ -49,7 +49,7 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
     checked=True,
 )
 async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
-    """Its schemas go with it. Refused with 2BP01 while a relation is in one, unless CASCADE drops that too."""
+    """Drop a database with its schemas. Refused with 2BP01 while a relation is in one, unless CASCADE drops it too."""
     name = run.database_of(statement.name)
     told = await drop(run.catalog.database(name), run, cascade=statement.cascade, span=statement.name.span)
     gone = run.context.database == name
@@ -62,5 +62,5 @@ async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.database(statement.name))],
 )
 async def describe_database(statement: DescribeDatabase, run: Execution) -> Outcome:
-    """One row of the list."""
+    """Return one row of the list."""
     return Outcome(await DATABASES.rows(run, name=run.database(statement.name).name))

@@ -37,7 +37,7 @@ PROPERTIES = (FILE, DESCRIPTION)
 
 @handles(CreateDescriptorSource, requires=on_organization(Privilege.CREATE_DESCRIPTOR_SOURCE))
 async def create_descriptor_source(statement: CreateDescriptorSource, run: Execution) -> Outcome:
-    """Nothing is created of a file that holds no descriptors, or not all that they need."""
+    """Create a descriptor source from a file; a file without descriptors, or without their imports, is refused."""
     name = statement.name.name
     existing = run.catalog.descriptor_source(name)
     if existing is not None and not (statement.if_not_exists and run.knows(existing)):
@@ -72,7 +72,7 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
     requires=lambda statement, run: ownership(run.descriptor_source(statement.name), run),
 )
 async def drop_descriptor_source(statement: DropDescriptorSource, run: Execution) -> Outcome:
-    """Whatever was made with it keeps its descriptors."""
+    """Drop a descriptor source; relations made with it keep its descriptors."""
     source = run.descriptor_source(statement.name)
     await drop(source, run, cascade=False, span=statement.name.span)
     name = source.name
@@ -84,7 +84,7 @@ async def drop_descriptor_source(statement: DropDescriptorSource, run: Execution
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.descriptor_source(statement.name))],
 )
 async def describe_descriptor_source(statement: DescribeDescriptorSource, run: Execution) -> Outcome:
-    """Property and value."""
+    """Return property and value rows."""
     source = run.descriptor_source(statement.name)
     facts = {
         "name": source.name,

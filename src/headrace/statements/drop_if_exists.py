@@ -34,7 +34,7 @@ _NO_OBJECTS = ("API_TOKEN", "USER")
 
 
 def _of_drop(statement: DropIfExists, run: Execution) -> Iterable[Requirement]:
-    """What the DROP requires of an object that the role may know of; nothing of any other."""
+    """Yield the DROP's requirements for an object that the role may know; nothing for any other."""
     try:
         yield from REQUIREMENTS[type(statement.drop)](statement.drop, run)
     except UserError as error:
@@ -44,7 +44,7 @@ def _of_drop(statement: DropIfExists, run: Execution) -> Iterable[Requirement]:
 
 @handles(DropIfExists, requires=_of_drop, checked=True)
 async def drop_if_exists(statement: DropIfExists, run: Execution) -> Outcome:
-    """As DROP; where nothing has the name, nothing happens."""
+    """Run the DROP if the object exists."""
     name: Identifier | QualifiedName = getattr(statement.drop, "name")  # noqa: B009 - each DROP has one
     full = name if isinstance(name, QualifiedName) else QualifiedName((name,))
     try:

@@ -1,4 +1,4 @@
-"""What every DROP of an object of the catalog does: RESTRICT and CASCADE."""
+"""The common part of every DROP of a catalog object: RESTRICT and CASCADE."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ PATIENCE_MS = 30_000
 
 
 def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator[Requirement]:
-    """What a DROP requires: OWNERSHIP of the object, and with `cascade` of all that goes with it and the queries that end."""
+    """Yield what a DROP requires: OWNERSHIP of the object, and with `cascade` of everything that goes with it and of the queries that
+    end."""
     yield Requirement(Privilege.OWNERSHIP, target)
     if cascade:
         going = run.catalog.removal(target)
@@ -78,7 +79,7 @@ def _checked(target: Any, run: Execution, *, cascade: bool, span: Span | None) -
 
 
 def _dropped(target: Any, run: Execution, *, cascade: bool) -> tuple[Removal, list[str]]:
-    """What went, and the queries that wrote it and so can never run again."""
+    """Drop the object, and return what was dropped and the queries that wrote it, which can never run again."""
     with run.catalog.transaction():
         relations = [found for found in run.catalog.removal(target).objects if isinstance(found, Relation)]
         writers = [query.id for relation in relations for query in run.catalog.writers(relation)]

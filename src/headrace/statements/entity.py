@@ -59,7 +59,7 @@ _OnEntities = (
 
 
 def _store(statement: _OnEntities, run: Execution) -> tuple[Store, StoreDescriptor]:
-    """The store that IN STORE names, or WITH, or the session's."""
+    """Return the store that IN STORE names, or WITH, or the session's."""
     other = None
     if isinstance(statement, CreateEntity | UpdateEntity | OptimizeEntity | InsertIntoEntity | PrintEntity):
         named = value_of(statement.properties.entries, dialect.STORE)
@@ -68,14 +68,14 @@ def _store(statement: _OnEntities, run: Execution) -> tuple[Store, StoreDescript
 
 
 def _usage(statement: _OnEntities, run: Execution) -> list[Requirement]:
-    """USAGE of the store: its entities are nobody's in the catalog."""
+    """Return USAGE of the store: its entities have no owners in the catalog."""
     if isinstance(statement, ListEntities) and statement.store is None and run.context.store is None:
         return []
     return [Requirement(Privilege.USAGE, _store(statement, run)[0])]
 
 
 def _usage_in_pool(statement: OptimizeEntity | PrintEntity, run: Execution) -> list[Requirement]:
-    """USAGE of the compute pool too, where it does the work."""
+    """Return USAGE of the store, and of the compute pool if it does the work."""
     kind = _store(statement, run)[1]
     in_pool = isinstance(statement, OptimizeEntity) or (
         kind.printer is None and kind.table_source is not None
@@ -98,7 +98,7 @@ async def create_entity(statement: CreateEntity, run: Execution) -> Outcome:
 
 @handles(UpdateEntity, requires=_usage)
 async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
-    """That the entity is as given, which clients ask of one that they have made before; nothing of it can be changed yet."""
+    """Accept an update that changes nothing, as clients send it for entities that they created; refuse any other."""
     store, kind = _store(statement, run)
     admin = facet(kind.entities, kind, "UPDATE ENTITY", statement.span)
     path = statement.name.path
@@ -199,7 +199,7 @@ def _refuse_written(place: tuple[str, ...], name: QualifiedName, run: Execution)
 
 @handles(ListEntities, requires=_usage)
 async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
-    """Names are printed as they must be typed (client-contract, 6.6)."""
+    """List entities, with names as they must be typed (client-contract, 6.6)."""
     columns = (ResultColumn("Name"), ResultColumn("IsLeaf", BOOLEAN))
     if statement.store is None and run.context.store is None:
         return Outcome(
@@ -233,7 +233,7 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
 
 @handles(InsertIntoEntity, requires=_usage)
 async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
-    """One JSON record; `'key'` in WITH gives its key as text."""
+    """Insert one JSON record; `'key'` in WITH gives its key as text."""
     store, kind = _store(statement, run)
     inserter = facet(
         kind.inserter,
@@ -282,7 +282,7 @@ def _no_constant(word: str) -> None:
 
 
 def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
-    """The place of a character of the record's text, in which a quote is written twice."""
+    """Return the position of a character of the record's text, in which a quote is written twice."""
     place = statement.place
     if place is None:
         return statement.span
@@ -295,7 +295,7 @@ def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
 
 @handles(PrintEntity, requires=_usage_in_pool)
 async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
-    """A live result: key, value and metadata of each record, from now on or where WITH says."""
+    """Return a live result: key, value and metadata of each record, from now on or from the position in WITH."""
     store, kind = _store(statement, run)
     if kind.printer is None and kind.table_source is not None:
         return Outcome(await _print_table(statement, store, kind, run))
@@ -323,7 +323,7 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
 async def _print_table(
     statement: PrintEntity, store: Store, kind: StoreDescriptor, run: Execution
 ) -> ResultChannel:
-    """By a compute pool, where the control plane has no client of the store's own."""
+    """Print a table by a compute pool, if the control plane has no client of the store."""
     admin = facet(kind.entities, kind, "PRINT ENTITY", statement.span)
     reader = _reader(statement, Scope.PRINT, kind.properties)
     start = _start(reader, kind)
@@ -400,7 +400,7 @@ def _reader(
 
 @asynccontextmanager
 async def _about(name: QualifiedName, store: Store, admin: EntityAdmin | None) -> AsyncGenerator[None]:
-    """Errors that the entity is not there, or is there already, get its name, its place and the nearest other name."""
+    """Add the entity's name, position and the nearest other name to errors about its absence or existence."""
     try:
         yield
     except UserError as error:

@@ -34,7 +34,7 @@ from headrace.statements.relation import store_name
 
 
 def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
-    """What it takes to run it: a plan tells of everything that it reads."""
+    """Yield what running the statement requires: a plan reveals everything that it reads."""
     explained = statement.statement
     if not isinstance(
         explained, SelectStatement | CreateRelation | CreateRelationAs | InsertInto | Application
@@ -45,7 +45,7 @@ def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
 
 @handles(Explain, requires=_of_explained, checked=True)
 async def explain_statement(statement: Explain, run: Execution) -> Outcome:
-    """Plans the statement and creates nothing."""
+    """Plan the statement and create nothing."""
     inner = statement.statement
     draft = await drafted(inner, run) if isinstance(inner, Application) else None
     if statement.describe:

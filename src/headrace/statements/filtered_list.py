@@ -45,8 +45,7 @@ def _of_listing(statement: FilteredList, run: Execution) -> Iterable[Requirement
 
 @handles(FilteredList, requires=_of_listing)
 async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
-    """The rows that fulfil the condition, the first of them. A condition on the database widens a list of the session's database to all
-    of them."""
+    """Return the rows that match the condition. A condition on the database widens a list of the session's database to all."""
     where, listing = statement.where, statement.listing
     named = where.find_all(exp.Column) if where is not None else ()
     everywhere = any(_names(_folded(column.name), "Database") for column in named)
@@ -63,7 +62,7 @@ async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
 
 
 def _condition(statement: FilteredList, columns: Sequence[ResultColumn]) -> exp.Expr | None:
-    """WHERE and LIKE in the names of the columns."""
+    """Return WHERE and LIKE as one condition over the list's columns."""
     parts: list[exp.Expr] = []
     if statement.like is not None:
         name = next((column.name for column in columns if column.name == "Name"), columns[0].name)
@@ -85,7 +84,7 @@ def _condition(statement: FilteredList, columns: Sequence[ResultColumn]) -> exp.
 
 
 def _disregard_case(comparison: exp.Expr, texts: Collection[exp.Expr]) -> None:
-    """Where columns of text are compared with texts and each other."""
+    """Ignore case where text columns are compared with texts and each other."""
     operands = list(comparison.iter_expressions())
     literals = [operand for operand in operands if isinstance(operand, exp.Literal) and operand.is_string]
     columns = [operand for operand in operands if operand in texts]
@@ -114,13 +113,13 @@ def _folded(name: str) -> str:
 
 
 def _names(folded: str, column: str) -> bool:
-    """Clients write `created_at` for CreatedAt, and `database_name` for Database."""
+    """Yield the spellings of a column: clients write `created_at` for CreatedAt, and `database_name` for Database."""
     return folded in (column.lower(), f"{column.lower()}name")
 
 
 @dataclass(frozen=True)
 class _Lookup:
-    """What the condition sees: the list, by whatever name."""
+    """Name lookup of the condition: it sees the list, by any name."""
 
     list: Relation
 
@@ -131,7 +130,7 @@ class _Lookup:
         return [self.list]
 
     def named_store(self, _name: str, /) -> StoreFacts | None:
-        """None: a list is of no store."""
+        """Return None: a list belongs to no store."""
         return None
 
     def store(self, _name: str, /) -> StoreFacts | None:
@@ -141,7 +140,7 @@ class _Lookup:
 def _bound(
     condition: exp.Expr, columns: Sequence[ResultColumn], statement: FilteredList, run: Execution
 ) -> LogicalPlan:
-    """The places of the rows that fulfil the condition, as a SELECT of the list. Raises UserError as binding does."""
+    """Return the places of the rows that match the condition, as a SELECT of the list. Raises UserError as binding does."""
     schema = Schema((Column(_NUMBER, BIGINT), *(Column(column.name, column.type) for column in columns)))
     moment = datetime.datetime.now(datetime.UTC)
     relation = Relation(_LIST, RelationKind.SYSTEM, schema, PUBLIC, moment, moment, id=str(_LIST))
@@ -159,7 +158,7 @@ def _kept(query: LogicalPlan, found: ResultSet, run: Execution) -> ResultSet:
 
 
 def _table(found: ResultSet, sql: str) -> pyarrow.Table:
-    """The columns that are in the query, with their values as they are typed, and the places of the rows."""
+    """Return the columns of the query, with typed values, and the places of the rows."""
     import pyarrow
 
     values = {_NUMBER: pyarrow.array(range(len(found.rows)), pyarrow.int64())}

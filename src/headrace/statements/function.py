@@ -78,7 +78,7 @@ def _source(statement: CreateFunction, run: Execution) -> FunctionSource:
 
 @handles(CreateFunction, requires=_creation, checked=True)
 async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
-    """Functions of one name differ by the types of their arguments, and none has the name of a built-in one."""
+    """Create a function. Functions of one name differ by their argument types, and none has the name of a built-in one."""
     reader = PropertyReader(
         statement.properties.entries, PROPERTIES, what="a function", lacking=statement.span
     )
@@ -178,7 +178,7 @@ async def drop_function(statement: DropFunction, run: Execution) -> Outcome:
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.function(statement.name))],
 )
 async def describe_function(statement: DescribeFunction, run: Execution) -> Outcome:
-    """Property and value."""
+    """Return property and value rows."""
     function = run.function(statement.name)
     facts = {
         "name": function.name,

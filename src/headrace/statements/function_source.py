@@ -39,7 +39,7 @@ PROPERTIES = (FILE, DESCRIPTION)
 
 @handles(CreateFunctionSource, requires=on_organization(Privilege.CREATE_FUNCTION_SOURCE), checked=True)
 async def create_function_source(statement: CreateFunctionSource, run: Execution) -> Outcome:
-    """Nothing is created of a file that is no JAR. It is ready when this answers."""
+    """Create a function source from a JAR; any other file is refused. The source is ready when this returns."""
     name = statement.name.name
     existing = run.catalog.function_source(name)
     if existing is not None and not (statement.if_not_exists and run.knows(existing)):
@@ -78,7 +78,7 @@ async def create_function_source(statement: CreateFunctionSource, run: Execution
     checked=True,
 )
 async def drop_function_source(statement: DropFunctionSource, run: Execution) -> Outcome:
-    """Refused with 2BP01 while it has functions, unless CASCADE takes them too."""
+    """Drop a function source. Refused with 2BP01 while it has functions, unless CASCADE drops them too."""
     source = run.function_source(statement.name)
     also = await drop(source, run, cascade=statement.cascade, span=statement.name.span)
     name = source.name
@@ -90,7 +90,7 @@ async def drop_function_source(statement: DropFunctionSource, run: Execution) ->
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.function_source(statement.name))],
 )
 async def describe_function_source(statement: DescribeFunctionSource, run: Execution) -> Outcome:
-    """Property and value."""
+    """Return property and value rows."""
     source = run.function_source(statement.name)
     made = [function for function in run.catalog.functions() if function.source == source.name]
     facts = {

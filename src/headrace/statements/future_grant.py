@@ -21,7 +21,7 @@ from headrace.statements.system.access import kind_and_name
 
 
 def _wanted(statement: GrantFuture | RevokeFuture, run: Execution) -> Iterator[Requirement]:
-    """MANAGE_GRANTS, since others will own what is made; in a schema with managed access its owner's right does."""
+    """Yield MANAGE_GRANTS, since others will own the objects; in a schema with managed access its owner's right suffices."""
     place = target_of(statement.place, run)
     if isinstance(place, SchemaObject) and place.managed:
         yield Requirement(Privilege.OWNERSHIP, place, grantable=True)
@@ -30,7 +30,7 @@ def _wanted(statement: GrantFuture | RevokeFuture, run: Execution) -> Iterator[R
 
 
 def _privileges(statement: GrantFuture | RevokeFuture) -> list[Privilege]:
-    """Those that are named, or all that such an object has; raises UserError 0LP01 for OWNERSHIP, 42601 for no privilege of the kind."""
+    """Return the named privileges, or all of the kind; raises UserError 0LP01 for OWNERSHIP, 42601 for a privilege that the kind lacks."""
     found: list[Privilege] = []
     for word in statement.privileges:
         privilege = privilege_of(word, statement.kind)
@@ -48,7 +48,7 @@ def _privileges(statement: GrantFuture | RevokeFuture) -> list[Privilege]:
 
 @handles(GrantFuture, requires=_wanted, checked=True)
 async def grant_future(statement: GrantFuture, run: Execution) -> Outcome:
-    """What is there already stays as it is."""
+    """Grant privileges on future objects; existing ones do not change."""
     place, privileges = target_of(statement.place, run), _privileges(statement)
     roles = [run.named_role(name).name for name in statement.roles]
     owner = Requirement(Privilege.OWNERSHIP, place, grantable=True)
@@ -66,7 +66,7 @@ async def grant_future(statement: GrantFuture, run: Execution) -> Outcome:
 
 @handles(RevokeFuture, requires=_wanted, checked=True)
 async def revoke_future(statement: RevokeFuture, run: Execution) -> Outcome:
-    """What objects have got by it they keep."""
+    """Revoke privileges on future objects; existing ones keep theirs."""
     place, privileges = target_of(statement.place, run), _privileges(statement)
     roles = [run.named_role(name).name for name in statement.roles]
     kind, where = statement.kind.lower(), run.policy.need(Requirement(Privilege.OWNERSHIP, place)).object
@@ -78,7 +78,7 @@ async def revoke_future(statement: RevokeFuture, run: Execution) -> Outcome:
 
 @handles(ListFutureGrants, requires=nothing)
 async def list_future_grants(statement: ListFutureGrants, run: Execution) -> Outcome:
-    """Of the organization, and of the schemas and databases that the active role sees."""
+    """List the future grants of the organization, and of the schemas and databases that the active role sees."""
     wanted: dict[str, str] = {}
     if statement.place is not None:
         kind, name = kind_and_name(target_of(statement.place, run), run.catalog.organization().name)

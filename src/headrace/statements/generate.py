@@ -21,7 +21,7 @@ def _usage(statement: GenerateDdl | GenerateColumns, run: Execution) -> list[Req
 
 @handles(GenerateDdl, requires=_usage)
 async def generate_ddl(statement: GenerateDdl, run: Execution) -> Outcome:
-    """One row: a CREATE STREAM or CREATE CHANGELOG that could be run as it is. Nothing is created."""
+    """Return one row: a CREATE STREAM or CREATE CHANGELOG that can be run as it is. Nothing is created."""
     store, kind = run.store(store_name(statement.properties))
     bare = CreateRelation(
         statement.span, statement.text, statement.kind, statement.name, (), (), statement.properties
@@ -32,7 +32,7 @@ async def generate_ddl(statement: GenerateDdl, run: Execution) -> Outcome:
 
 @handles(GenerateColumns, requires=_usage)
 async def generate_columns(statement: GenerateColumns, run: Execution) -> Outcome:
-    """A row for each column."""
+    """Return a row for each column."""
     store, kind = run.store(store_name(statement.properties))
     found = await asyncio.to_thread(inferred, statement.properties, run, store, kind, "")
     titles = [("Name", VARCHAR), ("Type", VARCHAR), ("Nullable", BOOLEAN), ("IsPrimaryKey", BOOLEAN)]
@@ -44,7 +44,7 @@ async def generate_columns(statement: GenerateColumns, run: Execution) -> Outcom
 
 
 def _laid_out(statement: CreateRelation) -> str:
-    """A line for each column, as people write it."""
+    """Return the statement with a line for each column."""
     lines = [column.sql() for column in statement.columns]
     if statement.primary_key:
         lines.append(f"PRIMARY KEY ({', '.join(map(str, statement.primary_key))})")

@@ -30,12 +30,12 @@ from headrace.statements.system.access import kind_and_name
 
 
 def target_of(target: Target, run: Execution) -> Any:
-    """The object, None for the organization."""
+    """Return the object, None for the organization."""
     return None if target.kind is None or target.name is None else run.object(target.kind, target.name)
 
 
 def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> Iterator[Requirement]:
-    """Each privilege with the right to grant it: its owner's, a grant option, or MANAGE_GRANTS."""
+    """Yield each privilege with the right to grant it: ownership, a grant option, or MANAGE_GRANTS."""
     target = target_of(statement.target, run)
     chosen = [privilege_of(word, statement.target.kind) for word in statement.privileges]
     for word, privilege in zip(statement.privileges, chosen, strict=True):
@@ -52,7 +52,7 @@ def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> It
 
 @handles(GrantPrivileges, requires=_wanted, checked=True)
 async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcome:
-    """All of them or none. What is granted already stays as it is, but may get its grant option."""
+    """Grant all privileges or none. An existing grant does not change, but may gain its grant option."""
     wanted = [*_wanted(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
     made = [
@@ -70,7 +70,8 @@ async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcom
 
 @handles(RevokePrivileges, requires=_wanted)
 async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outcome:
-    """Refused with 2BP01 while grants rest on a grant option that goes, unless CASCADE takes those too. Queries that need it stop."""
+    """Revoke privileges. Refused with 2BP01 while grants depend on a revoked grant option, unless CASCADE revokes those too. Queries
+    that need a privilege stop."""
     wanted = [*_wanted(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
     places = [(run.policy.need(item).object, item.privilege, role) for item in wanted for role in roles]
@@ -132,14 +133,14 @@ def _role_to_grant(statement: GrantRole | RevokeRole, run: Execution) -> list[Re
 
 @handles(GrantRole, requires=_role_to_grant)
 async def grant_role(statement: GrantRole, run: Execution) -> Outcome:
-    """The other role is above it then, and has all that it has; a user may USE it. Refused with 0LP01 where that made a circle."""
+    """Grant a role to a role, which then inherits its privileges, or to a user, who may then USE it. Refused with 0LP01 for a cycle."""
     role, other = statement.role, statement.to_role
     return Outcome(await _membership("GRANT", run.catalog.grant_role, role, other, statement.to_user, run))
 
 
 @handles(RevokeRole, requires=_role_to_grant)
 async def revoke_role(statement: RevokeRole, run: Execution) -> Outcome:
-    """Refused with 0LP01 for the tree of the built-in roles, and for the last user that holds orgadmin."""
+    """Revoke a role. Refused with 0LP01 within the built-in roles, and for the last user that holds orgadmin."""
     role, other = statement.role, statement.from_role
     return Outcome(
         await _membership("REVOKE", run.catalog.revoke_role, role, other, statement.from_user, run)
@@ -164,7 +165,7 @@ async def _membership(
 
 @handles(ListGrants, requires=nothing)
 async def list_grants(statement: ListGrants, run: Execution) -> Outcome:
-    """Of what the active role sees."""
+    """List the grants on objects that the active role sees."""
     wanted: dict[str, str] = {}
     if statement.target is not None:
         kind, name = kind_and_name(target_of(statement.target, run), run.catalog.organization().name)

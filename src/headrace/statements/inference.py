@@ -33,7 +33,7 @@ _LIST_THEM = "List the columns: (name TYPE, …)."
 
 @dataclass(frozen=True)
 class Inferred:
-    """What is known of an entity's rows; `key_type` is given where only that is known of the records' keys."""
+    """Inferred rows of an entity; `key_type` is set if only the type of the records' keys is known."""
 
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Inferred:
 def with_columns(
     statement: CreateRelation, run: Execution, store: Store, kind: StoreDescriptor
 ) -> CreateRelation:
-    """The statement as if it listed its columns, and its key. Asks the store or its registry, and blocks.
+    """Return the statement as if it listed its columns, and its key. Asks the store or its registry, and blocks.
 
     Raises UserError 0A000 (nobody knows them), 3D009 or 3D010 (no registry, no subject), 3D021, 42P16, and what those who are asked do.
     """
@@ -75,7 +75,7 @@ def with_columns(
 
 
 def change_columns(columns: tuple[Column, ...], metadata: Struct) -> tuple[Column, ...]:
-    """What a stream of a store of rows has: not the rows, but what happens to them."""
+    """Return the columns of a stream over a store of rows, which holds changes of rows."""
     row = Struct(tuple((column.name, column.type) for column in columns))
     kinds = {"op": VARCHAR, "ts_ms": BIGINT, "before": row, "after": row, "source": metadata}
     return tuple(Column(name, item) for name, item in kinds.items())
@@ -84,7 +84,7 @@ def change_columns(columns: tuple[Column, ...], metadata: Struct) -> tuple[Colum
 def inferred(
     properties: Properties, run: Execution, store: Store, kind: StoreDescriptor, relation: str
 ) -> Inferred:
-    """What is known of the entity that these properties of a relation name; raises as `with_columns`."""
+    """Return the inferred rows of the entity that a relation's properties name; raises as `with_columns`."""
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(properties.entries, specs, what="a relation")
     entity = kind.path(reader, relation)

@@ -29,7 +29,7 @@ _HINT = "It is what `jar` or a build tool such as Maven makes: a zip file of com
 
 
 def count_classes(data: bytes) -> int:
-    """How many classes a JAR holds; raises UserError 22000 for what is none, or would do harm where it is unpacked."""
+    """Return the number of classes in a JAR; raises UserError 22000 for any other file, or for one that is unsafe to unpack."""
     with _opened(data) as archive:
         entries = archive.infolist()
         _check(entries)

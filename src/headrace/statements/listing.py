@@ -39,7 +39,7 @@ class Projection:
     columns: Mapping[str, str]
 
     async def rows(self, run: Execution, **wanted: object) -> ResultSet:
-        """The rows of the relation whose columns have the `wanted` values; None is no wish."""
+        """Return the rows of the relation whose columns have the `wanted` values; None matches any value."""
         # Some are read from the disk, and some are long.
         return await asyncio.to_thread(self._rows, run, wanted)
 

@@ -39,7 +39,7 @@ PROPERTIES = (DESCRIPTION, IMAGE)
 
 
 def _named(name: Identifier | None, run: Execution) -> Organization:
-    """The only one; raises UserError 3D004 for another name than its name and its id."""
+    """Return the only organization; raises UserError 3D004 for another name than its name and its id."""
     only = run.catalog.organization()
     if name is not None and name.name not in (only.id, only.name):
         raise UserError(
@@ -53,7 +53,7 @@ def _named(name: Identifier | None, run: Execution) -> Organization:
 
 @handles(UpdateOrganization, requires=on_organization(Privilege.OWNERSHIP))
 async def update_organization(statement: UpdateOrganization, run: Execution) -> Outcome:
-    """What is given changes, NULL takes a property back."""
+    """Change the given properties; NULL removes one."""
     organization = _named(statement.name, run)
     given = [entry for entry in statement.properties.entries if not entry.removed]
     removed = [entry.key for entry in statement.properties.entries if entry.removed]
@@ -71,7 +71,7 @@ async def update_organization(statement: UpdateOrganization, run: Execution) -> 
 
 @handles(RenameOrganization, requires=on_organization(Privilege.OWNERSHIP))
 async def rename_organization(statement: RenameOrganization, run: Execution) -> Outcome:
-    """Its id stays, by which clients connect."""
+    """Rename the organization; clients connect by its id, which stays."""
     organization = _named(statement.name, run)
     changed = replace(organization, name=statement.new_name.name)
     await asyncio.to_thread(run.catalog.update_organization, changed)
@@ -85,5 +85,5 @@ def _answer(organization: Organization, command: str, done: str) -> ResultSet:
 
 @handles(DescribeOrganization, requires=nothing)
 async def describe_organization(statement: DescribeOrganization, run: Execution) -> Outcome:
-    """One row of the list."""
+    """Return one row of the list."""
     return Outcome(await ORGANIZATIONS.rows(run, id=_named(statement.name, run).id))

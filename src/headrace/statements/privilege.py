@@ -22,15 +22,15 @@ from headrace.statements.system import system_relation_of
 
 @handles(CanI, requires=nothing)
 async def can_i(statement: CanI, run: Execution) -> Outcome:
-    """Whether the active role may use the privilege, and if not, what is missing. Of an object that it may not know of the answer is
-    the same as of one that does not exist."""
+    """Return whether the active role may use the privilege, and what is missing. An object that it may not know is answered like a
+    missing one."""
     privilege = privilege_of(statement.privilege, statement.kind)
     reason = await asyncio.to_thread(_refused, privilege, statement, run)
     return Outcome(result([("Allowed", BOOLEAN), ("Reason", VARCHAR)], [(reason is None, reason)]))
 
 
 def privilege_of(word: Identifier, kind: str | None) -> Privilege:
-    """The privilege that a word means on a kind of object (None: the organization); raises UserError 42601."""
+    """Return the privilege that a word means on a kind of object (None: the organization); raises UserError 42601."""
     if kind is None:
         known = ON_ORGANIZATION
     else:
@@ -70,7 +70,7 @@ def _told(missing: list[Requirement], run: Execution) -> str:
 
 
 def _refused_on(privilege: Privilege, kind: str, name: QualifiedName, run: Execution) -> str | None:
-    """By names alone, so that what does not exist is like what the role may not know of."""
+    """Return the refusal, worked out from names alone, so that a missing object is like one that the role may not know."""
     path = _path(kind, name, run)
     system = system_relation_of(RelationName(*path)) if kind == "relation" else None
     if system is not None:
@@ -99,7 +99,7 @@ def _steps(privilege: Privilege, kind: str, path: Path) -> Iterator[tuple[Privil
 
 
 def _path(kind: str, name: QualifiedName, run: Execution) -> Path:
-    """The full name of an object, existing or not; raises UserError 3D002 when it takes a database and none is selected."""
+    """Return the full name of an object, existing or not; raises UserError 3D002 when it takes a database and none is selected."""
     if kind == "function":
         try:
             return (str(run.function(name.last).signature),)

@@ -30,7 +30,7 @@ def _on_query(privilege: Privilege) -> Requirements[DescribeQuery | TerminateQue
 
 @handles(DescribeQuery, requires=_on_query(Privilege.USAGE))
 async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
-    """Property and value rows; `HISTORY`, `EVENTS`, `METRICS` and `STATE` are its other sides."""
+    """Return property and value rows, or those of `HISTORY`, `EVENTS`, `METRICS` or `STATE`."""
     query = await asyncio.to_thread(run.query, statement.reference)
     sides = {"HISTORY": _history, "EVENTS": _events, "METRICS": _metrics, "STATE": _state}
     return Outcome(await asyncio.to_thread(sides.get(statement.aspect or "", _facts), query, run))
@@ -38,7 +38,7 @@ async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
 
 @handles(TerminateQuery, requires=_on_query(Privilege.OWNERSHIP))
 async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
-    """The query stops soon after; terminating a terminated query changes nothing."""
+    """Request the end of a query, which follows soon after; terminating a terminated query changes nothing."""
     query = await asyncio.to_thread(run.query, statement.reference)
     if query.desired_state is not DesiredState.TERMINATED:
         await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
@@ -56,8 +56,8 @@ async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
 
 
 def _writers(statement: StartRelation | StopRelation, run: Execution) -> list[Query]:
-    """The queries that write the relation, of those that the role may know of, but for those that were terminated on their own, unless
-    there are no others. Raises UserError 3D019 where nothing writes it but who writes its entity."""
+    """Return the queries that write the relation, of those that the role may know of, but for those that were terminated on their own,
+    unless there are no others. Raises UserError 3D019 where nothing writes it but who writes its entity."""
     verb = "START" if isinstance(statement, StartRelation) else "STOP"
     relation = relation_of_kind(statement.kind, statement.name, run, verb)
     writers = [query for query in run.catalog.writers(relation) if run.knows(query)]
@@ -119,7 +119,7 @@ def _missing(query: Query, run: Execution) -> list[RelationName]:
 
 
 def _restart(query: Query, span: Span | None, run: Execution) -> None:
-    """In one transaction, so that no relation of the query is dropped meanwhile."""
+    """Request a start in one transaction, so that no relation of the query is dropped meanwhile."""
     with run.catalog.transaction():
         missing = _missing(query, run)
         if missing:
@@ -162,7 +162,7 @@ def _facts(query: Query, run: Execution) -> ResultSet:
 
 
 def _message(query: Query, run: Execution) -> str | None:
-    """Why it is in its state, or while it runs what is wrong with its rows."""
+    """Return the reason of the query's state, or while it runs a problem of its rows."""
     return query.message or run.services.engine.notice(query.id)
 
 
@@ -174,7 +174,7 @@ def _plan(query: Query) -> str:
 
 
 def _history(query: Query, run: Execution) -> ResultSet:
-    """The first row is what the Go driver reads (client-contract, section 3.2): both cells are never NULL."""
+    """Return the versions. The Go driver reads the first row (client-contract, section 3.2): its cells are never NULL."""
     columns = [("State", VARCHAR), ("Messages", VARCHAR), ("UpdatedAt", TIMESTAMP)]
     return result(columns, [(query.actual_state.value, _message(query, run) or "", query.updated_at)])
 

@@ -1,4 +1,4 @@
-"""Which query a statement means: by id, by name, or by the relation that the query writes."""
+"""Resolution of query references: by id, by name, or by the relation that the query writes."""
 
 from __future__ import annotations
 

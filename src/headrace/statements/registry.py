@@ -1,4 +1,4 @@
-"""From a parsed statement to its handler."""
+"""Dispatch of parsed statements to their handlers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def execute(statement: Statement, run: Execution) -> Outcome:
 
 
 async def check(statement: Statement, run: Execution) -> SessionContext:
-    """The context after a statement that is not run: `run` is `checking`.
+    """Return the context after a statement that is only checked: `run` is `checking`.
 
     Raises HeadraceError for what running it would raise without asking anybody outside; UncheckedError when what it makes, and what
     statements after it may name, is not known without that.

@@ -57,7 +57,7 @@ _KINDS = {
 
 
 def creation(name: RelationName, run: Execution) -> Iterator[Requirement]:
-    """What a new relation of that name takes."""
+    """Yield the requirements of a new relation of that name."""
     schema = run.catalog.schema(name.database, name.schema)
     yield Requirement(Privilege.USAGE, schema)
     yield Requirement(Privilege.CREATE_RELATION, schema)
@@ -101,7 +101,7 @@ class Declared:
 
 
 def existing_relation(statement: CreateRelation, run: Execution) -> Relation | None:
-    """The relation of that name, which IF NOT EXISTS lets be; raises UserError 42P17 without."""
+    """Return the existing relation of that name if IF NOT EXISTS allows it; raises UserError 42P17 without."""
     name = run.relation_name(statement.name)
     existing = run.catalog.relation(name)
     if existing is None or (statement.if_not_exists and run.knows(existing)):
@@ -190,7 +190,7 @@ def _refuse_hidden(statement: CreateRelation) -> None:
 
 
 def _folding_told(statement: CreateRelation) -> str:
-    """Which fields are read for columns that were written with capitals and no quotes: records may well have the capitals."""
+    """Return a remark on fields read for columns with unquoted capitals: the records may contain the capitals."""
     start = statement.span.start
     folded = [
         (written, column.name.name)
@@ -213,14 +213,15 @@ def _folding_told(statement: CreateRelation) -> str:
     checked=True,
 )
 async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a query that is not terminated reads or writes it, unless CASCADE ends that; the entity stays."""
+    """Drop a relation. Refused with 2BP01 while a query that is not terminated reads or writes it, unless CASCADE ends the query; the
+    entity stays."""
     relation = relation_of_kind(statement.kind, statement.name, run, "DROP")
     told = await drop(relation, run, cascade=statement.cascade, span=statement.name.span)
     return Outcome(relation_ddl(relation, "DROP", f"was dropped{told}"))
 
 
 def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) -> Relation:
-    """The relation of a statement, which must be of the kind that is said; raises UserError 3D020."""
+    """Return the relation of a statement, which must be of the stated kind; raises UserError 3D020."""
     relation = run.relation(name)
     wanted = _KINDS.get(kind)
     word = relation.kind.value.replace("_", " ")
@@ -236,7 +237,7 @@ def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) 
 
 @handles(ListRelations, requires=nothing)
 async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
-    """Those of the named schema, of the session's database, or all."""
+    """List the relations of the named schema, of the session's database, or all."""
     parts = statement.schema.parts if statement.schema else ()
     if parts:
         database: str | None = run.database_of(parts[0] if len(parts) == 2 else None)
@@ -301,7 +302,7 @@ def _has_records(relation: Relation) -> bool:
 
 
 def store_name(properties: Properties) -> Identifier | None:
-    """The store that a relation's properties name."""
+    """Return the store that a relation's properties name."""
     name = value_of(properties.entries, dialect.STORE)
     return Identifier(name, properties.span(dialect.STORE.name)) if name else None
 
@@ -395,7 +396,8 @@ def _entity_made(
     relation: Relation,
     name_span: Span | None,
 ) -> tuple[Callable[[], object] | None, Mapping[str, int]]:
-    """What makes the entity of a relation, if it is missing and the statement says how it is to be divided; and how."""
+    """Return a function that creates the relation's entity if it is missing and the statement says how to partition it; and the
+    partitioning."""
     entity, admin = relation.entity or (), kind.entities
     if admin is None:
         return None, {}

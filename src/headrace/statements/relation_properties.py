@@ -1,4 +1,4 @@
-"""What the WITH properties of CREATE STREAM and CREATE CHANGELOG say of the relation's records. Source: dialect section 9.1."""
+"""Interpretation of the WITH properties of CREATE STREAM and CREATE CHANGELOG. Source: dialect section 9.1."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def row_format(
 def _key(
     reader: PropertyReader, schema: Schema, key_format: str, written: str | None
 ) -> tuple[tuple[str, ...], DataType]:
-    """The key of the type that is `written`, else of the primary key."""
+    """Return the key of the `written` type, else of the primary key."""
     if written is None:
         if len(schema.primary_key) == 1 or (schema.primary_key and key_format != "primitive"):
             return schema.primary_key, _type_of_columns(reader, schema, schema.primary_key, key_format)

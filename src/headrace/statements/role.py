@@ -23,7 +23,7 @@ def _creation(statement: CreateRole, run: Execution) -> Iterator[Requirement]:
 
 @handles(CreateRole, requires=_creation, checked=True)
 async def create_role(statement: CreateRole, run: Execution) -> Outcome:
-    """It has nothing but what the roles beneath it have, and nobody holds it yet."""
+    """Create a role. It has the privileges of the roles granted to it, and nobody holds it yet."""
     name = statement.name.name
     exists = statement.if_not_exists and run.catalog.role(name) is not None
     if not exists:
@@ -39,7 +39,7 @@ async def create_role(statement: CreateRole, run: Execution) -> Outcome:
 
 @handles(DropRole, requires=lambda statement, run: ownership(run.named_role(statement.name), run))
 async def drop_role(statement: DropRole, run: Execution) -> Outcome:
-    """Refused with 2BP01 while it owns something. What was granted to it, and by it with a grant option, goes."""
+    """Drop a role. Refused with 2BP01 while it owns something. Its grants, and those made by its grant options, are removed."""
     role = run.named_role(statement.name)
     if role.name in BUILT_IN_ROLES:
         raise UserError(
@@ -58,5 +58,5 @@ async def drop_role(statement: DropRole, run: Execution) -> Outcome:
 
 @handles(DescribeRole, requires=nothing)
 async def describe_role(statement: DescribeRole, run: Execution) -> Outcome:
-    """One row of the list: roles are known to everybody."""
+    """Return one row of the list: roles are known to everybody."""
     return Outcome(await ROLES.rows(run, name=run.named_role(statement.name).name))

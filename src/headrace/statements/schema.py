@@ -52,14 +52,14 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
 
 
 def _to_manage(statement: ManageAccess, run: Execution) -> Iterator[Requirement]:
-    """MANAGE_GRANTS too: those who own what is in the schema lose the right to share it, or get it."""
+    """Yield MANAGE_GRANTS too: owners of objects in the schema lose the right to share them, or get it."""
     yield from ownership(run.schema(statement.name), run)
     yield Requirement(Privilege.MANAGE_GRANTS)
 
 
 @handles(ManageAccess, requires=_to_manage, checked=True)
 async def manage_access(statement: ManageAccess, run: Execution) -> Outcome:
-    """What is granted stays granted."""
+    """Change managed access of a schema; existing grants stay."""
     schema = run.schema(statement.name)
     if schema.managed != statement.managed:
         await asyncio.to_thread(run.catalog.update_schema, replace(schema, managed=statement.managed))
@@ -73,7 +73,7 @@ async def manage_access(statement: ManageAccess, run: Execution) -> Outcome:
     checked=True,
 )
 async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a relation is in it, unless CASCADE drops that too."""
+    """Drop a schema. Refused with 2BP01 while a relation is in it, unless CASCADE drops it too."""
     schema = run.schema(statement.name)
     told = await drop(schema, run, cascade=statement.cascade, span=statement.name.span)
     path = [schema.database, schema.name]
@@ -91,6 +91,6 @@ async def list_schemas(statement: ListSchemas, run: Execution) -> Outcome:
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.schema(statement.name))],
 )
 async def describe_schema(statement: DescribeSchema, run: Execution) -> Outcome:
-    """One row of the list."""
+    """Return one row of the list."""
     schema = run.schema(statement.name)
     return Outcome(await SCHEMAS.rows(run, database_name=schema.database, name=schema.name))

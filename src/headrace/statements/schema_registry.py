@@ -52,7 +52,7 @@ def _update(statement: UpdateSchemaRegistry, run: Execution) -> Iterator[Require
 
 @handles(CreateSchemaRegistry, requires=_creation, checked=True)
 async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution) -> Outcome:
-    """The registry must answer: nothing is created otherwise."""
+    """Create a schema registry; it must answer."""
     name = statement.name.name
     existing = run.catalog.schema_registry(name)
     if existing is not None and not (statement.if_not_exists and run.knows(existing)):
@@ -88,7 +88,7 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
 
 @handles(UpdateSchemaRegistry, requires=_update, checked=True)
 async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution) -> Outcome:
-    """What is given changes, and the registry must answer with it. Queries that run have it when they start again."""
+    """Change the given properties; the registry must answer with them. Running queries use them at their next start."""
     registry = run.schema_registry(statement.name)
     kind = TYPES[registry.type]
     given, named = run.with_secrets(run.with_files(statement.properties, kind.properties), kind.properties)
@@ -116,7 +116,7 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
     checked=True,
 )
 async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a store has it, or a relation whose records are read or written by its schemas; CASCADE drops those."""
+    """Drop a registry. Refused with 2BP01 while a store or a relation uses it; CASCADE drops those."""
     registry = run.schema_registry(statement.name)
     told = await drop(registry, run, cascade=statement.cascade, span=statement.name.span)
     name = registry.name
@@ -128,7 +128,7 @@ async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) ->
     requires=lambda statement, run: [Requirement(Privilege.USAGE, run.schema_registry(statement.name))],
 )
 async def describe_schema_registry(statement: DescribeSchemaRegistry, run: Execution) -> Outcome:
-    """Property and value; secrets masked."""
+    """Return property and value rows; secrets masked."""
     registry = run.schema_registry(statement.name)
     kind = TYPES[registry.type]
     facts = {

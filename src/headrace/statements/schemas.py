@@ -41,7 +41,7 @@ class SinkSchema:
 def sink_schemas(
     sink: EntitySink, client: RegistryClient | None, base: RegistryClient | None = None
 ) -> tuple[SinkSchema, ...]:
-    """What the sink's formats need; the newest of a subject is taken where it is of the same columns. `base` knows
+    """Return the schemas that the sink's formats need; the newest version of a subject is used if it has the same columns. `base` names
     the subjects that are bases.
 
     Registers nothing. Raises UserError 42P16 for columns that are not compatible with a subject's versions, or that lack a required
@@ -83,7 +83,7 @@ def _check_required(layout: Protobuf, columns: Struct) -> None:
 
 
 def _base(client: RegistryClient | None, subject: str) -> str:
-    """The text of a subject that says more of its fields."""
+    """Return the text of the base subject, which says more of its fields."""
     found = client.latest(subject) if client is not None else None
     if client is None or found is None:
         raise UserError(
@@ -158,7 +158,7 @@ def _protobuf(
 
 
 def _as_read(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns as they come back from a message that is made of them: a SMALLINT as INTEGER, for one."""
+    """Return the columns as they are read back from a message: a SMALLINT as INTEGER, for example."""
     return of_text(proto_text(columns, "t")).columns("t")
 
 
@@ -175,7 +175,7 @@ def _check_compatible(
 
 
 def _holds_the_same(registered: str, generated: str) -> bool:
-    """Whether records of both are of the same columns, in any order. One that cannot be read as columns is another one."""
+    """True if records of both schemas have the same columns, in any order. A schema that cannot be read as columns differs."""
     try:
         if '"record"' not in generated:
             return type_of(registered) == type_of(generated)
@@ -185,7 +185,7 @@ def _holds_the_same(registered: str, generated: str) -> bool:
 
 
 def _renamed(text: str, name: str) -> str:
-    """A record's schema, with the full name that the user gives it; a single value has none."""
+    """Return a record's schema with the full name that the user gives it; a single value has none."""
     schema = json.loads(text)
     if isinstance(schema, dict) and schema.get("type") == "record":
         schema["namespace"], _, schema["name"] = name.rpartition(".")
@@ -195,7 +195,7 @@ def _renamed(text: str, name: str) -> str:
 
 
 def _called_as(registered: str, generated: str) -> str:
-    """The next version of a record has the name that it had."""
+    """Return the next version of a record under its earlier name."""
     before, now = json.loads(registered), json.loads(generated)
     if isinstance(before, dict) and isinstance(now, dict) and "name" in before and "name" in now:
         now["name"] = before["name"]
@@ -209,7 +209,7 @@ def _dumped(schema: object) -> str:
 
 
 def registered(schemas: tuple[SinkSchema, ...], client: RegistryClient | None) -> tuple[SinkSchema, ...]:
-    """With the ids that the registry gives those that are new to it. Raises UserError 42P16, ExternalError 57015."""
+    """Register the schemas that are new to the registry, and return them with their ids. Raises UserError 42P16, ExternalError 57015."""
     if client is None:
         return schemas
     return tuple(
@@ -221,7 +221,7 @@ def registered(schemas: tuple[SinkSchema, ...], client: RegistryClient | None) -
 
 
 def pinned(plan: SparkPlan, schemas: tuple[SinkSchema, ...], sink: Step) -> SparkPlan:
-    """The plan, with a sink of it that writes with these schemas."""
+    """Return the plan with the schemas in its sink."""
     by_part: Mapping[str, SinkSchema] = {schema.part: schema for schema in schemas}
 
     def step(found: EncodeRows) -> EncodeRows:

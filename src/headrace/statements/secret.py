@@ -61,7 +61,7 @@ async def create_secret(statement: CreateSecret, run: Execution) -> Outcome:
 
 @handles(UpdateSecret, requires=lambda statement, run: ownership(run.secret(statement.name), run))
 async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
-    """What is given changes. Stores and registries that name it have it at once, their running queries when they start again."""
+    """Change the given properties. Stores and registries that name the secret use it at once, their running queries at the next start."""
     facts = run.secret(statement.name)
     given = [entry for entry in statement.properties.entries if not entry.removed]
     reader = PropertyReader(given, PROPERTIES, what="a secret")
@@ -90,7 +90,7 @@ async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
     requires=lambda statement, run: ownership(run.secret(statement.name), run, cascade=statement.cascade),
 )
 async def drop_secret(statement: DropSecret, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a store or a registry names it; CASCADE drops those."""
+    """Drop a secret. Refused with 2BP01 while a store or a registry names it; CASCADE drops those."""
     facts = run.secret(statement.name)
     told = await drop(facts, run, cascade=statement.cascade, span=statement.name.span)
     return Outcome(_answer(facts.name, "DROP", f"was dropped{told}"))
@@ -99,7 +99,7 @@ async def drop_secret(statement: DropSecret, run: Execution) -> Outcome:
 # It changes what every secret of the organization is sealed with, and has the operator's command run.
 @handles(RotateKey, requires=on_organization(Privilege.OWNERSHIP))
 async def rotate_key(_statement: RotateKey, run: Execution) -> Outcome:
-    """What is sealed is sealed with a new key; nothing waits for it but writes."""
+    """Encrypt all secrets with a new key; only writes wait for it."""
     await asyncio.to_thread(run.catalog.rotate_key)
     return Outcome(
         ddl("key", "catalog", "ROTATE", "everything secret is sealed with the new key", ["catalog"])
@@ -110,7 +110,7 @@ async def rotate_key(_statement: RotateKey, run: Execution) -> Outcome:
     DescribeSecret, requires=lambda statement, run: [Requirement(Privilege.USAGE, run.secret(statement.name))]
 )
 async def describe_secret(statement: DescribeSecret, run: Execution) -> Outcome:
-    """Property and value, masked."""
+    """Return property and value rows, masked."""
     facts = run.secret(statement.name)
     secret = run.catalog.secret(facts.name)
     held = dict.fromkeys(secret.properties if secret else (), MASKED)
@@ -128,7 +128,7 @@ async def describe_secret(statement: DescribeSecret, run: Execution) -> Outcome:
 
 
 def _held(given: Properties) -> dict[str, str]:
-    """What is sealed of the given properties."""
+    """Return the given properties that are encrypted."""
     open_ones = (TYPE.name, DESCRIPTION.name)
     return {entry.key: entry.value or "" for entry in given.entries if entry.key not in open_ones}
 

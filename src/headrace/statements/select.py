@@ -32,7 +32,7 @@ def _reading(statement: SelectStatement, run: Execution) -> Iterator[Requirement
 
 @handles(SelectStatement, requires=_reading, checked=True)
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
-    """A bounded result when every source is a materialized view or a system relation, a channel otherwise."""
+    """Return a bounded result if every source is a materialized view or a system relation, otherwise a channel."""
     logical = await asyncio.to_thread(bound, statement.select, run)
     if run.checking:
         await asyncio.to_thread(_planned, logical)

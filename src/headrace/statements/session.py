@@ -18,7 +18,7 @@ from headrace.statements.user import refuse_part
 
 
 def _usage(statement: Use | SetDefault, run: Execution) -> list[Requirement]:
-    """USAGE of what is chosen. Which roles a user may take on is the user's, not the role's."""
+    """Return USAGE of the selected object. Roles are checked by the user, not by the active role."""
     if statement.kind in ("ORGANIZATION", "ROLE"):
         return []
     return [Requirement(Privilege.USAGE, run.object(statement.kind, statement.name))]
@@ -32,7 +32,8 @@ async def use(statement: Use, run: Execution) -> Outcome:
 
 @handles(SetDefault, requires=_usage)
 async def set_default(statement: SetDefault, run: Execution) -> Outcome:
-    """The session keeps the names that it has. As USE, a database comes with its schema `public` and a schema with its database."""
+    """Set a user's default; the session keeps its names. As with USE, a database comes with its schema `public` and a schema with its
+    database."""
     kind, user = statement.kind.lower(), run.principal.user
     refuse_part(run, "change the defaults", statement.span)
     if kind == "role":

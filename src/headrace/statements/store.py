@@ -68,7 +68,7 @@ def _usage(statement: CheckStore | DescribeStore, run: Execution) -> list[Requir
 
 @handles(CreateStore, requires=_creation, checked=True)
 async def create_store(statement: CreateStore, run: Execution) -> Outcome:
-    """The store must answer: nothing is created otherwise. The first store of a session is selected."""
+    """Create a store, which must answer. The first store of a session is selected."""
     name = statement.name.name
     existing = run.catalog.store(name)
     if not (statement.if_not_exists and run.knows(existing)):
@@ -90,7 +90,7 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
 
 @handles(UpdateStore, requires=_update, checked=True)
 async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
-    """What is given changes, and the store must answer with it. Queries that run have it when they start again."""
+    """Change the given properties; the store must answer with them. Running queries use them at their next start."""
     store, kind = run.store(statement.name)
     given, named = run.with_secrets(run.with_files(statement.properties, kind.properties), kind.properties)
     registry = {dialect.SCHEMA_REGISTRY.name: store.schema_registry} if store.schema_registry else {}
@@ -115,7 +115,7 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
     checked=True,
 )
 async def drop_store(statement: DropStore, run: Execution) -> Outcome:
-    """Refused with 2BP01 while a relation is defined on it, unless CASCADE drops that too; entities stay."""
+    """Drop a store. Refused with 2BP01 while a relation is defined on it, unless CASCADE drops it too; entities stay."""
     store, _ = run.store(statement.name)
     told = await drop(store, run, cascade=statement.cascade, span=statement.name.span)
     context = run.with_context(store=None) if run.context.store == store.name else None
@@ -138,7 +138,7 @@ async def check_store(statement: CheckStore, run: Execution) -> Outcome:
 
 @handles(DescribeStore, requires=_usage)
 async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
-    """One row of seven columns, which the public clients read by position (client-contract, 6.6); secrets masked."""
+    """Return one row of seven columns, which the public clients read by position (client-contract, 6.6); secrets masked."""
     store, kind = run.store(statement.name)
     public = masked(store.properties, kind.properties, store.secrets)
     metadata = {
@@ -200,7 +200,7 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
 
 
 def _read(kind: StoreDescriptor, reader: PropertyReader) -> tuple[dict[str, str], str | None]:
-    """The properties of a store, and the name of its schema registry."""
+    """Return the properties of a store, and the name of its schema registry."""
     for spec in (dialect.TYPE, dialect.REGION, dialect.DESCRIPTION):
         reader.take(spec)
     name = reader.take(dialect.SCHEMA_REGISTRY)
@@ -210,7 +210,7 @@ def _read(kind: StoreDescriptor, reader: PropertyReader) -> tuple[dict[str, str]
 
 
 def _test(store: Store, given: Properties, run: Execution) -> None:
-    """That the store may be connected to, wherever a property leads, and answers; what its queries need is here then."""
+    """Check that every address in the properties is allowed and that the store answers; download what its queries need."""
     if run.checking:
         return
     kind = connector(store.type)

@@ -34,7 +34,8 @@ def refuse_without_tables(kind: StoreDescriptor, span: Span | None) -> None:
 def declared_table(
     statement: CreateRelation, schema: Schema, run: Execution, store: Store, kind: StoreDescriptor
 ) -> tuple[Relation, Callable[[], object] | None]:
-    """What CREATE TABLE (…) says, and what makes its entity if that is missing; else that is asked whether the columns fit.
+    """Return the relation of CREATE TABLE (…), and a function that creates its entity if missing; an existing entity is checked against
+    the columns.
 
     Raises UserError 3D008, 42P16, 42703, 3D007, and ExternalError.
     """
@@ -67,7 +68,7 @@ def _check(
     schema: Schema,
     options: Mapping[str, str],
 ) -> None:
-    """An entity that no query could write so may be one to read; what is written is looked at again by who writes it."""
+    """Check the entity for reading; a table that no query can write may still be readable, and writers check again."""
     try:
         sink.check(store.properties, entity, schema, options, bool(schema.primary_key))
     except UserError as unfit:
@@ -81,7 +82,7 @@ def _check(
 
 
 def new_table(sink: TableSink, role: str) -> Relation:
-    """The relation of CREATE TABLE … AS."""
+    """Return the relation of CREATE TABLE … AS."""
     return _table(sink.relation, sink.schema, role, sink.store, sink.entity, dict(sink.properties))
 
 
@@ -98,7 +99,7 @@ def create_table(sink: TableSink, store: Store, kind: StoreDescriptor) -> None:
 
 
 def exists(store: Store, kind: StoreDescriptor, entity: EntityPath) -> bool:
-    """Whether there is an entity of that path."""
+    """True if an entity of that path exists."""
     try:
         facet(kind.entities, kind, f"to find {path_text(entity)}", None).describe_entity(
             store.properties, entity

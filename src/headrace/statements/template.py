@@ -59,7 +59,7 @@ _OF_OTHERS: dict[str, tuple[str, Specs]] = {
 
 @handles(GenerateTemplate, requires=nothing)
 async def generate_template(statement: GenerateTemplate, _run: Execution) -> Outcome:
-    """One row. What must be given stands there to be filled in; what may be is commented out, with what holds without it."""
+    """Return one row: required properties to be filled in, optional ones commented out with their defaults."""
     words = " ".join(statement.words)
     if words in _OF_STORES:
         begin, scope = _OF_STORES[words]
@@ -79,7 +79,7 @@ async def generate_template(statement: GenerateTemplate, _run: Execution) -> Out
 
 
 def _of_store_type(statement: GenerateTemplate, scope: Scope) -> Specs:
-    """The dialect's own, and what the store type adds; raises UserError 3D021 where a type is needed, 3D008 for one that is none."""
+    """Return the dialect's properties and those of the store type; raises UserError 3D021 without a type, 3D008 for an unknown one."""
     own = of_scope(DIALECT, scope)
     if statement.type is not None:
         return (*own, *of_scope(connector(statement.type.name, span=statement.type.span).properties, scope))
@@ -102,7 +102,7 @@ def _filled(begin: str, specs: Specs, *, store: Identifier | None = None) -> str
 
 
 def _needed(specs: Specs) -> list[PropertySpec[typing.Any]]:
-    """What must be given. What is needed with another property, which stands before it, is so where that is."""
+    """Return the required properties. One that is required with another follows it."""
     found: list[PropertySpec[typing.Any]] = []
     before = None
     for spec in specs:
@@ -129,7 +129,7 @@ def _said(spec: PropertySpec[typing.Any]) -> str:
 
 
 def _syntax(words: tuple[str, ...]) -> str:
-    """As the statements that the words begin say it of themselves."""
+    """Return the syntax of the statements that begin with the words."""
     made = typing.get_type_hints(GRAMMAR[words]).get("return")
     kinds = typing.get_args(made) or (made,)
     told = [re.search(r"`([^`]+)`", inspect.getdoc(kind) or "") for kind in kinds]

@@ -38,7 +38,7 @@ PROPERTIES = (ROLES, DEFAULT)
 
 @handles(InviteUser, requires=on_organization(Privilege.MANAGE_MEMBERS))
 async def invite_user(statement: InviteUser, run: Execution) -> Outcome:
-    """Nobody is sent anything: whoever invites hands over the code, with which the user chooses a password."""
+    """Create an invitation and return its code, which the inviter hands over; the invited user chooses a password with it."""
     reader = PropertyReader(
         statement.properties.entries, PROPERTIES, what="an invitation", lacking=statement.span
     )
@@ -68,7 +68,7 @@ async def invite_user(statement: InviteUser, run: Execution) -> Outcome:
 
 @handles(RevokeInvitation, requires=on_organization(Privilege.MANAGE_MEMBERS))
 async def revoke_invitation(statement: RevokeInvitation, run: Execution) -> Outcome:
-    """Its code is good no longer."""
+    """Withdraw an invitation: its code ends."""
     wanted = statement.invitation.name
     found = next((item for item in run.catalog.invitations() if item.id == wanted), None)
     if found is None:
@@ -85,7 +85,7 @@ async def revoke_invitation(statement: RevokeInvitation, run: Execution) -> Outc
 
 @handles(AlterUser, requires=nothing)
 async def alter_user(statement: AlterUser, run: Execution) -> Outcome:
-    """One's own, or that of somebody whose every role one could give; the sessions of that user end."""
+    """Change one's own password, or that of a user whose every role one could grant; the sessions of that user end."""
     user = _user(statement.user, run)
     if user.name == run.principal.user:
         refuse_part(run, "set the password", statement.user.span)
@@ -97,7 +97,7 @@ async def alter_user(statement: AlterUser, run: Execution) -> Outcome:
 
 @handles(DropUser, requires=on_organization(Privilege.MANAGE_MEMBERS))
 async def drop_user(statement: DropUser, run: Execution) -> Outcome:
-    """The user's API tokens, sessions and streams end; what roles own stays."""
+    """Drop a user; the user's API tokens, sessions and streams end; objects owned by roles stay."""
     user = _user(statement.name, run)
     _may_give(run, user.roles, span=statement.name.span)
     try:
@@ -110,7 +110,7 @@ async def drop_user(statement: DropUser, run: Execution) -> Outcome:
 
 @handles(DescribeUser, requires=nothing)
 async def describe_user(statement: DescribeUser, run: Execution) -> Outcome:
-    """One row of the list."""
+    """Return one row of the list."""
     return Outcome(await USERS.rows(run, name=_user(statement.user, run).name))
 
 

@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""Users, roles, tokens and grants as system relations."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class GrantRow:
 
 
 def visible_users(run: Execution) -> list[User]:
-    """The user who asks, and everybody for who may MANAGE_MEMBERS; by name."""
+    """Return the current user, or with MANAGE_MEMBERS all users; by name."""
     everybody = run.may(Privilege.MANAGE_MEMBERS)
     return [user for user in run.catalog.users() if everybody or user.name == run.principal.user]
 
 
 def visible_tokens(run: Execution) -> list[ApiToken]:
-    """The API tokens of the user who asks, and with MANAGE_MEMBERS everybody's; by name.
+    """Return the API tokens of the current user, or with MANAGE_MEMBERS of all users; by name.
 
     A session that came by a token of one role sees none of its user's tokens that have more.
     """
@@ -56,7 +56,7 @@ def has_whole_user(run: Execution) -> bool:
 
 
 def grant_rows(run: Execution) -> list[GrantRow]:
-    """On what the active role sees: who owns it, and what is granted on it; and which roles were granted to which roles and users."""
+    """Return owners and grants of the objects that the active role sees, and the roles granted to roles and users."""
     return [*_rows_of_objects(run), *_rows_of_roles(run)]
 
 
@@ -97,7 +97,7 @@ class FutureRow(NamedTuple):
 
 
 def future_rows(run: Execution) -> list[FutureRow]:
-    """Grants on what is not there yet, of the organization, and of the schemas and databases that the active role sees."""
+    """Return future grants of the organization, and of the schemas and databases that the active role sees."""
     state, found = run.catalog.snapshot(), []
     for grant in state.future_grants:
         place = state.by_id.get(grant.place)
@@ -109,7 +109,7 @@ def future_rows(run: Execution) -> list[FutureRow]:
 
 
 def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
-    """An object's kind and full name, as lists tell them."""
+    """Return an object's kind and full name, as lists show them."""
     if target is None:
         return "organization", organization
     if isinstance(target, Query):

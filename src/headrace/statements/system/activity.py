@@ -1,4 +1,4 @@
-"""What runs: queries, their events and metrics, compute pools."""
+"""Queries, their events and metrics, and compute pools as system relations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who did what, and what was refused."""
+"""The audit log as a system relation."""
 
 from __future__ import annotations
 

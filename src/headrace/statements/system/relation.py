@@ -1,4 +1,4 @@
-"""What a system relation is, how its name is found, and its rows as the snapshot engine reads them."""
+"""Definition of a system relation, the lookup of its name, and its rows in the form of the snapshot engine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SystemRelation:
     matching: Callable[[Execution, Sequence[Condition]], Rows] | None = None
 
     def relation(self, database: str) -> Relation:
-        """As binding sees it in a database."""
+        """Return the relation of a database, as binding sees it."""
         name = RelationName(database, self.schema, self.name)
         return Relation(
             name,
@@ -83,12 +83,12 @@ def system_relation(
 
 
 def always(name: str, kind: DataType = VARCHAR) -> Column:
-    """A column that is never NULL."""
+    """Return a column that is never NULL."""
     return Column(name, kind, nullable=False)
 
 
 def system_relation_of(name: RelationName) -> SystemRelation | None:
-    """The system relation of a full name, None for any other name."""
+    """Return the system relation of a full name, None for any other name."""
     inside = name.schema == INFORMATION_SCHEMA or (name.database, name.schema) == (
         SYSTEM_DATABASE,
         SYSTEM_SCHEMA,
@@ -98,13 +98,13 @@ def system_relation_of(name: RelationName) -> SystemRelation | None:
 
 @dataclass(frozen=True)
 class SystemLookup:
-    """What binding sees: the relations that a role may read, and the system relations. `role` None: all, as inside a view."""
+    """Name lookup of binding: the relations that a role may read, and the system relations. `role` None: all, as inside a view."""
 
     stored: CatalogState
     role: str | None
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        """The relation of that full name, or None, as of one that the role may not know of; raises 42501 for one not to be read."""
+        """Return the relation of that full name, None if missing or unknown to the role; raises 42501 for one that it may not read."""
         system = system_relation_of(name)
         policy = self.stored.policy
         if system is not None:
@@ -123,7 +123,7 @@ class SystemLookup:
         return found
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
-        """The relations, of one database or schema if named: for suggestions."""
+        """Return the relations, of one database or schema if named: for suggestions."""
         stored, role = self.stored.relations(database, schema), self.role
         if role is not None:
             stored = [found for found in stored if self.stored.policy.visible(role, found)]
@@ -135,11 +135,11 @@ class SystemLookup:
         return [*stored, *system]
 
     def store(self, name: str, /) -> StoreFacts | None:
-        """The store of that name, or None."""
+        """Return the store of that name, or None."""
         return self.stored.store(name)
 
     def named_store(self, name: str, /) -> StoreFacts | None:
-        """The store of that name, or None, as of one that the role may not know of."""
+        """Return the store of that name, None also for one that the role may not know."""
         found = self.stored.store(name)
         hidden = (
             found is not None and self.role is not None and not self.stored.policy.known(self.role, found)
@@ -167,7 +167,7 @@ def rows_of(
 
 
 def arrow_type(kind: DataType) -> pyarrow.DataType:
-    """Arrow's type of a column of a system relation or a list."""
+    """Return Arrow's type of a column of a system relation or a list."""
     import pyarrow
 
     return {
