@@ -7,27 +7,33 @@ takes the place of the oldest stranger. So whoever presents a token at once alwa
 from __future__ import annotations
 
 import asyncio
+from asyncio.sslproto import SSLProtocol
 from collections import OrderedDict
 from functools import partial
+from ssl import SSLContext
 from typing import Any
 
 import h11
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 log = structlog.get_logger()
 
 HEADER_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 120.0
-"""From the first byte (of a new connection: from its start) to the end of the headers, and from there to the end of the body."""
+"""From the first byte (of a new connection: from its start) to the end of the headers, and from there to the end of the body.
+
+A TLS handshake has the time of headers.
+"""
 STRANGERS_MAX = 1024
 PER_OWNER_MAX = 256
 BACKLOG = 256
 """Connections that the kernel accepts ahead of us: the most that are opened before the oldest are closed."""
 
 _Connection = Any
-"""One of the two protocol classes below."""
+"""An instance of a protocol class below."""
 
 
 class Connections:
@@ -38,9 +44,10 @@ class Connections:
         self._owned: dict[str, OrderedDict[_Connection, None]] = {}
         self._strangers: OrderedDict[_Connection, None] = OrderedDict()
 
-    def options(self) -> dict[str, Any]:
-        """The options of `uvicorn.Config` that put these bounds into effect."""
-        return {"http": partial(_Http, self), "ws": partial(_WebSocket, self), "backlog": BACKLOG}
+    def options(self, tls: SSLContext | None = None) -> dict[str, Any]:
+        """Return the options of `uvicorn.Config` that put these bounds into effect, and serve https if `tls` is given."""
+        http = partial(_Http, self) if tls is None else partial(_tls, self, tls)
+        return {"http": http, "ws": partial(_WebSocket, self), "backlog": BACKLOG}
 
     def opened(self, connection: _Connection) -> None:
         """Take a connection in, and close the oldest ones beyond the bounds."""
@@ -87,6 +94,38 @@ def _owner(connection: _Connection) -> str:
     return f"address {connection.client[0] if connection.client else ''}"
 
 
+class _Tls(SSLProtocol):
+    """TLS below HTTP. uvicorn's own would neither count a connection nor let us limit its time before the handshake is over."""
+
+    def __init__(self, open_connections: Connections, context: SSLContext, http: _Http) -> None:
+        super().__init__(
+            http.loop,
+            http,
+            context,
+            None,  # type: ignore[arg-type] # nobody waits for the handshake
+            server_side=True,
+            ssl_handshake_timeout=HEADER_TIMEOUT_S,  # type: ignore[arg-type] # asyncio takes a float
+        )
+        self._open = open_connections
+        self.client: tuple[str, int] | None = None
+        self.transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport, self.client = transport, get_remote_addr(transport)
+        self._open.opened(self)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._open.closed(self)
+        super().connection_lost(exc)
+
+
+def _tls(open_connections: Connections, context: SSLContext, **named: Any) -> _Tls:
+    http = _Http(open_connections, **named)
+    http.handshake = _Tls(open_connections, context, http)
+    return http.handshake
+
+
 class _Http(H11Protocol):
     """HTTP with time limits for headers and bodies."""
 
@@ -95,9 +134,12 @@ class _Http(H11Protocol):
         self._open = open_connections
         self._arriving: tuple[object, object] | None = None
         self._limit: asyncio.TimerHandle | None = None
+        self.handshake: _Tls | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        # The handshake is over: this object takes its place.
+        self._open.closed(self.handshake)
         self._open.opened(self)
         self._watch()
 

@@ -57,7 +57,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     # Everything below the data directory is for this user alone.
     os.umask(0o077)
     _allow_files()
-    _check_certificate(settings)
+    tls = _tls(settings)
     with _exclusive(settings.data_dir), _listening(settings) as listener:
         async with AsyncExitStack() as life:
             # The broker's JVM and our own imports take seconds each: side by side.
@@ -80,7 +80,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             await life.enter_async_context(wired.audit_kept)
             life.push_async_callback(wired.engine.stop)
             await wired.engine.start()
-            server = _Server(wired.app, settings, _url(settings, listener))
+            server = _Server(wired.app, tls, _url(settings, listener))
             stop.attach(server)
             await server.serve(sockets=[listener])
 
@@ -88,11 +88,11 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, saying that it is ready in our words."""
 
-    def __init__(self, app: FastAPI, settings: Settings, url: str) -> None:
+    def __init__(self, app: FastAPI, tls: ssl.SSLContext | None, url: str) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                **Connections().options(),
+                **Connections().options(tls),
                 ws_ping_interval=PING_INTERVAL_S,
                 ws_ping_timeout=PING_TIMEOUT_S,
                 # Deflating small frames costs more than it saves on any network that a broker is close to.
@@ -105,8 +105,6 @@ class _Server(uvicorn.Server):
                 # Who sends X-Forwarded-… is not known; HEADRACE_PUBLIC_URL says what it would.
                 proxy_headers=False,
                 timeout_graceful_shutdown=SOCKETS_END_S,
-                ssl_certfile=settings.tls_cert,
-                ssl_keyfile=settings.tls_key,
             )
         )
         self._url = url
@@ -197,20 +195,20 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         yield listener
 
 
-def _check_certificate(settings: Settings) -> None:
-    """Raises UserError 3D008 for a certificate or a key that cannot be used: before anything has begun."""
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    """Return the server's certificate and key, if it has any; raises UserError 3D008 if they cannot be used, before anything has begun."""
     if settings.tls_cert is None:
-        return
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-            settings.tls_cert, settings.tls_key, password=lambda: ""
-        )
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
     except OSError as error:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"cannot use the certificate {settings.tls_cert}: {error.strerror or error}",
             hint="HEADRACE_TLS_CERT and HEADRACE_TLS_KEY name PEM files that belong together; the key has no passphrase.",
         ) from None
+    return context
 
 
 def _url(settings: Settings, listener: socket.socket) -> str:

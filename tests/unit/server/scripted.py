@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -125,12 +126,14 @@ class ScriptedStatements:
 
 
 @asynccontextmanager
-async def serving(app: FastAPI, port: int) -> AsyncIterator[uvicorn.Server]:
+async def serving(
+    app: FastAPI, port: int, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[uvicorn.Server]:
     server = uvicorn.Server(
         uvicorn.Config(
             app,
             port=port,
-            **Connections().options(),
+            **Connections().options(tls),
             ws_per_message_deflate=False,
             proxy_headers=False,
             log_config=None,

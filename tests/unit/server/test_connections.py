@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
+from harness.authority import Authority
 from headrace.server import connections
+from tests.unit.server.scripted import serving
 
 GOOD = {"Authorization": "Bearer good-token"}
 HALF_BODY = (
@@ -97,3 +102,32 @@ async def test_an_address_and_a_user_have_so_many(address: str, monkeypatch: pyt
         assert await ended(halves[0])
         halves[1][1].write(b"TP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"403" in await halves[1][0].readline()
+
+
+HELLO = b"\x16\x03\x01\x02\x00\x01"
+"""The begin of a TLS handshake."""
+
+
+@pytest.mark.parametrize("start", [b"", HELLO])
+async def test_a_tls_handshake_is_bounded_and_counted_as_a_stranger(
+    app: FastAPI, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: bytes
+) -> None:
+    monkeypatch.setattr(connections, "STRANGERS_MAX", 5)
+    authority = Authority()
+    pem = tmp_path / "server.pem"
+    pem.write_bytes(authority.key_and_certificate("localhost"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pem)
+    trust = ssl.create_default_context(cadata=authority.pem)
+    async with (
+        serving(app, port, tls),
+        httpx.AsyncClient(base_url=f"https://localhost:{port}", headers=GOOD, verify=trust) as client,
+    ):
+        address = f"127.0.0.1:{port}"
+        async with half_sent(address, 6, start) as halves:
+            assert await ended(halves[0])
+            assert (await client.get("/v2/version")).status_code == 200
+            assert not halves[5][0].at_eof()
+        monkeypatch.setattr(connections, "HEADER_TIMEOUT_S", 0.2)
+        async with half_sent(address, 1, start) as (half,):
+            assert await ended(half)
