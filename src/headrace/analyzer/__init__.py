@@ -1,4 +1,4 @@
-"""From a parsed SELECT to a typed logical plan: names, types, change kinds, and what the language allows.
+"""Binding: from a parsed SELECT to a typed logical plan, with names, types, change kinds, and the rules of the language.
 
 Role: pure; asks nobody, changes nothing. It sees the catalog through `catalog.CatalogState`, and store types through the
 connector registry that the caller hands in.

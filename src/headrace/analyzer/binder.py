@@ -71,7 +71,7 @@ SCALAR = "__value_"
 
 
 def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
-    """The typed plan of a query, which is `continuous` if it is to be, or if it names a stream or a changelog.
+    """Return the typed plan of a query, which is `continuous` if it is to be, or if it names a stream or a changelog.
 
     Raises UserError with the place of what is wrong: 3D020 relation, 42703 column, 42702 ambiguous, 42804 type, 3D017 function,
     3D008 property, 42803 grouping, 42P16 output names, 0A000 what is not supported.
@@ -83,7 +83,7 @@ def bind(select: Select, context: BindingContext, *, continuous: bool = False) -
 
 
 def unchecked(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
-    """As `bind`, without what `checks` has to say of the plan."""
+    """Bind as `bind` does, without the rules of `checks`."""
     properties = query_properties(select.query_properties.entries)
     if continuous or names_streams(select.expression, context):
         context = replace(context, continuous=properties)
@@ -147,7 +147,7 @@ class SelectBinder:
         self._bounded = False
 
     def bound(self) -> LogicalNode:
-        """The plan of this SELECT."""
+        """Return the plan of this SELECT."""
         source, _ = self._rows(())
         items = self._items()
         output = self._grouped(source, items) or self._projected(source, items)
@@ -157,7 +157,7 @@ class SelectBinder:
         return ordered(self._node, output, lambda node: self._sort_expression(node, items))
 
     def asked(self, outer: tuple[SourceColumns, ...], *, value: bool) -> Asked:
-        """The rows of a subquery of WHERE that may name the `outer` sources; `value`: and its one column."""
+        """Return the rows of a subquery of WHERE that may name the `outer` sources; `value`: and its one column."""
         rows, outside = self._rows(outer)
         items = self._items()
         rows = self._with_scalars(rows)
@@ -175,7 +175,7 @@ class SelectBinder:
         return Asked(rows, items[0].expression, outside)
 
     def _rows(self, outer: tuple[SourceColumns, ...]) -> tuple[LogicalNode, list[Expression]]:
-        """FROM and WHERE; and the conditions of WHERE that read `outer` sources."""
+        """Return FROM and WHERE, and the conditions of WHERE that read `outer` sources."""
         sources = self._from()
         aliases = {source.alias for source in sources.sources}
         reachable = tuple(source for source in outer if source.alias not in aliases)
@@ -206,7 +206,7 @@ class SelectBinder:
         return self._limited(source), outside
 
     def _joined(self, source: LogicalNode, member: Membership) -> LogicalNode:
-        """`source` where an IN or EXISTS is true."""
+        """Return `source` where an IN or EXISTS is true."""
         self._asked += 1
         operand = None
         if member.operand is not None:
@@ -231,7 +231,7 @@ class SelectBinder:
         return joined(source, member, operand, asked, f"__asked_{self._asked}")
 
     def _scalar(self, node: exp.Subquery) -> Expression:
-        """A subquery that is a value: one row for sure, joined with every row of this SELECT."""
+        """Return a subquery that is a value: one row for sure, joined with every row of this SELECT."""
         query = self._subquery(node.this)
         if not self._bounded or not is_snapshot(query):
             raise _no_scalar("in a query of materialized views", node)
@@ -244,7 +244,7 @@ class SelectBinder:
         return Scope(source.sources).column(query.items[0].name, alias=source.alias, span=span_of(node))
 
     def _with_scalars(self, source: LogicalNode) -> LogicalNode:
-        """`source` beside the values that were asked for since."""
+        """Return `source` beside the values that were asked for since."""
         for scalar in self._scalars:
             source = SnapshotJoin(source, scalar, None, JoinKind.CROSS)
         self._scalars = []
@@ -261,7 +261,7 @@ class SelectBinder:
         )
 
     def _from(self) -> LogicalNode:
-        """The sources, their joins still open; sets the scope."""
+        """Return the sources, their joins still open; sets the scope."""
         clause = self._node.args.get("from_")
         self._scope = Scope(())
         if clause is None:
@@ -291,7 +291,7 @@ class SelectBinder:
         return bound
 
     def _limited(self, source: LogicalNode) -> LogicalNode:
-        """`source`, if it is not of too many. A WITH query stands in it as often as it is named, and may name others twice."""
+        """Return `source` if the query does not name too many. A WITH query counts as often as it is named, and its sources with it."""
         found = (node for node in walk(source) if isinstance(node, Scan | Unnest))
         if len(list(islice(found, SOURCES_MAX + 1))) > SOURCES_MAX:
             raise UserError(
@@ -394,7 +394,7 @@ class SelectBinder:
         return _distinct(output) if self._node.args.get("distinct") is not None else output
 
     def _group_key(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression:
-        """An expression over the sources; a name that no source has may be an output column's."""
+        """Return an expression over the sources; a name that no source has may be an output column's."""
         named = None
         if isinstance(node, exp.Literal) and not node.is_string:
             named = items[position(node, len(items), "GROUP BY")].expression
@@ -405,7 +405,7 @@ class SelectBinder:
         return bound
 
     def _sort_expression(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression | None:
-        """A key of ORDER BY that is no output column by name; of DISTINCT rows it must be one all the same."""
+        """Return a key of ORDER BY that is no output column by name; of DISTINCT rows it must be one all the same."""
         bound = self._binder.bind(node)
         if self._node.args.get("distinct") is None:
             return bound
@@ -423,7 +423,7 @@ def _no_scalar(where: str, node: exp.Expr) -> UserError:
 
 
 def _scalars_of(expression: Expression) -> list[ColumnReference]:
-    """The values of subqueries in an expression, outside of its aggregates."""
+    """Return the values of subqueries in an expression, outside of its aggregates."""
     if isinstance(expression, Call) and expression.function.aggregate:
         return []
     if isinstance(expression, ColumnReference) and expression.source.startswith(SCALAR):
@@ -445,7 +445,7 @@ def _refuse_columns(subquery: str, count: int, span: Span | None) -> None:
 
 
 def _distinct(groups: Aggregate) -> LogicalNode:
-    """The different rows of a grouped SELECT."""
+    """Return the different rows of a grouped SELECT."""
     scope = Scope(Subquery(groups, "groups").sources)
     items = tuple(
         Item(item.name, scope.column(item.name, alias=None, span=item.expression.span))

@@ -97,7 +97,7 @@ class Special:
         return name in self._calls
 
     def call(self, name: str, node: exp.Anonymous) -> Expression:
-        """The bound call."""
+        """Return the bound call."""
         return self._calls[name](node)
 
     # --- row metadata
@@ -220,7 +220,7 @@ class Special:
         return call(CATALOGUE["TO_TIMESTAMP_LTZ"], arguments, span=span_of(node))
 
     def extract(self, node: exp.Extract) -> Expression:
-        """EXTRACT(field FROM time)."""
+        """Return eXTRACT(field FROM time)."""
         field = node.this.name.upper()
         if field not in EXTRACT_FIELDS:
             raise UserError(
@@ -268,7 +268,7 @@ class Special:
         return call(_ROW, [self._bind(argument) for argument in node.expressions], span=span_of(node))
 
     def trim(self, node: exp.Trim) -> Expression:
-        """TRIM([LEADING | TRAILING | BOTH] [characters] FROM text)."""
+        """Return TRIM([LEADING | TRAILING | BOTH] [characters] FROM text)."""
         name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(
             str(node.args.get("position") or "BOTH").upper(), "TRIM"
         )
@@ -277,7 +277,7 @@ class Special:
         return call(CATALOGUE[name], arguments, span=span_of(node))
 
     def json(self, node: JsonCall) -> Expression:
-        """JSON_VALUE and JSON_QUERY with RETURNING, ON EMPTY or ON ERROR."""
+        """Return JSON_VALUE and JSON_QUERY with RETURNING, ON EMPTY or ON ERROR."""
         name, span = str(node.args["name"]).upper(), span_of(node)
         arguments = [self._bind(node.this), self._bind(node.args["path"])]
         _check_path(arguments[1])
@@ -370,7 +370,7 @@ def _check_path(path: Expression) -> None:
 
 
 def _misfit(found: Expression, result: Expression) -> Expression:
-    """Something was found that is not of the type RETURNING."""
+    """Return an expression that raises an error: the JSON item is not of the RETURNING type."""
     missing = call(OPERATORS_BY_NAME["IS NULL"], [result], span=result.span)
     absent = call(OPERATORS_BY_NAME["IS NULL"], [found], span=found.span)
     present = call(OPERATORS_BY_NAME["NOT"], [absent], span=found.span)

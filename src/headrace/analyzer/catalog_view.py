@@ -1,4 +1,4 @@
-"""What binding sees of the world, and how a relation's name becomes a relation."""
+"""Interface of the catalog for binding, and the resolution of relation names."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class RelationLookup(Protocol):
     """The part of `catalog.state.CatalogState` that binding uses; reads only, from memory."""
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        """The relation of that full name, or None. May raise UserError for one that may not be read."""
+        """Return the relation of that full name, or None. May raise UserError for one that may not be read."""
         ...
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
-        """The relations, of one database or schema if named: for suggestions."""
+        """Return the relations, of one database or schema if named: for suggestions."""
         ...
 
     def store(self, name: str, /) -> StoreFacts | None:
-        """The store of that name, or None."""
+        """Return the store of that name, or None."""
         ...
 
     def named_store(self, name: str, /) -> StoreFacts | None:
-        """The store of a name that the user writes, or None, as of one that the user may not know of."""
+        """Return the store of a name that the user writes, or None, as of one that the user may not know of."""
         ...
 
 
 @dataclass(frozen=True)
 class BindingContext:
-    """What names mean: the catalog, the session's database and schema, and what store types can do.
+    """Context of names: the catalog, the session's database and schema, and the abilities of store types.
 
     `inside_views` is where the names in a view's own query are looked for, which its owner was allowed to read.
     `continuous` are the properties of the continuous query that is bound, in which a materialized view stands for its own query;
@@ -61,7 +61,7 @@ def resolve_relation(
     schema: str | None,
     span: Span | None,
 ) -> Relation:
-    """The relation that a dotted name of one to three parts means in a session's database and schema.
+    """Return the relation that a dotted name of one to three parts means in a session's database and schema.
 
     Raises UserError 42601 (too many parts), 3D002 (no database selected) or 3D020 (no such relation; suggests the nearest).
     """
@@ -114,7 +114,7 @@ def is_database(first: str, name: str, databases: Container[str]) -> Remedy | No
 
 
 def _nearest(wanted: RelationName, catalog: RelationLookup) -> Remedy | str | None:
-    """The first part of the name that no relation has, and the nearest that some have."""
+    """Return the first part of the name that no relation has, and the nearest that some have."""
     known = list(catalog.relations())
     databases = dict.fromkeys(item.name.database for item in known)
     if wanted.database not in databases:

@@ -1,4 +1,4 @@
-"""What the language allows, one small function per rule, on the finished logical plan.
+"""Rules of the language on the finished logical plan, one small function each.
 
 Names and types were checked by the binder. What depends on the sink is in `planner.sinks`.
 """
@@ -54,7 +54,7 @@ Check = Callable[[LogicalPlan], None]
 
 
 def output_names_are_unique(plan: LogicalPlan) -> None:
-    """42P16: every column of every SELECT has its own name, and none is reserved."""
+    """Raise 42P16 unless every column of every SELECT has its own name, and none is reserved."""
     for node in nodes(plan.root):
         if not isinstance(node, Project | Aggregate):
             continue
@@ -78,7 +78,7 @@ def output_names_are_unique(plan: LogicalPlan) -> None:
 
 
 def windows_are_over_streams(plan: LogicalPlan) -> None:
-    """0A000: a window takes rows that never change; SESSION has bounds for groups only."""
+    """Raise 0A000 unless a window is over rows that never change; SESSION has bounds for groups only."""
     for node in nodes(plan.root):
         if isinstance(node, TimeWindow):
             _check_window_input(node)
@@ -121,7 +121,7 @@ def _session(node: LogicalNode) -> TimeWindow | None:
 
 
 def _block(node: LogicalNode) -> Iterator[LogicalNode]:
-    """`node` and what is below it in the same SELECT."""
+    """Yield `node` and what is below it in the same SELECT."""
     yield node
     if not isinstance(node, Subquery):
         for part in node.inputs:
@@ -129,7 +129,8 @@ def _block(node: LogicalNode) -> Iterator[LogicalNode]:
 
 
 def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
-    """42803: an aggregate over a time window groups by window_start and window_end; 0A000: by no other column, over a SESSION."""
+    """Raise 42803 unless an aggregate over a time window groups by window_start and window_end; 0A000 if it groups by another column
+    over a SESSION."""
     for node in nodes(plan.root):
         if not isinstance(node, Aggregate):
             continue
@@ -161,7 +162,7 @@ def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
 
 
 def groups_cover_columns(plan: LogicalPlan) -> None:
-    """42803: outside aggregates, a grouped SELECT names only what it groups by."""
+    """Raise 42803 if a grouped SELECT names, outside aggregates, anything that it does not group by."""
     for node in nodes(plan.root):
         if isinstance(node, Aggregate):
             parts = [item.expression for item in node.items] + (
@@ -190,7 +191,7 @@ def _check_grouped(expression: Expression, group_by: Iterable[Expression]) -> No
 
 
 def streams_are_not_sorted(plan: LogicalPlan) -> None:
-    """0A000: ORDER BY and OFFSET need an end."""
+    """Raise 0A000 for ORDER BY and OFFSET in a continuous query: they need an end."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
@@ -211,7 +212,7 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
 
 
 def partition_columns_exist(plan: LogicalPlan) -> None:
-    """42703: PARTITION BY names output columns."""
+    """Raise 42703 unless PARTITION BY names output columns."""
     for name in plan.partition_by:
         if plan.schema.column(name.name) is None:
             raise UserError(
@@ -225,7 +226,7 @@ def partition_columns_exist(plan: LogicalPlan) -> None:
 
 
 def keys_can_be_compared(plan: LogicalPlan) -> None:
-    """42804: no MAP is a key of groups, partitions or an order of a continuous query, nor a column of what is to be distinct."""
+    """Raise 42804 if a MAP is a key of groups, partitions or an order of a continuous query, or a column of DISTINCT rows."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
@@ -254,7 +255,7 @@ def _keys(node: LogicalNode) -> Iterator[tuple[DataType, Span | None]]:
 
 
 def functions_run_where_they_are(plan: LogicalPlan) -> None:
-    """0A000: a function without a spelling for views is not for snapshot queries; DISTINCT inside an aggregate is COUNT's."""
+    """Raise 0A000 for a function without a spelling for views in a snapshot query, and for DISTINCT in aggregates other than COUNT."""
     for node in nodes(plan.root):
         for expression in expressions(node):
             for part in walk(expression):
@@ -284,7 +285,8 @@ _INSTEAD_OF_OVER = (
 
 
 def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
-    """0A000: of window functions, a continuous query has ROW_NUMBER() in a Top-N, and INTERSECT and EXCEPT need an end."""
+    """Raise 0A000 for window functions in a continuous query other than ROW_NUMBER() in a Top-N, and for INTERSECT and EXCEPT, which
+    need an end."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
@@ -309,7 +311,7 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
 
 
 def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
-    """0A000: over rows that are updated or deleted, no value that is another one each time, unless a key finds the row.
+    """Raise 0A000 for a non-repeatable value over rows that are updated or deleted, unless a key finds the row.
 
     The end of a row is computed from the end of what it came from. With another NOW(), it ends nothing, and the row stays for ever.
     """
@@ -326,14 +328,14 @@ def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
 
 
 def _found_by_key(node: LogicalNode) -> Iterator[int]:
-    """The identities of the nodes between the output and the first one that compares rows with one another."""
+    """Yield the identities of the nodes between the output and the first one that compares rows with one another."""
     yield id(node)
     if isinstance(node, Project | Subquery | Sort | Limit):
         yield from _found_by_key(node.input)
 
 
 def _computed_again(node: LogicalNode, *, items: bool) -> Iterator[Expression]:
-    """What a node computes once more when a row is taken back, with `items` also what it gives."""
+    """Yield the expressions that a node computes again when a row is retracted; with `items` also its output."""
     changing = any(not traits(below).insert_only for below in node.inputs)
     if isinstance(node, Project):
         yield from (item.expression for item in node.items if changing and items)
@@ -348,7 +350,7 @@ def _computed_again(node: LogicalNode, *, items: bool) -> Iterator[Expression]:
 
 
 def _beside_aggregates(expression: Expression, group_by: tuple[Expression, ...]) -> Iterator[Expression]:
-    """The innermost parts that are neither grouped by nor in an aggregate, with what is around them."""
+    """Yield the innermost parts that are neither grouped by nor in an aggregate, with what is around them."""
     if expression in group_by or (isinstance(expression, Call) and expression.function.aggregate):
         return
     if not any(True for _ in children(expression)):

@@ -17,7 +17,7 @@ _FRACTION = re.compile(r"\.(\d{1,9})")
 
 
 def as_type(expression: Expression, kind: DataType) -> Expression:
-    """`expression` as `kind`: itself if it is that already, else a CAST; a NULL takes the type, and a number that of wider ones."""
+    """Return `expression` as `kind`: itself if it is that already, else a CAST; a NULL takes the type, and a number that of wider ones."""
     if expression.type == kind:
         return expression
     if isinstance(expression, Literal) and (expression.text is None or _reads_as(expression.type, kind)):
@@ -33,7 +33,7 @@ def _reads_as(number: DataType, kind: DataType) -> bool:
 
 
 def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[list[Expression], DataType]:
-    """All values as their common type; raises UserError 42804 naming `what`, at the first that does not go with those before."""
+    """Return all values as their common type; raises UserError 42804 naming `what`, at the first that does not go with those before."""
     kind = common([value.type for value in values])
     if kind is None:
         culprit = next(
@@ -52,7 +52,7 @@ def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[l
 
 
 def same_type(left: Expression, right: Expression, *, span: Span | None) -> tuple[Expression, Expression]:
-    """Both operands of an equality as one type, so that equal keys are equal bytes; raises UserError 42804."""
+    """Return both operands of an equality as one type, so that equal keys are equal bytes; raises UserError 42804."""
     kind = common([left.type, right.type])
     if kind is None or has_map(kind):
         raise UserError(
@@ -65,7 +65,7 @@ def same_type(left: Expression, right: Expression, *, span: Span | None) -> tupl
 
 
 def literal_as(literal: Literal, kind: DataType, *, span: Span | None) -> Literal:
-    """A text literal as a DATE or TIMESTAMP literal; raises UserError 42804 if it does not read as one."""
+    """Return a text literal as a DATE or TIMESTAMP literal; raises UserError 42804 if it does not read as one."""
     text = (literal.text or "").strip()
     try:
         if kind == DATE:
@@ -86,7 +86,7 @@ def literal_as(literal: Literal, kind: DataType, *, span: Span | None) -> Litera
 
 
 def cast_literal(literal: Literal, kind: DataType, *, span: Span | None) -> Literal:
-    """CAST of a text literal AS DATE or TIMESTAMP: as `literal_as`, without the digits that the type has not."""
+    """Return CAST of a text literal AS DATE or TIMESTAMP: as `literal_as`, without the digits that the type has not."""
     time = literal_as(literal, kind, span=span)
     if not isinstance(kind, Timestamp):
         return time

@@ -1,4 +1,4 @@
-"""Which columns are the event time of a node's rows, under whatever names."""
+"""Event-time columns of a node's rows, under their current names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_event_time(expression: Expression, node: LogicalNode) -> bool:
 
 
 def event_times(node: LogicalNode) -> frozenset[Place]:
-    """The columns, by source and name. A join's rows have the time of neither side alone."""
+    """Return the columns, by source and name. A join's rows have the time of neither side alone."""
     match node:
         case Scan():
             column = node.properties.event_time.column
@@ -68,7 +68,7 @@ def _output_times(query: LogicalNode) -> set[str]:
 
 
 def _match_times(node: MatchRecognize) -> set[str]:
-    """The measures that are the time of the last row."""
+    """Return the measures that are the time of the last row."""
     last = {
         item.name
         for item in node.navigations

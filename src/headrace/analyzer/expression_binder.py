@@ -113,7 +113,7 @@ class ExpressionBinder:
         }
 
     def bind(self, node: exp.Expr) -> Expression:
-        """The typed expression of `node`; raises UserError with the place of what is wrong."""
+        """Return the typed expression of `node`; raises UserError with the place of what is wrong."""
         if type(node) in _BINARY:
             return self._binary(node)
         branch = self._branches.get(type(node))
@@ -127,7 +127,7 @@ class ExpressionBinder:
         return branch(node)
 
     def condition(self, node: exp.Expr, clause: str) -> Expression:
-        """A BOOLEAN for WHERE, HAVING or ON; raises UserError 42804."""
+        """Return a BOOLEAN for WHERE, HAVING or ON; raises UserError 42804."""
         bound = self.bind(node)
         if bound.type not in (BOOLEAN, NULL):
             raise UserError(
@@ -353,7 +353,7 @@ class ExpressionBinder:
 
 
 def refuse_aggregates(expression: Expression, clause: str, hint: str | None) -> None:
-    """42803: neither aggregates nor window functions are in `clause`."""
+    """Raise 42803 for aggregates and window functions in `clause`."""
     for found in over_rows(expression):
         raise UserError(
             SqlState.GROUPING_ERROR,
@@ -386,7 +386,7 @@ def _field_of(operand: Expression, name: str, span: Span | None) -> Expression:
 def _comparable(
     left: Expression, right: Expression, *, what: str | None = None
 ) -> tuple[Expression, Expression]:
-    """Both sides of a comparison; a text literal beside a DATE or TIMESTAMP becomes one."""
+    """Return both sides of a comparison; a text literal beside a DATE or TIMESTAMP becomes one."""
     if isinstance(right, Literal) and is_text(right.type) and is_temporal(left.type):
         return left, literal_as(right, left.type, span=right.span)
     if isinstance(left, Literal) and is_text(left.type) and is_temporal(right.type):

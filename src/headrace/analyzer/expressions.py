@@ -89,7 +89,7 @@ class FieldAccess(Expression):
 
 @dataclass(frozen=True)
 class SortKey:
-    """One key of ORDER BY."""
+    """A key of ORDER BY."""
 
     expression: Expression
     descending: bool = False
@@ -98,7 +98,7 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Frame:
-    """Which rows around a row a window function sees: `ROWS | RANGE BETWEEN start AND end`.
+    """Frame of a window function: `ROWS | RANGE BETWEEN start AND end`.
 
     A bound is (`PRECEDING` or `FOLLOWING`, how far: None is UNBOUNDED), or None for CURRENT ROW.
     """
@@ -129,7 +129,7 @@ TRUE = Literal(type=BOOLEAN, nullable=False, text="true")
 
 
 def children(expression: Expression) -> Iterator[Expression]:
-    """The direct operands, left to right."""
+    """Yield the direct operands, left to right."""
     match expression:
         case Call():
             yield from expression.arguments
@@ -148,7 +148,7 @@ def children(expression: Expression) -> Iterator[Expression]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """`expression` and everything under it, outermost first."""
+    """Yield `expression` and everything under it, outermost first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
@@ -163,13 +163,13 @@ def unrepeatable(expression: Expression) -> Call | None:
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """A copy with `change` applied to every node, innermost first."""
+    """Return a copy with `change` applied to every node, innermost first."""
 
     return change(with_operands(expression, lambda child: transform(child, change)))
 
 
 def with_operands(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """A copy with `change` applied to the direct operands, and to nothing below them."""
+    """Return a copy with `change` applied to the direct operands, and to nothing below them."""
     match expression:
         case Call():
             return replace(expression, arguments=tuple(map(change, expression.arguments)))
@@ -192,29 +192,29 @@ def with_operands(expression: Expression, change: Callable[[Expression], Express
 
 
 def aggregates(expression: Expression) -> list[Call]:
-    """The aggregate calls in `expression`, outermost first; those inside another aggregate are not among them."""
+    """Return the aggregate calls in `expression`, outermost first; those inside another aggregate are not among them."""
     if isinstance(expression, Call) and expression.function.aggregate:
         return [expression]
     return [call for child in children(expression) for call in aggregates(child)]
 
 
 def overs(expression: Expression) -> list[Over]:
-    """The window functions in `expression`."""
+    """Return the window functions in `expression`."""
     return [node for node in walk(expression) if isinstance(node, Over)]
 
 
 def over_rows(expression: Expression) -> list[Call | Over]:
-    """What is computed of more than one row: aggregates and window functions."""
+    """Return the aggregates and window functions of an expression."""
     return [*aggregates(expression), *overs(expression)]
 
 
 def references(expression: Expression) -> list[ColumnReference]:
-    """Every column that is read."""
+    """Return every column that is read."""
     return [node for node in walk(expression) if isinstance(node, ColumnReference)]
 
 
 def conjuncts(expression: Expression) -> list[Expression]:
-    """The operands of the outermost ANDs."""
+    """Return the operands of the outermost ANDs."""
     if isinstance(expression, Call) and expression.function.name == "AND":
         return [part for argument in expression.arguments for part in conjuncts(argument)]
     return [expression]

@@ -33,7 +33,7 @@ class Bounds:
 
 
 def bounds(conditions: Iterable[Expression], left: LogicalNode, right: LogicalNode) -> Bounds | None:
-    """What the conditions say of the two event times; None unless both ends are bounded.
+    """Return the bounds that the conditions set between the two event times; None unless both ends are bounded.
 
     Raises UserError 42601 where no pair of rows could satisfy them, 53000 for a span that is too long.
     """
@@ -69,7 +69,7 @@ def bounds(conditions: Iterable[Expression], left: LogicalNode, right: LogicalNo
 
 
 def _limits(condition: Expression, left: LogicalNode, right: LogicalNode) -> list[tuple[str, int]]:
-    """(operator, milliseconds) pairs: what `right time - left time` is compared with. Empty: nothing is said of it."""
+    """Return (operator, milliseconds) pairs: what `right time - left time` is compared with. Empty: nothing is said of it."""
     if not isinstance(condition, Call):
         return []
     name, arguments = condition.function.name, condition.arguments
@@ -96,7 +96,7 @@ def _limit(
 
 
 def _moment(expression: Expression, sides: Sequence[LogicalNode]) -> tuple[LogicalNode, int] | None:
-    """The side whose event time it is, and how many milliseconds are added to that."""
+    """Return the side whose event time it is, and how many milliseconds are added to that."""
     if isinstance(expression, Call) and expression.function.name in ("+", "-"):
         first, second = expression.arguments
         sign = -1 if expression.function.name == "-" else 1

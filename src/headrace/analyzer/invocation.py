@@ -1,4 +1,4 @@
-"""One call of a catalogue row: how many arguments, of which types, and what comes out."""
+"""A call of a catalogue row: number and types of arguments, and the type of the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOT_NULL_IN_NOT_NULL_OUT = {
 def call(
     row: Function, arguments: Sequence[Expression], *, span: Span | None, distinct: bool = False
 ) -> Call:
-    """A call of `row`; raises UserError 42804 for arguments that do not fit, 42803 for an aggregate in an aggregate."""
+    """Return a call of `row`; raises UserError 42804 for arguments that do not fit, 42803 for an aggregate in an aggregate."""
     if not row.accepts_count(len(arguments)):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
@@ -78,12 +78,12 @@ def call(
 
 
 def equality(left: Expression, right: Expression, *, span: Span | None = None) -> Call:
-    """`left = right`; raises UserError 42804 for types that cannot be compared."""
+    """Return `left = right`; raises UserError 42804 for types that cannot be compared."""
     return call(OPERATORS_BY_NAME["="], [left, right], span=span)
 
 
 def conjunction(parts: Sequence[Expression]) -> Expression:
-    """All of `parts`, of which there is at least one, joined with AND; with as few levels as it can have."""
+    """Return all of `parts`, of which there is at least one, joined with AND; with as few levels as it can have."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
@@ -110,7 +110,7 @@ def _mismatch(row: Function, arguments: Sequence[Expression], span: Span | None)
 
 
 def _way_out(infix: str, left: DataType, right: DataType) -> str:
-    """What to write in the place of an operator that is not defined for its sides."""
+    """Return the spelling to use in place of an operator that is not defined for its operands."""
     if infix == "-" and is_temporal(left) and is_temporal(right):
         return "Use TIMESTAMPDIFF(SECOND, earlier, later)."
     if infix in ("+", "-") and is_temporal(left) and is_numeric(right):

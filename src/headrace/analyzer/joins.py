@@ -70,7 +70,7 @@ class PendingJoin(Join):
 def pending(
     left: Scope, tree: LogicalNode, right: LogicalNode, node: exp.Join
 ) -> tuple[PendingJoin, dict[str, Expression]]:
-    """One more source beside `tree`, whose scope is `left`; and the columns of USING, which both sides share.
+    """Add a source beside `tree`, whose scope is `left`; return it with the columns of USING, which both sides share.
 
     Raises UserError 42601 for a missing ON, 42804 for one that is no condition, 0A000 for a kind of join that there is not.
     """
@@ -101,7 +101,7 @@ def pending(
 
 
 def refuse_conditions(node: exp.Join) -> None:
-    """0A000: UNNEST of a row's array takes no ON, and no row is without a match."""
+    """Raise 0A000 for UNNEST of a row's array with ON, or as an outer join."""
     if _kind(node) is not JoinKind.CROSS:
         raise _refused(
             "UNNEST is joined with CROSS JOIN, without a condition",
@@ -111,7 +111,7 @@ def refuse_conditions(node: exp.Join) -> None:
 
 
 def refuse_outer_in_list(before: Sequence[exp.Join], node: exp.Join) -> None:
-    """0A000: in `a, b RIGHT JOIN c` the standard joins b with c only, and readers expect either."""
+    """Raise 0A000 for `a, b RIGHT JOIN c`: the standard joins b with c only, and readers expect either."""
     if node.side in ("RIGHT", "FULL") and any(
         is_comma(join) and not isinstance(join.this, exp.Unnest) for join in before
     ):
@@ -128,7 +128,7 @@ def _kind(node: exp.Join) -> JoinKind:
 
 
 def _shared(kind: JoinKind, ours: Expression, theirs: Expression) -> Expression:
-    """What a column of USING is without the name of a side: that of the side that is always there."""
+    """Return the value of a USING column without a side's name: that of the side that is always present."""
     if kind is JoinKind.FULL:
         nullable = [replace(side, nullable=True) for side in (ours, theirs)]
         shared = common([ours.type, theirs.type]) or ours.type
@@ -137,7 +137,7 @@ def _shared(kind: JoinKind, ours: Expression, theirs: Expression) -> Expression:
 
 
 def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
-    """FROM with every join as what it is. Takes out of `where` the conditions that become a part of one.
+    """Return FROM with every join as what it is. Takes out of `where` the conditions that become a part of one.
 
     Raises UserError 0A000 for a combination that is not supported, 42601 for a WITHIN that is out of place and bounds that nothing
     meets, 42804 for keys of types that cannot be compared.
@@ -228,7 +228,7 @@ def _bounds(
 
 
 def _take(where: list[Expression], parts: Iterable[Expression]) -> None:
-    """These are said by a join now."""
+    """Remove the conditions that a join has taken over."""
     for part in parts:
         if part in where:
             where.remove(part)
@@ -237,7 +237,7 @@ def _take(where: list[Expression], parts: Iterable[Expression]) -> None:
 def _by_keys(
     join: PendingJoin, within: Bounds | None, sides: Sequence[tuple[Expression, Pair | None]]
 ) -> LogicalNode:
-    """A regular join, or an interval join: the equalities are its keys; the rest is a filter, or decides what has no match."""
+    """Return a regular join, or an interval join: the equalities are its keys; the rest is a filter, or decides what has no match."""
     keys = [same_type(*pair, span=part.span) for part, pair in sides if pair is not None]
     rest = [part for part, pair in sides if pair is None]
     inner = join.kind in (JoinKind.INNER, JoinKind.CROSS)
@@ -256,7 +256,7 @@ def _by_keys(
 
 
 def _versions(node: LogicalNode) -> Scan | Subquery | None:
-    """What has versions with event times, by name: a changelog, or a materialized view that selects of one, row by row."""
+    """Return the versioned source, which has event times by key: a changelog, or a materialized view that selects from one row by row."""
     if isinstance(node, Scan):
         return node
     if not isinstance(node, Subquery) or node.view is None:
@@ -270,7 +270,7 @@ def _versions(node: LogicalNode) -> Scan | Subquery | None:
 def _temporal(
     join: PendingJoin, right: Scan | Subquery, sides: Sequence[tuple[Expression, Pair | None]]
 ) -> LogicalNode | None:
-    """The join with the version of the changelog's key that is valid at a row's time; None unless its whole key is given."""
+    """Return the join with the version of the changelog's key that is valid at a row's time; None unless its whole key is given."""
     key = {name for _, name in traits(right).key or ()}
     chosen: dict[str, Expression] = {}
     rest: list[Expression] = []
@@ -294,7 +294,8 @@ def _temporal(
 
 
 def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalNode:
-    """The join with the rows that a table has for the keys: equalities with its columns; the rest is a filter, or decides what matches."""
+    """Return the join with the rows that a table has for the keys: equalities with its columns; the rest is a filter, or decides what
+    matches."""
     name = table.relation.name
     if join.within_ms is not None:
         raise UserError(
@@ -342,7 +343,7 @@ def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalN
 
 
 def _looked_up(pair: Pair, table: Scan) -> Expression:
-    """The stream's side of a key, of a type in which equal values are found as such."""
+    """Return the stream's side of a key, of a type in which equal values are found as such."""
     ours, theirs = pair
     kind = common([ours.type, theirs.type])
     if not (
@@ -387,7 +388,7 @@ def _as_key(pair: Pair, column: str, right: Scan | Subquery) -> Expression:
 
 
 def _sides(part: Expression, join: PendingJoin) -> Pair | None:
-    """The left and the right operand of an equality between the sides."""
+    """Return the left and the right operand of an equality between the sides."""
     if not isinstance(part, Call) or part.function.name != "=":
         return None
     ours, theirs = ({source.alias for source in side.sources} for side in join.inputs)

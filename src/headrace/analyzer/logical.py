@@ -51,7 +51,7 @@ class WindowKind(Enum):
 
 @dataclass(frozen=True)
 class EventTime:
-    """Where a source's event time comes from: a column, or (None) the record's own time; and how its watermark runs.
+    """Origin of a source's event time, a column or (None) the record's own time; and its watermark.
 
     `ahead_ms` is how far ahead of the clock an event time may be; 0: any may be.
     """
@@ -66,8 +66,8 @@ class EventTime:
 
 @dataclass(frozen=True)
 class SideTopic:
-    """Where those records of a source go that a query leaves out. `layout` is of one that is missing; `property` is the one that
-    names the topic."""
+    """Topic for those records of a source that a query leaves out. `layout` is set if it is missing; `property` names the property with
+    the topic."""
 
     store: str
     store_type: str
@@ -110,14 +110,14 @@ class QueryProperties:
 
 @dataclass(frozen=True)
 class Item:
-    """One output column: its name and what computes it."""
+    """An output column: its name and its expression."""
 
     name: str
     expression: Expression
 
     @property
     def column(self) -> Column:
-        """As a column of a schema."""
+        """The item as a column of a schema."""
         return Column(self.name, self.expression.type, self.expression.nullable)
 
 
@@ -151,7 +151,7 @@ class LogicalNode:
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
-        """What expressions above this node may name."""
+        """The sources that expressions above this node may name."""
         return tuple(source for node in self.inputs for source in node.sources)
 
     @property
@@ -201,7 +201,7 @@ class Scan(LogicalNode):
 
 @dataclass(frozen=True)
 class SingleRow(LogicalNode):
-    """One row without columns: the input of a SELECT without FROM."""
+    """A single row without columns: the input of a SELECT without FROM."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ class Filter(LogicalNode):
 
 
 class Join(LogicalNode):
-    """What joins share: the columns of a side that may have no match may be NULL."""
+    """Common part of joins: the columns of a side that may have no match may be NULL."""
 
     left: LogicalNode
     right: LogicalNode
@@ -417,7 +417,7 @@ class Union(LogicalNode):
 
 
 class SetOperator(Enum):
-    """What snapshot queries have beside UNION."""
+    """A set operation of snapshot queries beside UNION."""
 
     INTERSECT = "INTERSECT"
     EXCEPT = "EXCEPT"
@@ -447,7 +447,7 @@ RANK_SOURCE = "__rank"
 
 @dataclass(frozen=True)
 class TopN(LogicalNode):
-    """Of each partition the first `limit` rows by `order_by`: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= limit`.
+    """The first `limit` rows of each partition by `order_by`: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= limit`.
 
     `rank` names the column, of the source `RANK_SOURCE`, that holds a row's place from 1; None: nothing reads it.
     """
@@ -542,7 +542,7 @@ class Sort(LogicalNode):
 
 @dataclass(frozen=True)
 class Limit(LogicalNode):
-    """At most `count` rows (None: all), after `offset`."""
+    """A limit of `count` rows (None: all), after `offset`."""
 
     input: LogicalNode
     count: int | None
@@ -554,14 +554,14 @@ class Limit(LogicalNode):
 
 
 def walk(node: LogicalNode) -> Iterator[LogicalNode]:
-    """`node` and everything below it, left to right, topmost first."""
+    """Yield `node` and everything below it, left to right, topmost first."""
     yield node
     for child in node.inputs:
         yield from walk(child)
 
 
 def expressions(node: LogicalNode) -> Iterator[Expression]:
-    """What a node itself computes, compares or sorts by; not the nodes below it."""
+    """Yield the expressions that a node itself computes, compares or sorts by; not those of the nodes below it."""
     for item in fields(node):  # type: ignore[arg-type]
         value = getattr(node, item.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -572,7 +572,7 @@ def expressions(node: LogicalNode) -> Iterator[Expression]:
 
 
 def transform(node: LogicalNode, change: Callable[[LogicalNode], LogicalNode]) -> LogicalNode:
-    """A copy with `change` applied to every node, lowest first."""
+    """Return a copy with `change` applied to every node, lowest first."""
     updates: dict[str, object] = {}
     for item in fields(node):  # type: ignore[arg-type]
         value = getattr(node, item.name)

@@ -35,7 +35,7 @@ from headrace.sql.ast import span_of
 
 @dataclass(frozen=True)
 class Membership:
-    """One such condition: the query, whether it is negated, and what IN looks for (None: EXISTS)."""
+    """A condition on a subquery: the query, its negation, and the value that IN looks for (None: EXISTS)."""
 
     query: exp.Expr
     negated: bool
@@ -44,7 +44,7 @@ class Membership:
 
 
 def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
-    """The operands of the outermost ANDs: ordinary conditions, and those that ask a subquery."""
+    """Return the operands of the outermost ANDs: ordinary conditions, and those that ask a subquery."""
     plain: list[exp.Expr] = []
     asked: list[Membership] = []
     left = [condition]
@@ -77,7 +77,7 @@ class Asked:
 def joined(
     left: LogicalNode, member: Membership, operand: Expression | None, asked: Asked, name: str
 ) -> LogicalNode:
-    """The rows of `left` for which the condition is true; `name` is the alias of the asked rows.
+    """Return the rows of `left` for which the condition is true; `name` is the alias of the asked rows.
 
     Raises UserError 42804 for types that cannot be compared, 0A000 for a NOT IN over values that may be NULL.
     """
@@ -113,7 +113,7 @@ def joined(
 def _right(
     asked: Asked, operand: Expression | None, name: str, span: Span | None
 ) -> tuple[Subquery, list[tuple[Expression, Expression]], list[Expression]]:
-    """The asked rows with the columns that are compared; the pairs that must be equal; and what else must hold."""
+    """Return the asked rows with the columns that are compared; the pairs that must be equal; and what else must hold."""
     items: dict[Expression, Item] = {}
     inner = {source.alias for source in asked.rows.sources}
 
@@ -143,7 +143,7 @@ def _right(
 
 
 def _sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expression] | None:
-    """The outer and the inner operand of an equality between them."""
+    """Return the outer and the inner operand of an equality between them."""
     if not isinstance(condition, Call) or condition.function.name != "=":
         return None
     for ours, theirs in (condition.arguments, condition.arguments[::-1]):
@@ -155,7 +155,7 @@ def _sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expressi
 
 
 def _equal_or_unknown(left: Expression, right: Expression) -> Expression:
-    """What may not be of any row for NOT IN to hold: that the two are equal, or one is NULL."""
+    """Return that two values are equal or one is NULL: a row for which this holds makes NOT IN false."""
     result: Expression = equality(left, right)
     for side in (left, right):
         unknown = call(OPERATORS_BY_NAME["IS NULL"], [side], span=side.span)

@@ -19,7 +19,7 @@ _ROWS_MAX = 2**63 - 1
 def ordered(
     node: exp.Expr, output: LogicalNode, fallback: Callable[[exp.Expr], Expression | None]
 ) -> LogicalNode:
-    """ORDER BY, LIMIT and OFFSET over a query; `fallback` binds a key that is no output column by name."""
+    """Return ORDER BY, LIMIT and OFFSET over a query; `fallback` binds a key that is no output column by name."""
     order = node.args.get("order")
     if order is not None:
         keys = tuple(_sort_key(key, output.schema, fallback) for key in order.expressions)
@@ -32,7 +32,7 @@ def ordered(
 
 
 def position(node: exp.Expr, columns: int, clause: str) -> int:
-    """The index of the column that a number in GROUP BY or ORDER BY means; raises UserError 42601."""
+    """Return the index of the column that a number in GROUP BY or ORDER BY means; raises UserError 42601."""
     text = str(node.this)
     if not text.isdigit() or not 1 <= int(text) <= columns:
         raise UserError(
@@ -44,7 +44,7 @@ def position(node: exp.Expr, columns: int, clause: str) -> int:
 
 
 def output_column(schema: Schema, name: str, span: Span | None) -> ColumnReference:
-    """An output column, as the keys of ORDER BY name it."""
+    """Return an output column, as the keys of ORDER BY name it."""
     column = next(column for column in schema.columns if column.name == name)
     return ColumnReference(source="", column=name, type=column.type, nullable=column.nullable, span=span)
 

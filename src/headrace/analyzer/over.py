@@ -33,7 +33,7 @@ ONE = Literal(type=INTEGER, text="1", nullable=False)
 
 
 def filtered(arguments: Sequence[Expression], condition: Expression) -> tuple[Expression, ...]:
-    """The arguments of an aggregate FILTER (WHERE condition): all aggregates ignore NULLs, so the others become NULL."""
+    """Return the arguments of an aggregate FILTER (WHERE condition): all aggregates ignore NULLs, so the others become NULL."""
     for found in over_rows(condition):
         raise UserError(
             SqlState.GROUPING_ERROR,
@@ -48,7 +48,7 @@ def filtered(arguments: Sequence[Expression], condition: Expression) -> tuple[Ex
 
 
 def bind_over(node: exp.Window, bind: Bind, condition: Callable[[exp.Expr, str], Expression]) -> Over:
-    """A call with OVER; raises UserError 0A000 for a function that has none, 42804 and 42601 for a frame that cannot be."""
+    """Return a call with OVER; raises UserError 0A000 for a function that has none, 42804 and 42601 for a frame that cannot be."""
     span = span_of(node)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
     row = _row(inner, span)

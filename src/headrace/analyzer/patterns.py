@@ -59,7 +59,7 @@ _ROW_FACTS = {"row_timestamp": "rowtime", "row_key": "rowkey", "row_metadata": "
 
 
 def match_recognize(node: MatchNode, rows: LogicalNode, alias: str) -> MatchRecognize:
-    """The node of `rows MATCH_RECOGNIZE (…) AS alias`.
+    """Return the node of `rows MATCH_RECOGNIZE (…) AS alias`.
 
     Raises UserError 42601 for clauses that do not fit together, 42703 for names, 42804 for types, 0A000 for what is not supported.
     """
@@ -224,7 +224,7 @@ def _check_names(items: Sequence[Item], node: MatchNode) -> None:
 
 
 def _order(node: MatchNode, rows: LogicalNode, binder: ExpressionBinder) -> tuple[SortKey, ...]:
-    """The keys after the event time. Raises UserError 0A000 where that is not the first one, ascending."""
+    """Return the keys after the event time. Raises UserError 0A000 where that is not the first one, ascending."""
     first, *rest = node.args["order"].expressions
     if bool(first.args.get("desc")) or not is_event_time(binder.bind(first.this), rows):
         shown = sorted(printed(column) for _, column in event_times(rows))
@@ -260,7 +260,7 @@ def _refuse_over_rows(expression: Expression) -> None:
 
 
 class _Navigations:
-    """Those of one MATCH_RECOGNIZE, each once."""
+    """Navigations of a MATCH_RECOGNIZE, each once."""
 
     def __init__(self) -> None:
         self.found: list[Navigation] = []
@@ -268,7 +268,7 @@ class _Navigations:
     def reference(
         self, kind: str, variable: str | None, expression: Expression, offset: int, span: Span | None
     ) -> ColumnReference:
-        """The value as a column of the match."""
+        """Return the value as a column of the match."""
         expression = as_type(expression, VARCHAR) if expression.type == NULL else expression
         made = Navigation("", kind, variable, expression, offset)
         known = next((item for item in self.found if replace(item, name="") == made), None)
@@ -279,7 +279,7 @@ class _Navigations:
         return ColumnReference(source=MATCH, column=known.name, type=known.type, nullable=nullable, span=span)
 
     def last(self, variable: str | None, expression: Expression) -> ColumnReference:
-        """Of the last row."""
+        """Return LAST of an expression."""
         return self.reference("last", variable, expression, 0, expression.span)
 
 
@@ -297,7 +297,7 @@ class _PatternBinder(ExpressionBinder):
         self._current = current
 
     def whole(self, bound: Expression) -> Expression:
-        """A bound expression with all that it reads of a row as navigations."""
+        """Return a bound expression with all that it reads of a row as navigations."""
         for found in over_rows(bound):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
@@ -350,7 +350,7 @@ class _PatternBinder(ExpressionBinder):
         )
 
     def _moved_by(self, name: str, node: exp.Anonymous, span: Span | None) -> Expression:
-        """FIRST, LAST or PREV of an expression over the columns of one variable."""
+        """Return FIRST, LAST or PREV of an expression over the columns of one variable."""
         if not 1 <= len(node.expressions) <= 2:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
@@ -385,7 +385,7 @@ class _PatternBinder(ExpressionBinder):
         return int(bound.text or 0)
 
     def _aggregate(self, name: str, node: exp.Anonymous, span: Span | None) -> Expression:
-        """A function of the array of the values."""
+        """Return a function of the array of the values."""
         row = _RowBinder(self._rows, self._variables)
         argument = node.expressions[0] if len(node.expressions) == 1 else None
         if name == "COUNT" and isinstance(argument, exp.Star):
@@ -477,7 +477,7 @@ _COUNT = "size(filter({0}, v -> v IS NOT NULL))"
 
 
 def _mean(kinds: Sequence[DataType], result: DataType) -> Spelling:
-    """As AVG of groups: of DECIMALs the quotient of two of them, else of DOUBLEs."""
+    """Return the spelling of AVG over a match: the quotient of two DECIMALs, else of DOUBLEs, as for groups."""
     (values,) = kinds
     if not isinstance(values, Array):
         raise InternalError(f"the mean of {values}")

@@ -26,7 +26,7 @@ class LogicalPlan:
 
     @cached_property
     def traits(self) -> Traits:
-        """What is known of the output's rows."""
+        """The traits of the output's rows."""
         return traits(self.root)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Which columns an expression may name, and what a name means."""
+"""Scope of an expression: the columns that it may name, and the meaning of names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scope:
     aliases: frozenset[str] = frozenset()
 
     def source(self, alias: str, *, span: Span | None) -> SourceColumns:
-        """The source called `alias`; raises UserError 3D020."""
+        """Return the source called `alias`; raises UserError 3D020."""
         found = next((source for source in self.sources if source.alias == alias), None)
         if found is None:
             known = [source.alias for source in self.sources if not source.alias.startswith(UNNAMED)]
@@ -51,7 +51,7 @@ class Scope:
         return any(source.schema.column(name) is not None for source in self.sources)
 
     def only_source(self, function: str, *, span: Span | None) -> SourceColumns:
-        """The source that a row metadata function without argument means; raises UserError 42702 if there are several."""
+        """Return the source that a row metadata function without argument means; raises UserError 42702 if there are several."""
         relations = [source for source in self.sources if source.hidden]
         if len(relations) != 1:
             example = relations[0].alias if relations else "relation"
@@ -64,7 +64,7 @@ class Scope:
         return relations[0]
 
     def column(self, name: str, *, alias: str | None, span: Span | None) -> Expression:
-        """The column `name`, of the source `alias` if given.
+        """Return the column `name`, of the source `alias` if given.
 
         Raises UserError 42703 (no such column; suggests the nearest), 42702 (in several sources) or 3D020 (no such source).
         """
@@ -102,7 +102,7 @@ class Scope:
         return _reference(source, name, span)
 
     def _field(self, column: str, field: str, span: Span | None) -> Expression | None:
-        """`column.field` of a STRUCT column: the dialect writes `->`, its users often a dot."""
+        """Return `column.field` of a STRUCT column: the dialect writes `->`, its users often a dot."""
         matches = [source for source in self.sources if source.schema.column(column) is not None]
         if len(matches) != 1:
             return None

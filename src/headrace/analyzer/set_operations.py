@@ -16,7 +16,7 @@ from headrace.sql.ast import span_of
 
 
 def set_operation(node: exp.SetOperation, left: LogicalNode, right: LogicalNode) -> LogicalNode:
-    """Both branches as one; raises UserError 42804 for columns that do not go together."""
+    """Return both branches as one node; raises UserError 42804 for columns that do not match."""
     word = type(node).__name__.upper()
     kinds = _types(word, left, right, node.expression)
     first, last = _as_types(left, left, kinds, "u0"), _as_types(right, left, kinds, "u1")
@@ -52,7 +52,7 @@ def _types(word: str, left: LogicalNode, right: LogicalNode, place: exp.Expr) ->
 
 
 def _as_types(branch: LogicalNode, names: LogicalNode, kinds: list[DataType], alias: str) -> LogicalNode:
-    """`branch` with the types `kinds` and the names of the first branch; itself where it has them."""
+    """Return `branch` with the types `kinds` and the names of the first branch; itself where it has them."""
     scope = Scope(Subquery(branch, alias).sources)
     columns = branch.schema.columns
     items = tuple(

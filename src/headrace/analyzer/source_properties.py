@@ -28,8 +28,8 @@ _ON_ERROR = {
 
 @dataclass(frozen=True)
 class _SideProperties:
-    """Those that send records of one sort to a topic: where `handling` is `word`. Without a name it is
-    the source's and `suffix`, if that is one entity."""
+    """Properties that send records of a kind to a topic if `handling` is `word`. The default name is the source's with `suffix`, if the
+    source is one entity."""
 
     handling: PropertySpec[str]
     word: str
@@ -66,7 +66,7 @@ def source_properties(
     connector: StoreDescriptor | None,
     store: Callable[[str], StoreFacts | None],
 ) -> SourceProperties:
-    """What is in force for one source; `store` finds one by its name.
+    """Return the properties of a source; `store` finds a store by name.
 
     Raises UserError 3D008 (unknown property, bad value), 3D021 (position timestamp without a timestamp), 42703 (no such
     timestamp column), 42804 (its type) or 3D006 (no such store of a side topic), each at the property.
@@ -106,7 +106,7 @@ def table_properties(
     *,
     joined: bool,
 ) -> SourceProperties:
-    """What is in force for a TABLE in FROM, which is `joined` with a stream or read for itself.
+    """Return the properties of a TABLE in FROM, which is `joined` with a stream or read by itself.
 
     Raises UserError 0A000 for one that cannot be read, 3D008 at a property.
     """
@@ -131,7 +131,7 @@ def table_properties(
 
 
 def starting_position(reader: PropertyReader, *, default: str = "latest") -> tuple[str, int | None]:
-    """`earliest`, `latest` or `timestamp`, and then the milliseconds; raises UserError 3D021 where they are missing."""
+    """Return `earliest`, `latest` or `timestamp`, and then the milliseconds; raises UserError 3D021 where they are missing."""
     position = reader.take(dialect.POSITION) or default
     timestamp = reader.take(dialect.POSITION_TIMESTAMP)
     if position == "timestamp" and timestamp is None:
@@ -145,7 +145,7 @@ def starting_position(reader: PropertyReader, *, default: str = "latest") -> tup
 
 
 def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
-    """A store that types its rows itself has no records that cannot be read or kept, and no times to start at.
+    """Refuse properties of records for a store of typed rows: none is unreadable or kept, and none has a time to start at.
 
     Where its rows are lines of files some may be skipped, but there is no record of them to be kept.
     """
@@ -166,7 +166,7 @@ def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
 
 
 def query_properties(given: Iterable[Entry]) -> QueryProperties:
-    """What follows QUERY WITH; raises UserError 3D008, or 0A000 for what is to come."""
+    """Return the properties of QUERY WITH; raises UserError 3D008, or 0A000 for unsupported ones."""
     reader = PropertyReader(given, of_scope(dialect.DIALECT, Scope.QUERY), what="a query")
     for name in reader.take_all(dialect.RESUME):
         raise UserError(
@@ -243,7 +243,7 @@ def _side_topic(
     *,
     kept: bool,
 ) -> SideTopic | None:
-    """Where records go, if they are kept; raises UserError 3D021 where only the user can say what it is called."""
+    """Return the topic for the records, if they are kept; raises UserError 3D021 if its name has no default."""
     layout = {"topic.partitions": said.partitions, "topic.replicas": said.replicas}
     named: Specs = (said.entity, said.store, *layout.values())
     unused = next((spec for spec in named if reader.gives(spec)), None)

@@ -51,7 +51,7 @@ def is_snapshot(node: LogicalNode) -> bool:
 
 
 def refuse_tables(node: LogicalNode) -> None:
-    """0A000 for a table in a continuous query, or beside a stream, that no stream is joined with: it tells of no changes."""
+    """Raise 0A000 for a table in a continuous query, or beside a stream, that no stream is joined with: it has no changes."""
     if isinstance(node, Scan) and node.relation.kind is RelationKind.TABLE:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -82,7 +82,7 @@ class SourceBinder:
         self._unnamed = 0
 
     def bind(self, node: exp.Expr) -> LogicalNode:
-        """One source; raises UserError 3D020, 3D008, 42601, 53000 and 0A000 at it."""
+        """Bind a source; raises UserError 3D020, 3D008, 42601, 53000 and 0A000 at its position."""
         if isinstance(node, WindowNode):
             return _window(node, self._rows(node.this, node))
         if isinstance(node, MatchNode):
@@ -109,7 +109,7 @@ class SourceBinder:
         return match_recognize(node, rows, alias.name if alias is not None else rows.sources[0].alias)
 
     def _rows(self, source: exp.Expr, outer: exp.Expr) -> LogicalNode:
-        """A relation, a WITH query or a subquery, with the alias and the properties that `outer` has."""
+        """Return a relation, a WITH query or a subquery, with the alias and the properties that `outer` has."""
         alias = outer.args.get("alias")
         columns = alias.columns if alias is not None else []
         if isinstance(source, exp.Subquery):
@@ -158,7 +158,7 @@ class SourceBinder:
 
 
 def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
-    """A query with other names for its columns, as `AS t(a, b)` and `WITH t(a, b) AS` give them; none: as it is."""
+    """Return a query with other names for its columns, as `AS t(a, b)` and `WITH t(a, b) AS` give them; none: as it is."""
     if not names:
         return node
     known = node.schema.names
@@ -213,7 +213,7 @@ def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContex
 
 
 def named_relation(node: exp.Table, context: BindingContext) -> tuple[Relation, Span | None]:
-    """The relation that a name in FROM means, and the name's place; raises UserError as `resolve_relation`."""
+    """Return the relation that a name in FROM means, and the name's place; raises UserError as `resolve_relation`."""
     span = _table_span(node)
     parts = [Identifier(part.name, span_of(part)) for part in node.parts]
     session = context.session
@@ -310,13 +310,13 @@ def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
 
 
 def _least_advance(size_ms: int) -> int:
-    """In whole seconds where that is more than one."""
+    """Return a watermark step for a window: whole seconds if it is longer than one."""
     least = -(-size_ms // WINDOW_PANES_MAX)
     return least if least <= 1000 else -(-least // 1000) * 1000
 
 
 def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
-    """`left`, each row once for every element of an array; raises UserError 42804 and 42601."""
+    """Return `left`, each row once for every element of an array; raises UserError 42804 and 42601."""
     span = span_of(node)
     if len(node.expressions) != 1:
         raise UserError(

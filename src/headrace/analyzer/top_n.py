@@ -42,7 +42,7 @@ _FLIPPED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
 def first_rows(sources: LogicalNode, where: list[Expression]) -> LogicalNode:
-    """FROM of a continuous query; subqueries that number rows keep those that `where` asks for, which loses that condition.
+    """Return FROM of a continuous query; subqueries that number rows keep those that `where` asks for, which loses that condition.
 
     Raises UserError 3D008 for a limit below one, 0A000 for a ROW_NUMBER() without ORDER BY.
     """
@@ -82,7 +82,7 @@ def _first_rows(source: Subquery, where: list[Expression]) -> LogicalNode:
 
 
 def without_unread_ranks(block: LogicalNode) -> LogicalNode:
-    """A bound SELECT whose subqueries give the number of a row only where something reads it."""
+    """Return a bound SELECT whose subqueries give the number of a row only where something reads it."""
     above = list(_read_by(block))
 
     def change(source: Subquery) -> LogicalNode:
@@ -109,7 +109,7 @@ def _in_block(node: LogicalNode, change: Callable[[Subquery], LogicalNode]) -> L
 
 
 def _read_by(node: LogicalNode) -> Iterator[Expression]:
-    """Every column that a SELECT reads, its joins included."""
+    """Yield every column that a SELECT reads, its joins included."""
     if not isinstance(node, Subquery):
         for expression in expressions(node):
             yield from references(expression)
@@ -118,7 +118,7 @@ def _read_by(node: LogicalNode) -> Iterator[Expression]:
 
 
 def _numbered(query: LogicalNode) -> Item | None:
-    """The one output column of a SELECT that is ROW_NUMBER() OVER (…)."""
+    """Return the one output column of a SELECT that is ROW_NUMBER() OVER (…)."""
     if not isinstance(query, Project | Aggregate):
         return None
     found = [item for item in query.items if overs(item.expression)]
@@ -127,7 +127,7 @@ def _numbered(query: LogicalNode) -> Item | None:
 
 
 def _limit(part: Expression, alias: str, name: str) -> tuple[int, bool] | None:
-    """What a condition allows as the greatest number, and whether it says nothing else."""
+    """Return the upper bound that a condition sets on the rank, and whether that is all the condition does."""
     if not isinstance(part, Call):
         return None
     if part.function.name == "BETWEEN":
@@ -160,7 +160,7 @@ def _whole(expression: Expression) -> int | None:
 
 
 def _top_n(query: LogicalNode, number: Item, limit: int) -> LogicalNode:
-    """The SELECT with a `TopN` instead of its ROW_NUMBER()."""
+    """Return the SELECT with a `TopN` instead of its ROW_NUMBER()."""
     over = number.expression
     if not isinstance(over, Over) or not isinstance(query, Project | Aggregate):
         raise InternalError(f"no ROW_NUMBER() in {type(query).__name__}")
@@ -184,7 +184,7 @@ def _top_n(query: LogicalNode, number: Item, limit: int) -> LogicalNode:
 
 
 def _over_groups(groups: Aggregate, over: Over) -> tuple[Project, Over]:
-    """A grouped SELECT in two: the groups, with what they are numbered by; and the columns of that."""
+    """Return a grouped SELECT in two: the groups, with what they are numbered by; and the columns of that."""
     original = groups.items
     keys = [*over.partition_by, *(key.expression for key in over.order_by)]
     items = [item for item in groups.items if item.expression != over]

@@ -1,4 +1,4 @@
-"""What is known of the rows that a node of the logical plan gives: how they change, what tells them apart, and their time.
+"""Traits of a logical node's rows: how they change, what identifies them, and their time.
 
 One function a node kind, in `DERIVED`. Checks, the choice of change modes and EXPLAIN read traits, and nothing else decides from
 the kinds of nodes what a row means. The words are Flink's: +I -U +U -D.
@@ -47,7 +47,7 @@ from headrace.core.errors import InternalError
 
 
 class Change(Enum):
-    """What a row does to the relation that a node's rows make. The value is how it is shown."""
+    """Effect of a row on the relation of a node. The value is its name in EXPLAIN."""
 
     INSERT = "+I"
     UPDATE_BEFORE = "-U"
@@ -65,7 +65,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Traits:
-    """Of a node's rows.
+    """Traits of a node's rows.
 
     `key` are columns of which no two rows have the same values at a time; empty: there is one row at most; None: none are known.
     `timed` rows have an event time that the watermark follows. `window` is the column that holds the end of each row's time
@@ -89,7 +89,7 @@ class Traits:
         return frozenset(place for place in (self.window, self.window_start) if place is not None)
 
     def moved(self, names: Callable[[Place], Place | None]) -> Traits:
-        """The same under other names; what has none any more is not known any more. A window's end says which window it is."""
+        """Return the same under other names; what has none any more is not known any more. A window's end says which window it is."""
         ended = self.window is not None and names(self.window) is not None
         known: tuple[Place, ...] | None = None
         if self.key is not None:
@@ -112,7 +112,8 @@ _DERIVED = "_traits"
 
 
 def traits(node: LogicalNode) -> Traits:
-    """The traits of a node, from those of its inputs. Derived once: a node asks for them several times, and so does each above it."""
+    """Return the traits of a node, from those of its inputs. Derived once: a node asks for them several times, and so does each above
+    it."""
     known = vars(node).get(_DERIVED)
     if isinstance(known, Traits):
         return known
@@ -161,7 +162,7 @@ def _unnest(node: Unnest) -> Traits:
 
 
 def _filter(node: Filter) -> Traits:
-    """A row that is updated may stop to match: it is deleted then."""
+    """Return the traits of filtered rows: an updated row may stop matching and is deleted then."""
     below = traits(node.input)
     changes = below.changes if below.insert_only else ALL_CHANGES
     return Traits(changes, below.key, below.timed, below.window, below.window_start)
@@ -176,7 +177,7 @@ def _temporal_join(node: TemporalJoin) -> Traits:
 
 
 def _lookup_join(node: LookupJoin) -> Traits:
-    """The left rows', whose key is enough where the table has one row at most for each."""
+    """Return the left rows', whose key is enough where the table has one row at most for each."""
     left = traits(node.left)
     key = node.right.relation.schema.primary_key
     single = bool(key) and set(key) <= set(node.right_keys)
@@ -217,7 +218,7 @@ def joins_windows(node: RegularJoin) -> bool:
 
 
 def _joined_key(node: RegularJoin, left: Traits, right: Traits) -> tuple[Place, ...] | None:
-    """Both keys; of a side that is joined by its whole key there is one row at most, so that the other's key is enough."""
+    """Return both keys; of a side that is joined by its whole key there is one row at most, so that the other's key is enough."""
     if left.key is None or right.key is None:
         return None
     by_left = set(left.key) <= {place_of(key) for key in node.left_keys}
@@ -230,7 +231,7 @@ def _joined_key(node: RegularJoin, left: Traits, right: Traits) -> tuple[Place, 
 
 
 def _snapshot(_node: SnapshotJoin | SetOperation) -> Traits:
-    """Of what has an end; nothing asks."""
+    """Return the traits of a snapshot; nothing reads them."""
     return Traits()
 
 
@@ -239,14 +240,14 @@ def _project(node: Project) -> Traits:
 
 
 def output_place(place: Place, items: Iterable[Item]) -> Place | None:
-    """The output column that has the values of `place`, or others that are as different."""
+    """Return the output column that has the values of `place`, or others that are as different."""
     return next(
         (("", item.name) for item in items if place in map(place_of, _as_different(item.expression))), None
     )
 
 
 def _as_different(expression: Expression) -> Iterator[Expression]:
-    """The expression, and what it is a CAST of as far as that has different values where the expression has."""
+    """Yield the expression, and what it is a CAST of as far as that has different values where the expression has."""
     yield expression
     while isinstance(expression, Cast) and keeps_apart(expression.operand.type, expression.type):
         expression = expression.operand
@@ -254,7 +255,7 @@ def _as_different(expression: Expression) -> Iterator[Expression]:
 
 
 def place_of(expression: Expression) -> Place | None:
-    """The column that an expression is; None when it is more than a column."""
+    """Return the column that an expression is; None when it is more than a column."""
     return (expression.source, expression.column) if isinstance(expression, ColumnReference) else None
 
 
@@ -273,8 +274,7 @@ def _aggregate(node: Aggregate) -> Traits:
 
 
 def window_groups(node: Aggregate) -> frozenset[Place]:
-    """Those of the groups that are bounds of a time window. With its end among them each group's result is final, and comes
-    once; without, there are none."""
+    """Return the groups that are bounds of a time window. With the window's end among them each group's result is final and comes once."""
     below = traits(node.input)
     if not below.insert_only or not below.timed:
         return frozenset()
@@ -288,7 +288,7 @@ def window_groups(node: Aggregate) -> frozenset[Place]:
 
 
 def session_of(node: Aggregate) -> TimeWindow | None:
-    """The session windows that an aggregate makes of its input."""
+    """Return the session windows that an aggregate makes of its input."""
     below = node.input
     while isinstance(below, Filter):
         below = below.input
@@ -310,7 +310,7 @@ def _computes(node: Aggregate) -> bool:
 
 
 def _grouped_key(node: Aggregate, bounds: frozenset[Place]) -> tuple[Place, ...] | None:
-    """The groups' columns; unknown unless all are selected. One bound of a window is enough for the window."""
+    """Return the groups' columns; unknown unless all are selected. One bound of a window is enough for the window."""
     names: list[Place] = []
     selected_bound = not bounds
     # Windows of CUMULATE begin together.
@@ -364,7 +364,7 @@ def ranks_windows(node: TopN) -> bool:
 
 
 def _match_recognize(node: MatchRecognize) -> Traits:
-    """A match stays, and its time is that of its last row; where it may wait for an earlier one without end, no watermark follows it."""
+    """Return the traits of matches: a match stays, and its time is that of its last row; it may have to wait for an earlier one."""
     return Traits(timed=node.skip == "next_row" or node.within_ms is not None)
 
 
@@ -397,8 +397,8 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
 
 
 def row_windows(root: LogicalNode) -> Iterator[tuple[int, TimeWindow | MatchRecognize]]:
-    """The relations whose rows go into a window or a pattern one by one, by the identity of their scans, with that: what the watermark
-    has passed comes too late for it."""
+    """Yield the relations whose rows go into a window or a pattern one by one, by the identity of their scans, with that: what the
+    watermark has passed comes too late for it."""
     for node in walk(root):
         if isinstance(node, TimeWindow | MatchRecognize):
             below = node.input

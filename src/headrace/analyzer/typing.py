@@ -1,4 +1,4 @@
-"""How types combine: arithmetic, comparison, common types, casts and assignment.
+"""Combination of types: arithmetic, comparison, common types, casts and assignment.
 
 The rules follow the SQL standard and Flink, which the dialect's users know; decimal precision follows the rules
 that Spark (and SQL Server, and Hive) use, so that what we declare is what the engine computes.
@@ -51,12 +51,12 @@ def is_temporal(kind: DataType) -> bool:
 
 
 def as_decimal(kind: DataType) -> Decimal:
-    """The DECIMAL that holds every value of an integral type; a DECIMAL is itself."""
+    """Return the DECIMAL that holds every value of an integral type; a DECIMAL is itself."""
     return kind if isinstance(kind, Decimal) else Decimal(_DIGITS[kind], 0)
 
 
 def bounded(precision: int, scale: int) -> Decimal:
-    """A DECIMAL cut to 38 digits: the integral digits are kept, and at least six of the scale."""
+    """Return a DECIMAL cut to 38 digits: the integral digits are kept, and at least six of the scale."""
     if precision <= DECIMAL_PRECISION_MAX:
         return Decimal(precision, scale)
     integral = precision - scale
@@ -65,7 +65,7 @@ def bounded(precision: int, scale: int) -> Decimal:
 
 
 def common(kinds: Sequence[DataType]) -> DataType | None:
-    """The type that all of `kinds` convert to without loss (CASE, COALESCE, IN, UNION); None when there is none."""
+    """Return the type that all of `kinds` convert to without loss (CASE, COALESCE, IN, UNION); None when there is none."""
     known = [kind for kind in kinds if kind != NULL]
     if not known:
         return NULL
@@ -111,7 +111,7 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 
 def arithmetic(operator: str, left: DataType, right: DataType) -> DataType | None:
-    """The type of `left operator right`, or None when the operator is not defined for them.
+    """Return the type of `left operator right`, or None when the operator is not defined for them.
 
     Integral division truncates, as in Flink. DATE and TIMESTAMP take an INTERVAL on the right of + and −.
     """
@@ -132,12 +132,12 @@ def arithmetic(operator: str, left: DataType, right: DataType) -> DataType | Non
 
 
 def moved(kind: DataType) -> DataType:
-    """The type of a DATE or TIMESTAMP plus milliseconds, for which it has at least three digits of a second."""
+    """Return the type of a DATE or TIMESTAMP plus milliseconds, for which it has at least three digits of a second."""
     return Timestamp(max(3, kind.precision), kind.local) if isinstance(kind, Timestamp) else TIMESTAMP
 
 
 def operands(kinds: Sequence[DataType]) -> Sequence[DataType]:
-    """The types at which numbers meet in arithmetic: both DOUBLE (or FLOAT), each its DECIMAL, or both the wider whole number."""
+    """Return the types at which numbers meet in arithmetic: both DOUBLE (or FLOAT), each its DECIMAL, or both the wider whole number."""
     if not all(kind == NULL or is_numeric(kind) for kind in kinds):
         return kinds
     numbers = [kind for kind in kinds if kind != NULL]
@@ -148,7 +148,7 @@ def operands(kinds: Sequence[DataType]) -> Sequence[DataType]:
 
 
 def compared(kinds: Sequence[DataType]) -> Sequence[DataType]:
-    """The types at which values are compared: a FLOAT or DOUBLE meets other numbers as a DOUBLE, all else as it is."""
+    """Return the types at which values are compared: a FLOAT or DOUBLE meets other numbers as a DOUBLE, all else as it is."""
     if not has_approximate(kinds):
         return kinds
     kind = common(kinds)
@@ -166,7 +166,7 @@ def exact(operator: str, kinds: Sequence[DataType]) -> bool:
 
 
 def _digits(operator: str, left: Decimal, right: Decimal) -> tuple[int, int]:
-    """Precision and scale of a result, not cut to 38 digits."""
+    """Return precision and scale of a result, not cut to 38 digits."""
     if operator == "*":
         return left.precision + right.precision + 1, left.scale + right.scale
     if operator == "/":

@@ -52,7 +52,7 @@ def is_named_query(table: exp.Table) -> bool:
 
 
 def renamed(view: ViewDefinition, old: Sequence[str], new: Sequence[str]) -> ViewDefinition:
-    """What a view is after the object of the path `old`, a database, a schema or a relation, has the path `new`."""
+    """Return a view's definition after the object of the path `old`, a database, a schema or a relation, was renamed to `new`."""
     (statement,) = parse(view.sql)
     if not isinstance(statement, CreateRelationAs):
         raise InternalError(f"a view is defined by a {type(statement).__name__}")
@@ -81,7 +81,7 @@ def renamed(view: ViewDefinition, old: Sequence[str], new: Sequence[str]) -> Vie
 
 
 def _full(parts: Sequence[exp.Expr], view: ViewDefinition) -> tuple[str, ...]:
-    """The full name that a view's query means by a name in FROM."""
+    """Return the full name that a view's query means by a name in FROM."""
     session = (view.database or "", view.schema or "public")
     return (*session[: 3 - len(parts)], *(part.name for part in parts))
 
@@ -95,7 +95,7 @@ def _name(node: exp.Table | exp.Column, qualifiers: Sequence[str]) -> None:
 
 
 def inlined(view: Relation, alias: str, span: Span | None, context: BindingContext, bind: Bind) -> Subquery:
-    """The view's query under `alias`; `span` is where the view is named, and where all that is wrong inside it is shown.
+    """Return the view's query under `alias`; `span` is where the view is named, and where all that is wrong inside it is shown.
 
     Raises UserError 0A000 for a view whose changes cannot be followed.
     """
@@ -126,7 +126,7 @@ def inlined(view: Relation, alias: str, span: Span | None, context: BindingConte
 def _refuse_other_lives(
     view: Relation, statement: CreateRelationAs, context: BindingContext, span: Span | None
 ) -> None:
-    """A query that forgets keeps to its own time; what a view forgets must be forgotten in the same."""
+    """Refuse a view whose `state.ttl` differs from the query's: what one forgets the other must forget at the same time."""
     if value_of(statement.properties.entries, RETENTION) is not None:
         raise _refused(
             view,
@@ -161,7 +161,7 @@ def _show_at(query: exp.Expr, span: Span | None) -> None:
 
 
 def _sources(node: LogicalNode) -> Iterator[Scan | Subquery]:
-    """What a query names: its relations, and its views but not what they are made of."""
+    """Yield the relations and views that a query names, but not the sources of the views."""
     if isinstance(node, Scan) or (isinstance(node, Subquery) and node.view is not None):
         yield node
         return
@@ -195,7 +195,7 @@ def _check_source(source: Scan | Subquery, view: Relation, span: Span | None) ->
 
 
 def _skipping(node: LogicalNode) -> LogicalNode:
-    """Records that cannot be read are kept once, by the view's own query."""
+    """Return the node with bad records skipped: the view's own query keeps them once."""
     if isinstance(node, Scan) and node.properties.dead_letters is not None:
         return replace(node, properties=replace(node.properties, on_error="ignore", dead_letters=None))
     return node

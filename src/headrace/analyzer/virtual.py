@@ -20,7 +20,7 @@ Virtual = Mapping[RelationName, exp.Query]
 
 
 def virtual_name(table: exp.Table) -> RelationName | None:
-    """The name of a virtual relation in FROM, None for any other."""
+    """Return the name of a virtual relation in FROM, None for any other."""
     parts = [part.name for part in table.parts]
     if len(parts) != 3 or parts[0] != VIRTUAL_DATABASE:
         return None
@@ -28,7 +28,7 @@ def virtual_name(table: exp.Table) -> RelationName | None:
 
 
 def inlined(query: exp.Query, known: Virtual) -> exp.Query:
-    """The query with those of virtual relations as subqueries in their places.
+    """Return the query with those of virtual relations as subqueries in their places.
 
     Raises UserError 3D020 for one that is not `known`, 3D008 for source properties of one, 53000 for too many sources.
     """
@@ -49,7 +49,7 @@ def inlined(query: exp.Query, known: Virtual) -> exp.Query:
 
 
 def qualified(query: exp.Query, session: SessionContext) -> exp.Query:
-    """The query with the full names of its relations, as the session means them."""
+    """Return the query with the full names of its relations, as the session means them."""
     made = query.copy()
     for table in made.find_all(exp.Table):
         if not is_named_query(table) and len(table.parts) < 3:

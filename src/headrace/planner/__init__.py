@@ -1,4 +1,4 @@
-"""From a logical plan and a sink to a `SparkPlan`; from a query of materialized views to DuckDB SQL; and both in words.
+"""Planning: from a logical plan and a sink to a `SparkPlan`; from a query of materialized views to DuckDB SQL; and EXPLAIN of both.
 
 Role: pure. It chooses physical steps, the mode (micro-batch or real-time) and says why; it asks no store and starts nothing.
 Entry points: `plan_query(logical, sink)`, `sinks` (what a sink is and how it is inferred), `snapshot.compile_snapshot`,

@@ -26,7 +26,7 @@ REASON = "micro-batch: the queries of an application share what they read, batch
 
 @dataclass(frozen=True)
 class Part:
-    """One query of an application, and what it writes."""
+    """A query of an application, and its sink."""
 
     logical: LogicalPlan
     sink: EntitySink | TableSink | ViewSink
@@ -41,7 +41,7 @@ class Sharing:
 
 
 def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
-    """The plan of all the queries, with a sink for each, in their order. Raises UserError as `plan_query`."""
+    """Return the plan of all the queries, with a sink for each, in their order. Raises UserError as `plan_query`."""
     names: set[str] = set()
     shared: dict[int, str] = {}
     for found in sharing(parts):
@@ -65,7 +65,7 @@ def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
 
 
 def sharing(parts: Sequence[Part]) -> list[Sharing]:
-    """The sources that more than one query reads alike and row by row."""
+    """Return the sources that more than one query reads alike and row by row."""
     readers: list[tuple[Scan, list[int]]] = []
     for number, part in enumerate(parts):
         scan = _only_source(part)
@@ -80,7 +80,7 @@ def sharing(parts: Sequence[Part]) -> list[Sharing]:
 
 
 def _only_source(part: Part) -> Scan | None:
-    """The source of a query that can share it: it reads one, keeps no state, and writes what it is given of a batch."""
+    """Return the source that a query can share: its only one, if it keeps no state and writes it row by row."""
     sink = part.sink
     if isinstance(sink, TableSink):
         return None  # a store may take its time, and what a checkpoint keeps of a table is one table's
@@ -102,7 +102,7 @@ def _read_alike(one: Scan, other: Scan) -> bool:
 
 
 def _merged(steps: Iterable[physical.Step]) -> list[physical.Step]:
-    """Each step once; those that read a shared source come from all of its readers."""
+    """Return each step once; the steps of a shared source are joined."""
     found: dict[str, physical.Step] = {}
     for step in steps:
         known = found.get(step.id)

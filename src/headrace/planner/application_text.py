@@ -16,7 +16,7 @@ from headrace.planner.explain import RelationFact, explain
 def explain_application(
     name: str, parts: Sequence[Part], plan: physical.SparkPlan, virtual: Sequence[Relation]
 ) -> str:
-    """What is shared first, then each query as EXPLAIN has it."""
+    """Return the shared sources first, then each query as EXPLAIN shows it."""
     return "\n".join(_lines(name, parts, plan, virtual))
 
 

@@ -16,7 +16,7 @@ from headrace.core.sqlstate import SqlState
 
 
 def output_items(root: LogicalNode) -> tuple[Item, ...]:
-    """The output columns of a plan with what computes them."""
+    """Return the output columns of a plan with what computes them."""
     while isinstance(root, Sort | Limit):
         root = root.input
     if isinstance(root, Project | Aggregate):
@@ -33,7 +33,7 @@ def output_items(root: LogicalNode) -> tuple[Item, ...]:
 
 
 def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
-    """The plan with exactly the columns of `target`, cast to its types.
+    """Return the plan with exactly the columns of `target`, cast to its types.
 
     Columns match by name when every output name is a column of `target`, else by position; nullable columns that are not given
     become NULL. Raises UserError 42804 (count, type, a missing NOT NULL column).
@@ -61,7 +61,7 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
 
 
 def left_out(logical: LogicalPlan, target: Schema) -> tuple[str, ...]:
-    """The columns of `target` that `matched` makes NULL."""
+    """Return the columns of `target` that `matched` makes NULL."""
     names = {item.name for item in output_items(logical.root)}
     return tuple(name for name in target.names if name not in names) if names <= set(target.names) else ()
 

@@ -13,14 +13,14 @@ from headrace.core.sqlstate import SqlState
 
 @dataclass(frozen=True)
 class Output:
-    """What a query writes: a relation, or an entity that no relation need be over. `place` is the same for what is the same."""
+    """Output of a query: a relation, or an entity without one. Equal outputs have an equal `place`."""
 
     name: str
     place: tuple[str, ...]
 
     @staticmethod
     def of(relation: Relation) -> Output:
-        """A relation, as an output."""
+        """Return a relation as an output."""
         return Output(str(relation.name), _place(relation))
 
 
@@ -33,7 +33,7 @@ Reads = Callable[[Relation, tuple[str, ...]], bool]
 
 
 def over(relation: Relation, place: tuple[str, ...]) -> bool:
-    """Whether a relation is over one entity, which is at the place."""
+    """True if a relation covers one entity, the one at the place."""
     return _place(relation) == place
 
 
@@ -79,7 +79,7 @@ _Hop = tuple[Relation, Flow, Output]
 
 
 def _way_back(new: Flow, others: Sequence[Flow], reads: Reads) -> list[_Hop] | None:
-    """The shortest round, as (what is read, by which query, which writes what) from `new` on; None when there is none."""
+    """Return the shortest round, as (what is read, by which query, which writes what) from `new` on; None when there is none."""
     reached = {output.place for output in new.outputs}
     ways: list[tuple[Output, list[_Hop], Output]] = [(output, [], output) for output in new.outputs]
     for first, way, end in ways:  # which grows
@@ -102,7 +102,7 @@ def _place(relation: Relation) -> tuple[str, ...]:
 
 
 def _drawn(way: Sequence[_Hop], known: Callable[[Relation], bool]) -> str:
-    """`a → b → a`; where a relation has another name over the same entity, `b, which is c,` between."""
+    """Return `a → b → a`; where a relation has another name over the same entity, `b, which is c,` between."""
     text = str(way[0][0].name) if known(way[0][0]) else _UNSEEN
     for (_, _, output), (following, _, _) in zip(way, [*way[1:], way[0]], strict=True):
         text += f" → {output.name or _UNSEEN}"

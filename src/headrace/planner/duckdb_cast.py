@@ -9,7 +9,7 @@ from headrace.core.types import BOOLEAN, DATE, DOUBLE, FLOAT, INTEGRAL, DataType
 
 
 def cast(operand: str, source: DataType, target: DataType, type_name: str, *, safe: bool) -> str:
-    """`operand` of the type `source` as `target`, which DuckDB calls `type_name`; with `safe` what cannot be is NULL."""
+    """Return `operand` of the type `source` as `target`, which DuckDB calls `type_name`; with `safe` what cannot be is NULL."""
     word = "TRY_CAST" if safe else "CAST"
     if isinstance(source, Varchar):
         operand = _of_text(operand, target, safe=safe)
@@ -37,7 +37,7 @@ _SINCE = 10**18
 
 
 def cut_time(operand: str, digits: int) -> str:
-    """A TIMESTAMP with that many digits of a second, the others cut off."""
+    """Return a TIMESTAMP with that many digits of a second, the others cut off."""
     unit = 10 ** (6 - digits)
     if digits in (0, 3):
         return f"date_trunc('{'millisecond' if digits else 'second'}', {operand})"

@@ -22,12 +22,12 @@ from headrace.planner.expression_sql import Dialect
 
 
 def text_literal(value: str) -> str:
-    """A text literal; only quotes are special."""
+    """Return a text literal; only quotes are special."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def number_literal(text: str, kind: DataType) -> str:
-    """A number, or TRUE or FALSE; DuckDB gives numbers types of its own."""
+    """Return a number, or TRUE or FALSE; DuckDB gives numbers types of its own."""
     return (
         f"CAST({text} AS {type_name(kind)})"
         if kind in (BIGINT, DOUBLE) or isinstance(kind, Decimal)
@@ -36,7 +36,7 @@ def number_literal(text: str, kind: DataType) -> str:
 
 
 def type_name(kind: DataType) -> str:
-    """A type as DuckDB spells it; both TIMESTAMP kinds are TIMESTAMP, in UTC."""
+    """Return a type as DuckDB spells it; both TIMESTAMP kinds are TIMESTAMP, in UTC."""
     match kind:
         case Varchar():
             return "VARCHAR"
@@ -56,7 +56,7 @@ def type_name(kind: DataType) -> str:
 
 
 def time_as_text(operand: str, kind: Timestamp) -> str:
-    """CAST(timestamp AS VARCHAR), as `spark_sql.time_as_text` gives it (to milli- or microseconds)."""
+    """Return CAST(timestamp AS VARCHAR), as `spark_sql.time_as_text` does."""
     fraction = "" if kind.precision == 0 else ".%g" if kind.precision <= 3 else ".%f"
     return f"strftime({operand}, '%Y-%m-%d %H:%M:%S{fraction}{'Z' if kind.local else ''}')"
 

@@ -1,4 +1,4 @@
-"""What is done with an entity itself, without a relation over it, as plans that end."""
+"""Plans, with an end, for an entity itself, without a relation over it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRINTED = tuple(Column(name, VARCHAR, True) for name in ("key", "value", "metada
 def plan_optimize(
     store: Store, path: EntityPath, optimizer: Optimizer, options: dict[str, str], queries: Sequence[str]
 ) -> physical.SparkPlan:
-    """OPTIMIZE ENTITY. What `queries` need stays."""
+    """Return the plan of OPTIMIZE ENTITY. Snapshots that `queries` need stay."""
     step = physical.OptimizeEntity(
         id="sink",
         store=store.name,
@@ -36,7 +36,8 @@ def plan_optimize(
 
 
 def plan_print(store: Store, found: EntityDescription, rows_max: int) -> physical.SparkPlan:
-    """PRINT ENTITY of a table: `key`, `value` and `metadata` of at most so many rows, as JSON objects; a key of one column is its text."""
+    """Return PRINT ENTITY of a table: `key`, `value` and `metadata` of at most so many rows, as JSON objects; a key of one column is its
+    text."""
     columns = physical_columns(Schema(found.columns))
     text = f"encode(CAST({name_sql(found.key[0])} AS STRING), 'UTF-8')" if len(found.key) == 1 else None
     steps: list[physical.Step] = [

@@ -44,7 +44,7 @@ from headrace.sql.ast import duration_text, quantified
 
 
 def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: Sink | None = None) -> str:
-    """What EXPLAIN answers: several lines, from what the user asked for down to the steps that run.
+    """Return the lines of EXPLAIN, from the user's query down to the steps that run.
 
     Without `plan` (a query of materialized views) it is the logical plan and the DuckDB query.
     """
@@ -70,7 +70,7 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
 
 
 def explain_running(plan: physical.SparkPlan) -> str:
-    """What DESCRIBE QUERY answers of a plan that was made before: its mode and its steps, in EXPLAIN's words."""
+    """Return a stored plan's mode and steps, in EXPLAIN's words, for DESCRIBE QUERY."""
     return "\n".join([*_mode(plan), "Spark plan:", *_steps(plan)])
 
 
@@ -437,7 +437,7 @@ class RelationFact:
     store: str | None
 
     def plan_entry(self, organization_id: str | None) -> dict[str, str | None]:
-        """The JSON object; with `organization_id` the full name begins with it."""
+        """Return the JSON object; with `organization_id` the full name begins with it."""
         path = [self.database, self.schema, self.name]
         return {
             "fqn": ".".join(map(quote, path if organization_id is None else [organization_id, *path])),
@@ -457,7 +457,7 @@ def describe(
     sources: tuple[RelationFact, ...] = (),
     organization_id: str | None = None,
 ) -> tuple[str, str]:
-    """The row of DESCRIBE <statement>: kind and plan as JSON text (client-contract, section 6.6).
+    """Return the row of DESCRIBE <statement>: kind and plan as JSON text (client-contract, section 6.6).
 
     `ddl` is the relation that the statement creates; `sink` and `sources` are those of its query, named with `organization_id`.
     """

@@ -32,7 +32,7 @@ _PLACE = re.compile(r"\{(\d+|\*|type|type_text|over)\}")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How an engine writes identifiers, texts, numbers, types, intervals, CASTs, times as text, and functions.
+    """An engine's SQL dialect: identifiers, texts, numbers, types, intervals, CASTs, times as text, and functions.
 
     `cast` takes the operand, its type, the type wanted, and whether what cannot be is NULL.
     """
@@ -55,7 +55,7 @@ class ExpressionSql:
         self._column = column
 
     def text(self, expression: Expression) -> str:
-        """The SQL of `expression`; operators come in parentheses, so that it can stand anywhere."""
+        """Return the SQL of `expression`; operators come in parentheses, so that it can stand anywhere."""
         match expression:
             case ColumnReference():
                 return self._column(expression)
@@ -76,7 +76,7 @@ class ExpressionSql:
         raise InternalError(f"no SQL for {type(expression).__name__}")
 
     def bare(self, expression: Expression) -> str:
-        """As `text`, without a pair of parentheses around the whole."""
+        """Return the same as `text`, without parentheses around the whole."""
         text = self.text(expression)
         return text[1:-1] if isinstance(expression, Call) and _enclosed(text) else text
 
@@ -136,7 +136,7 @@ class ExpressionSql:
         return f"{'UNBOUNDED' if distance is None else self.text(distance)} {direction}"
 
     def sort_key(self, key: SortKey) -> str:
-        """A key of ORDER BY."""
+        """Return a key of ORDER BY."""
         nulls = "" if key.nulls_first is None else " NULLS FIRST" if key.nulls_first else " NULLS LAST"
         return f"{self.text(key.expression)}{' DESC' if key.descending else ' ASC'}{nulls}"
 
@@ -163,7 +163,7 @@ class ExpressionSql:
 def fill(
     template: Spelling, arguments: Sequence[str], type_name: str, over: str = "", *, type_text: str = ""
 ) -> str:
-    """A function's template with its arguments in place, and the OVER clause of a window function."""
+    """Return a function's template with its arguments in place, and the OVER clause of a window function."""
     if callable(template):
         return template(arguments)
 

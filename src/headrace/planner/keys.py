@@ -35,7 +35,7 @@ WITH_SCHEMAS = ("avro", "protobuf")
 
 @dataclass(frozen=True)
 class Key:
-    """How records are keyed. `carried`: by the key of the source's record; then `columns` is empty."""
+    """Key of records. `carried`: the key of the source's record; then `columns` is empty."""
 
     format: str | None = None
     type: DataType | None = None
@@ -49,7 +49,7 @@ def is_primitive_key(kind: DataType) -> bool:
 
 
 def changelog_key(schema: Schema, source_format: str | None, wanted: str | None, span: Span | None) -> Key:
-    """The primary key as record key: primitive if it is one primitive column and nothing speaks for JSON, else JSON."""
+    """Return the primary key as record key: primitive if it is one primitive column and nothing speaks for JSON, else JSON."""
     columns = schema.primary_key
     single = len(columns) == 1 and is_primitive_key(_type(schema, columns[0]))
     if wanted == "primitive" and not single:
@@ -74,7 +74,7 @@ def stream_key(
     *,
     required: bool = True,
 ) -> Key:
-    """PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703.
+    """Return PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703.
 
     If there is none of these, a format for keys raises 3D021 where it is `required`; else the records have no key.
 
@@ -137,7 +137,7 @@ def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None, *, req
 
 
 def carrying_scan(root: LogicalNode) -> Scan | None:
-    """The source whose records the output rows are, one by one; None when rows are made of several."""
+    """Return the source whose records the output rows are, one by one; None when rows are made of several."""
     node = root
     while isinstance(node, Project | Filter | TimeWindow | Unnest | TemporalJoin | LookupJoin):
         node = node.left if isinstance(node, TemporalJoin | LookupJoin) else node.input

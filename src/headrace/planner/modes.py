@@ -1,4 +1,4 @@
-"""Which change mode each edge of a plan has, and where rows are turned from one into another.
+"""Change mode of each edge of a plan, and the conversions between modes.
 
 The sink says what it takes, every operator what its inputs must be, and `place` puts a `Normalize` where upserts must become
 signed rows and a `Materialize` where signed rows must become upserts. What cannot be right is refused here, with the reason.
@@ -39,7 +39,7 @@ from headrace.core.sqlstate import SqlState
 
 
 class Mode(Enum):
-    """What a row of an edge means; see `physical`. The value is how EXPLAIN shows it."""
+    """Meaning of a row on an edge; see `physical`. The value is its name in EXPLAIN."""
 
     INSERT = "insert"
     UPSERT = "upsert"
@@ -81,12 +81,12 @@ class Operator:
 
 
 def operators(operator: Operator) -> list[Operator]:
-    """`operator` and everything below it, topmost first."""
+    """Return `operator` and everything below it, topmost first."""
     return [operator, *(found for below in operator.inputs for found in operators(below))]
 
 
 def place(node: LogicalNode, *wanted: Mode) -> Operator:
-    """The operators of a tree whose consumer takes `wanted`, the mode it likes best first; rows that only come are always welcome.
+    """Return the operators of a tree whose consumer accepts `wanted`, its preferred mode first; append-only rows are always accepted.
 
     Raises UserError 0A000 where no operator can give the right rows.
     """
@@ -114,7 +114,7 @@ def _scan(node: Scan, _wanted: _Wanted) -> Operator:
 
 
 def _row_by_row(node: Filter | Project | Subquery | Limit, wanted: _Wanted) -> Operator:
-    """Each row for itself, whatever it means; but an upsert needs its key, or nobody knows what it replaces."""
+    """Place a node that treats each row by itself; but an upsert needs its key, or its deletion could not be applied."""
     found = traits(node)
     keyed = found.key is not None
     below = tuple(mode for mode in (*wanted, Mode.SIGNED) if keyed or mode is not Mode.UPSERT)
@@ -136,7 +136,7 @@ def _time_window(node: TimeWindow, _wanted: _Wanted) -> Operator:
 
 
 def _timed(node: LogicalNode, what: str, span: Span | None) -> Operator:
-    """An input that must be rows that stay and have an event time. Raises UserError 0A000 for any other."""
+    """Return an input that must be rows that stay and have an event time. Raises UserError 0A000 for any other."""
     found = traits(node)
     if not found.insert_only:
         raise UserError(
@@ -229,7 +229,7 @@ def _single_row(node: SingleRow, _wanted: _Wanted) -> Operator:
 
 
 def span_of(node: LogicalNode) -> Span | None:
-    """The first place in the statement that is known of a node or of what is below it."""
+    """Return the first place in the statement that is known of a node or of what is below it."""
     return next((span for part in walk(node) if (span := getattr(part, "span", None)) is not None), None)
 
 

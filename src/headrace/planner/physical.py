@@ -256,7 +256,7 @@ class Materialize(_Data):
 
 
 class AggregateCall(_Data):
-    """One aggregate over columns of the input; `type` is that of the result column `name`."""
+    """An aggregate over columns of the input; `type` is that of the result column `name`."""
 
     name: str
     function: str
@@ -305,7 +305,7 @@ class ChangelogJoin(_Data):
 
 
 class OrderKey(_Data):
-    """One key of an order."""
+    """A key of an order."""
 
     column: str
     descending: bool = False
@@ -313,7 +313,7 @@ class OrderKey(_Data):
 
 
 class TopN(_Data):
-    """Of each partition the first `limit` rows in order; `rank` names a BIGINT column of the place, from 1.
+    """The first `limit` rows of each partition in order; `rank` names a BIGINT column of the place, from 1.
 
     Of rows that are equal in order the `oldest` that came goes first, or the `newest`.
 
@@ -441,7 +441,7 @@ class WriteView(_Data):
 
 
 class Changes(_Data):
-    """How the rows of a changelog are told apart: does one insert, update or delete its key?
+    """Identity of a changelog's rows: does one insert, update or delete its key?
 
     `primary_key` are the key's columns in the result, none if it is not selected. `key_columns` are those of the input that tell
     rows apart. A row where `deleted` is true ends its key. With `filtered` not all keys are shown, and the end of one that was
@@ -529,7 +529,7 @@ class SparkPlan(_Data):
     outputs: list[str]
 
     def to_json(self) -> str:
-        """Stable text: the form that is stored and compared."""
+        """Return stable text: the form that is stored and compared."""
         return self.model_dump_json(indent=1, exclude_defaults=False)
 
     @property
@@ -550,11 +550,12 @@ class SparkPlan(_Data):
         return [step for step in self.steps if isinstance(step, WriteEntity) and step.id in left_out]
 
     def step(self, identifier: str) -> Step:
-        """The step of that id."""
+        """Return the step of that id."""
         return next(step for step in self.steps if step.id == identifier)
 
     def under(self, output: str) -> list[Step]:
-        """The steps that an output stands on, itself among them, in order; and where these leave records out, what writes those."""
+        """Return the steps that an output depends on, with the output itself, in order; and the writers of the records that they leave
+        out."""
         wanted = {output}
         for step in reversed(self.steps):
             if step.id in wanted:
@@ -562,7 +563,7 @@ class SparkPlan(_Data):
         return [step for step in self.steps if step.id in wanted]
 
     def parts(self) -> list[SparkPlan]:
-        """The plans of which this one is made, that have no step in common: each is a Spark query of its own."""
+        """Return the plans of which this one is made, that have no step in common: each is a Spark query of its own."""
         groups: list[set[str]] = []
         for sink in self.sinks:
             steps = {step.id for step in self.under(sink.id)}
@@ -591,7 +592,7 @@ class SparkPlan(_Data):
 
 
 def inputs_of(step: Step) -> tuple[str, ...]:
-    """The ids of the steps whose rows a step reads."""
+    """Return the ids of the steps whose rows a step reads."""
     match step:
         case ReadEntity() | ReadRows() | ReadTable() | OptimizeEntity():
             return ()

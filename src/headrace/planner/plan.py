@@ -45,7 +45,7 @@ from headrace.planner.state import needs_event_time, states, warning
 
 
 def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
-    """The plan that a driver runs.
+    """Return the plan that a driver runs.
 
     Raises UserError 0A000 for a snapshot query (see `snapshot.compile_snapshot`) and for what cannot be right, 42601 for PARTITION BY
     without records.
@@ -67,18 +67,18 @@ def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
 
 
 def placed(logical: LogicalPlan, sink: Sink) -> Operator:
-    """The operators of a query, with the change mode of every edge; raises UserError as `plan_query`."""
+    """Return the operators of a query, with the change mode of every edge; raises UserError as `plan_query`."""
     root, _ = _without_limit(rewritten(logical).root)
     return _placed(root, sink)
 
 
 def state_warning(logical: LogicalPlan, sink: Sink) -> str | None:
-    """The operators whose state nothing bounds, and what would; None when all state is bounded."""
+    """Return the operators whose state nothing bounds, and what would; None when all state is bounded."""
     return warning(states(placed(logical, sink), logical.properties.state_ttl_ms))
 
 
 def plan_columns(plan: physical.SparkPlan) -> tuple[ResultColumn, ...]:
-    """The result columns of an interactive plan."""
+    """Return the result columns of an interactive plan."""
     sink = plan.sink
     if not isinstance(sink, physical.WriteResults | physical.OptimizeEntity):
         raise InternalError("the plan has no result columns")
@@ -108,7 +108,7 @@ def _placed(root: LogicalNode, sink: Sink) -> Operator:
 
 @dataclass(frozen=True)
 class ExecutionMode:
-    """How a plan runs, and the sentences that say why."""
+    """Mode in which a plan runs, and the sentences that say why."""
 
     name: Literal["micro_batch", "real_time"]
     reasons: tuple[str, ...]
@@ -117,7 +117,7 @@ class ExecutionMode:
 def choose_mode(
     operator: Operator, sink: Sink, *, connectors: set[str], wanted: QueryProperties
 ) -> ExecutionMode:
-    """Real-time when it is stateless, at-least-once, between stores that can, and not asked otherwise.
+    """Choose real-time if the plan is stateless, at-least-once, between stores that support it, and not refused by a property.
 
     Raises UserError 0A000 when real-time mode was asked for and is not possible.
     """
@@ -160,8 +160,8 @@ def choose_mode(
 
 @dataclass(frozen=True)
 class Within:
-    """Where in an application a query is: its name there, the ids that all its queries use, and as whose its source is read, where
-    others read that too."""
+    """Position of a query in an application: its name, the ids that all queries of the application use, and the reader of a shared
+    source."""
 
     name: str
     names: set[str]
@@ -169,7 +169,7 @@ class Within:
 
 
 class Planner:
-    """One query on its way to a plan, by itself or `within` an application."""
+    """Planner of one query, by itself or `within` an application."""
 
     def __init__(self, logical: LogicalPlan, sink: Sink, within: Within | None = None) -> None:
         self._logical = logical

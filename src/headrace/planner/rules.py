@@ -36,7 +36,7 @@ Rule = Callable[[LogicalNode], LogicalNode]
 
 
 def distinct_counts_as_sizes(node: Aggregate) -> Aggregate:
-    """COUNT(DISTINCT x) → size of the set of x: Spark refuses DISTINCT aggregates on streams."""
+    """Return COUNT(DISTINCT x) → size of the set of x: Spark refuses DISTINCT aggregates on streams."""
     items = tuple(
         replace(item, expression=transform_expression(item.expression, _counted)) for item in node.items
     )
@@ -69,7 +69,7 @@ def _counted(expression: Expression) -> Expression:
 
 
 def distinct_union_as_groups(node: LogicalNode) -> LogicalNode:
-    """UNION → the groups of UNION ALL by all columns."""
+    """Return UNION → the groups of UNION ALL by all columns."""
     if not (isinstance(node, Union) and node.distinct):
         return node
     rows = Subquery(replace(node, distinct=False), "__union")
@@ -86,7 +86,7 @@ def distinct_union_as_groups(node: LogicalNode) -> LogicalNode:
 
 
 def filter_before_join(node: LogicalNode) -> LogicalNode:
-    """Conditions on the stream alone move below the join, so that rows that would be dropped are not kept waiting, nor looked up."""
+    """Return conditions on the stream alone move below the join, so that rows that would be dropped are not kept waiting, nor looked up."""
     if not (isinstance(node, Filter) and isinstance(node.input, TemporalJoin | LookupJoin)):
         return node
     join = node.input
@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (distinct_union_as_groups, filter_before_join)
 
 
 def rewritten(logical: LogicalPlan) -> LogicalPlan:
-    """The plan after every rule was applied to every node, lowest first."""
+    """Return the plan after every rule was applied to every node, lowest first."""
     root = logical.root
     for rule in RULES:
         root = transform(root, rule)

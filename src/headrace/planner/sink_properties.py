@@ -1,4 +1,4 @@
-"""What a sink's WITH (…) says, read of a `PropertyReader`. Source: dialect section 9.1."""
+"""Properties of a sink's WITH (…), read from a `PropertyReader`. Source: dialect section 9.1."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sink_reader(
 def table_reader(
     given: Iterable[Entry], scope: Scope, connector: StoreDescriptor, *, relation: Relation | None = None
 ) -> PropertyReader:
-    """As `sink_reader`, of a TABLE: it has no records, of whose format and time something could be said.
+    """Return the reader of a TABLE's properties: as `sink_reader`, without format and time of records.
 
     What only its declaration may say, such as the layout of its files, an INSERT INTO it follows too.
     """
@@ -67,7 +67,7 @@ def _said(relation: Relation | None, own: Specs) -> dict[str, str]:
 
 
 def record_sink(connector: StoreDescriptor, kind: RelationKind, span: Span | None) -> RecordSink:
-    """How a store type is written; raises UserError 0A000 when it cannot be, or not as such a relation."""
+    """Return how records of a store type are written; raises UserError 0A000 if it cannot be written, or not as such a relation."""
     sink = connector.record_sink
     if sink is None or (kind is RelationKind.CHANGELOG and not sink.upserts):
         what = "be written by queries" if sink is None else f"hold a {kind.name}"
@@ -78,7 +78,7 @@ def record_sink(connector: StoreDescriptor, kind: RelationKind, span: Span | Non
 
 
 def row_sink(connector: StoreDescriptor, logical: LogicalPlan, span: Span | None) -> RowSink:
-    """How tables of a store type are written; raises UserError 0A000 when they cannot be, or not by such a query."""
+    """Return how tables of a store type are written; raises UserError 0A000 if they cannot be written, or not by such a query."""
     sink = connector.row_sink
     if sink is None:
         raise UserError(
@@ -121,7 +121,7 @@ class Subject:
     base: str | None = None
 
     def named(self, entity: str, part: str, record: str) -> str:
-        """The subject, of an entity's `part` (value or key) that is called `record`."""
+        """Return the subject, of an entity's `part` (value or key) that is called `record`."""
         return {"record_name": record, "topic_record_name": f"{entity}-{record}"}.get(
             self.strategy, f"{entity}-{part}"
         )
@@ -129,7 +129,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Subjects:
-    """Those of a relation's records. `base_store` names the store whose registry has the subjects that are bases."""
+    """Subjects of a relation's records. `base_store` names the store whose registry has the base subjects."""
 
     value: Subject = Subject()
     key: Subject = Subject()
@@ -137,7 +137,7 @@ class Subjects:
 
 
 def subjects(reader: PropertyReader, value: AnyFormat, key: AnyFormat | None) -> Subjects:
-    """What is said of them; raises as `subject`."""
+    """Return the subjects that the properties name; raises as `subject`."""
     return Subjects(
         subject(reader, value, "value"), subject(reader, key, "key"), reader.take(dialect.BASE_STORE)
     )
@@ -150,7 +150,7 @@ _SUBJECTS = {
 
 
 def subject(reader: PropertyReader, layout: AnyFormat | None, part: Literal["value", "key"]) -> Subject:
-    """What is said of the subject of values, or of keys, that are laid out so.
+    """Return the subject of values, or of keys, in a layout.
 
     Raises UserError 3D008 where they have no such schema, 3D021 for a strategy that needs the record's name.
     """
@@ -177,7 +177,7 @@ def creation_options(
     existing: EntityDescription | None,
     source: EntityDescription | None,
 ) -> dict[str, str] | None:
-    """The properties with which a missing entity is made, those of its layout as `source` has them if nothing is said.
+    """Return the properties with which a missing entity is made, those of its layout as `source` has them if nothing is said.
 
     None when it exists. Raises UserError 3D008 if its layout is contradicted, 3D021 if a source of another type has none like it.
     """
@@ -201,7 +201,7 @@ def creation_options(
 def checked_layout(
     reader: PropertyReader, connector: StoreDescriptor, entity: EntityPath, existing: EntityDescription | None
 ) -> dict[str, int]:
-    """What is said of an entity's layout; raises UserError 3D008 if one that exists has another."""
+    """Return an entity's layout properties; raises UserError 3D008 if the existing entity has another layout."""
     said: dict[str, int] = {}
     for name, spec in connector.layout.items():
         number = reader.take(spec)
@@ -220,7 +220,7 @@ def checked_layout(
 
 
 def record_format(reader: PropertyReader, spec: PropertySpec[str], formats: tuple[str, ...]) -> str | None:
-    """A format, one of `formats`; raises UserError 0A000 (one that is to come) or 3D008."""
+    """Return a format, one of `formats`; raises UserError 0A000 (one that is to come) or 3D008."""
     value = reader.take(spec)
     if value is not None and value not in formats:
         raise UserError(
@@ -241,7 +241,7 @@ _DETAILS: dict[str, PropertySpec[Any]] = {
 
 @dataclass(frozen=True)
 class SchemaPlaces:
-    """Where the schemas of a store's records may be: its registry, and the descriptor sources, whose bytes are by name."""
+    """Schemas available to a store's records: its registry, and the descriptor sources, whose bytes are by name."""
 
     registry: str | None = None
     descriptors: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -255,7 +255,7 @@ def value_format(
     places: SchemaPlaces,
     inherited: AnyFormat | None = None,
 ) -> AnyFormat:
-    """How the values of records of `schema` are laid out: what is not said is as in the `inherited` format, where it can be.
+    """Return the format of the values of `schema`; properties that are not set are taken from the `inherited` format where it fits.
 
     Raises UserError 3D021 (nothing is said), 3D008, 3D009 to 3D011 (no registry, message, source), 42P16 (the columns do not fit) or 0A000.
     """
@@ -292,7 +292,7 @@ def value_format(
 def key_format(
     name: str | None, value: AnyFormat, reader: PropertyReader, *, places: SchemaPlaces
 ) -> AnyFormat | None:
-    """How record keys are laid out, by a format's name; times in them are written as in the `value`. Raises as `value_format`."""
+    """Return the format of record keys by name; times in them are written as in the `value`. Raises as `value_format`."""
     if name != "protobuf" and reader.take(dialect.KEY_DESCRIPTOR) is not None:
         raise reader.bad(dialect.KEY_DESCRIPTOR, "left out of keys that are not PROTOBUF")
     if name is None:
@@ -327,7 +327,7 @@ def _struct(schema: Schema) -> Struct:
 def named_format(
     name: str, reader: PropertyReader, descriptor: PropertySpec[str], places: SchemaPlaces, span: Span | None
 ) -> AnyFormat:
-    """The format of that name, for which `descriptor` may name a message. Raises as `value_format`."""
+    """Return the format of that name, for which `descriptor` may name a message. Raises as `value_format`."""
     if name not in WITH_SCHEMAS:
         return format_of({"format": name})
     message = reader.take(descriptor) if name == "protobuf" else None
@@ -345,7 +345,7 @@ def named_format(
 
 
 def _of_message(written: str, places: SchemaPlaces, span: Span | None) -> Protobuf:
-    """The first part names a descriptor source, if there is one, else all of it a message of the registry's."""
+    """Return the Protobuf format of a message: the first part names a descriptor source, if there is one, else all of it a message."""
     first, _, rest = written.partition(".")
     source = first.strip('"') if first.startswith('"') else first.lower()
     if source in places.descriptors:
@@ -371,7 +371,7 @@ def _of_message(written: str, places: SchemaPlaces, span: Span | None) -> Protob
 def guarantee(
     reader: PropertyReader, sink: RecordSink | RowSink | None, connector: StoreDescriptor
 ) -> Guarantee:
-    """The delivery guarantee, at least once if nothing is said. Raises UserError 0A000 or 3D008."""
+    """Return the delivery guarantee, at least once if nothing is said. Raises UserError 0A000 or 3D008."""
     if reader.take(dialect.TIMESTAMP_STRATEGY) == "event.time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -392,7 +392,7 @@ def guarantee(
 
 
 def timestamp_column(schema: Schema, reader: PropertyReader) -> str | None:
-    """The event-time column that 'timestamp' names, if it is given; raises UserError 42703."""
+    """Return the event-time column that 'timestamp' names, if it is given; raises UserError 42703."""
     name = reader.take(dialect.TIMESTAMP)
     if name is not None and schema.column(name) is None:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Where a query writes: the kinds of sink, and how CREATE … AS and INSERT INTO determine them.
+"""Sinks of queries, and how CREATE … AS and INSERT INTO determine them.
 
 Pure: what must be asked of a store (does the entity exist, how many partitions has the source) comes in as
 `EntityDescription`s. Rules: dialect sections 9.1, 10 and 16.
@@ -114,7 +114,7 @@ class ViewSink:
 
     @property
     def columns(self) -> list[physical.Column]:
-        """As steps and the view store take them."""
+        """The columns in the form of steps and the view store."""
         return physical_columns(self.schema)
 
 
@@ -127,7 +127,7 @@ Sink = EntitySink | TableSink | ViewSink | ResultSink
 
 
 def physical_columns(schema: Schema) -> list[physical.Column]:
-    """The columns as plan data."""
+    """Return the columns as plan data."""
     return [
         physical.Column(name=column.name, type=str(column.type), nullable=column.nullable)
         for column in schema.columns
@@ -138,14 +138,14 @@ def physical_columns(schema: Schema) -> list[physical.Column]:
 
 
 def leftmost(logical: LogicalPlan) -> Relation:
-    """The leftmost source in FROM, whose layout and formats are a sink's defaults."""
+    """Return the leftmost source in FROM, whose layout and formats are a sink's defaults."""
     if not logical.scans:
         raise _no_source(logical)
     return logical.scans[0].relation
 
 
 def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_store: str | None) -> str:
-    """The property `store`, else the session's store, else the leftmost source's."""
+    """Return the property `store`, else the session's store, else the leftmost source's."""
     name = value_of(properties.entries, dialect.STORE) or session_store or leftmost(logical).store
     if name is None:
         raise UserError(
@@ -160,7 +160,7 @@ def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_sto
 def sink_path(
     kind: RelationKind, name: RelationName, properties: Properties, connector: StoreDescriptor
 ) -> EntityPath:
-    """The entity that the properties name, else one of the relation's name."""
+    """Return the entity that the properties name, else one of the relation's name."""
     table = kind is RelationKind.TABLE
     reader = (table_reader if table else sink_reader)(properties.entries, Scope.SINK, connector)
     path = connector.path(reader, name.name.lower())
@@ -184,7 +184,7 @@ def entity_sink(
     leftmost: EntityDescription | None,
     descriptors: Mapping[str, bytes] | None = None,
 ) -> EntitySink:
-    """The sink of CREATE STREAM AS or CREATE CHANGELOG AS.
+    """Return the sink of CREATE STREAM AS or CREATE CHANGELOG AS.
 
     `existing` describes the sink's entity if there is one, `leftmost` the leftmost source's; `descriptors` are the descriptor sources.
     Raises UserError 42P16 (kind, key), 3D008 (property), 42703 (key column), 0A000 (format, store type).
@@ -241,7 +241,7 @@ def insert_sink(
     store: Store,
     connector: StoreDescriptor,
 ) -> tuple[LogicalPlan, EntitySink]:
-    """The sink of INSERT INTO, and the query with its columns matched to the relation's.
+    """Return the sink of INSERT INTO, and the query with its columns matched to the relation's.
 
     Columns match by name when every output name is a column of the relation, else by position. Nullable columns that are not
     given become NULL. Raises UserError 42804 (count, type), 42P16 (rows that are updated, into a stream), 3D008, 0A000.
@@ -305,7 +305,7 @@ def table_sink(
     connector: StoreDescriptor,
     exists: bool,
 ) -> TableSink:
-    """The sink of CREATE TABLE AS: with the query's key, if it has one, rows are upserted, and appended else.
+    """Return the sink of CREATE TABLE AS: with the query's key, if it has one, rows are upserted, and appended else.
 
     `exists` says whether the table is there. Raises UserError 42P16 (key), 3D008 (property), 0A000 (store type).
     """
@@ -346,7 +346,7 @@ def table_insert_sink(
     store: Store,
     connector: StoreDescriptor,
 ) -> tuple[LogicalPlan, TableSink]:
-    """The sink of INSERT INTO a table, and the query with its columns matched as `insert_sink` does.
+    """Return the sink of INSERT INTO a table, and the query with its columns matched as `insert_sink` does.
 
     Raises UserError 42804 (count, type), 42P16 (rows that are updated, into a table without their key), 3D008, 0A000.
     """
@@ -390,7 +390,7 @@ def view_sink(
     view_id: str,
     connector: StoreDescriptor | None = None,
 ) -> ViewSink:
-    """The sink of CREATE MATERIALIZED VIEW AS; raises UserError 42P16 (a column that is not primitive, no key), 3D008.
+    """Return the sink of CREATE MATERIALIZED VIEW AS; raises UserError 42P16 (a column that is not primitive, no key), 3D008.
 
     The `connector` of the leftmost source says which properties of its clients are taken, and have nothing to do here.
     """
@@ -416,7 +416,7 @@ def view_sink(
 
 
 def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:
-    """The error of a query whose kind is not its sink's; the text is the one that clients know."""
+    """Return the error of a query whose kind is not its sink's; the text is the one that clients know."""
     made = logical.kind.name
     hint = f"This query makes a {made}: use CREATE {made} … AS."
     views = [relation.name for relation in logical.named if relation.kind is RelationKind.MATERIALIZED_VIEW]
@@ -513,7 +513,7 @@ def _is_without_key(root: LogicalNode) -> bool:
 
 
 def _key_below(root: LogicalNode, *, missing: bool = False) -> list[str] | None:
-    """The columns that a select list would have to have, as a statement names them; with `missing` those that it lacks."""
+    """Return the columns that a select list would have to have, as a statement names them; with `missing` those that it lacks."""
     if not isinstance(root, Project):
         return None
     key = traits(root.input).key
@@ -525,13 +525,13 @@ def _key_below(root: LogicalNode, *, missing: bool = False) -> list[str] | None:
 
 
 def _named(node: LogicalNode, columns: Iterable[Place]) -> list[str]:
-    """Columns of a node's rows as a statement names them."""
+    """Return columns of a node's rows as a statement names them."""
     several = len(node.sources) > 1
     return [f"{printed(alias)}.{printed(name)}" if several else printed(name) for alias, name in columns]
 
 
 def _groups_not_selected(root: Aggregate) -> list[str]:
-    """GROUP BY columns that the select list lacks, as a statement names them; none if it lacks an expression, which has no name."""
+    """Return GROUP BY columns that the select list lacks, as a statement names them; none if it lacks an expression, which has no name."""
     selected = [item.expression for item in root.items]
     groups = [place_of(key) for key in root.group_by if key not in selected]
     columns = [place for place in groups if place is not None]
@@ -605,9 +605,8 @@ def _checked_key(
     reader: PropertyReader,
     own: AnyFormat | None = None,
 ) -> AnyFormat | None:
-    """`own` is the key's format of a relation that is there. Raises UserError 3D009 without a registry where one is needed, 42P16 for a
-    key that its schema cannot hold, 0A000 for keys whose schemas another one knows.
-    """
+    """Return `own` is the key's format of a relation that is there. Raises UserError 3D009 without a registry where one is needed, 42P16
+    for a key that its schema cannot hold, 0A000 for keys whose schemas another one knows."""
     carried = source.format.key
     span = reader.span(dialect.KEY_FORMAT)
     if key.carried and carried is not None and carried.format in WITH_SCHEMAS:

@@ -39,7 +39,8 @@ from headrace.planner.view_reads import ViewRead, view_reads
 
 @dataclass(frozen=True)
 class SnapshotQuery:
-    """What the view store runs, the columns of the answer, and what it takes of each view. Every column is cast to its declared type."""
+    """The query that the view store runs, the columns of the answer, and what it reads of each view. Every column is cast to its
+    declared type."""
 
     sql: str
     columns: tuple[ResultColumn, ...]
@@ -47,12 +48,12 @@ class SnapshotQuery:
 
 
 def view_table(relation: Relation) -> str:
-    """The table of a view or system relation: its id."""
+    """Return the table of a view or system relation: its id."""
     return quote(relation.id)
 
 
 def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] = view_table) -> SnapshotQuery:
-    """The DuckDB query of a plan whose relations are all materialized views.
+    """Return the DuckDB query of a plan whose relations are all materialized views.
 
     `table` gives a relation's table as SQL text. Raises UserError 0A000 for a construct that only continuous queries have.
     """
@@ -71,7 +72,8 @@ def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] =
 
 
 def spark_query(root: LogicalNode, table: Callable[[Scan], str]) -> str:
-    """The Spark SQL of a query that has an end; `table` gives the name under which Spark knows a source. Raises as `compile_snapshot`."""
+    """Return the Spark SQL of a query that has an end; `table` gives the name under which Spark knows a source. Raises as
+    `compile_snapshot`."""
     return _Printer(SPARK, table).query(root)
 
 
@@ -123,7 +125,7 @@ class _Printer:
         return "\n".join(lines)
 
     def _source(self, node: LogicalNode, conditions: list[str]) -> str:
-        """FROM; the conditions on its rows are added to `conditions`, since a filter stands above joins or left of a semi join."""
+        """Return FROM; the conditions on its rows are added to `conditions`, since a filter stands above joins or left of a semi join."""
         match node:
             case Filter():
                 conditions.append(self._sql.text(node.condition))

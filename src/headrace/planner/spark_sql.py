@@ -22,24 +22,24 @@ from headrace.planner.expression_sql import Dialect
 
 
 def identifier(name: str) -> str:
-    """`name` in backticks."""
+    """Return `name` in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def text_literal(value: str) -> str:
-    """A text literal; Spark reads backslashes as escapes, the dialect does not."""
+    """Return a text literal; Spark reads backslashes as escapes, the dialect does not."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def number_literal(text: str, kind: DataType) -> str:
-    """A number, or TRUE or FALSE; where Spark would take it for an INT or a DECIMAL, it needs its mark."""
+    """Return a number, or TRUE or FALSE; where Spark would take it for an INT or a DECIMAL, it needs its mark."""
     if kind == DOUBLE:
         return text if "e" in text.lower() else f"{text}D"
     return f"{text}L" if kind == BIGINT else text
 
 
 def type_name(kind: DataType) -> str:
-    """A type as Spark spells it; VARCHAR(n) is STRING (the binder's casts cut), both TIMESTAMP kinds are TIMESTAMP."""
+    """Return a type as Spark spells it; VARCHAR(n) is STRING (the binder's casts cut), both TIMESTAMP kinds are TIMESTAMP."""
     match kind:
         case Varchar():
             return "STRING"
@@ -59,7 +59,7 @@ def type_name(kind: DataType) -> str:
 
 
 def time_as_text(operand: str, kind: Timestamp) -> str:
-    """CAST(timestamp AS VARCHAR): with as many fractional digits as the type has, as Flink prints it; LTZ with a Z."""
+    """Return CAST(timestamp AS VARCHAR): with as many fractional digits as the type has, as Flink prints it; LTZ with a Z."""
     digits = kind.digits
     fraction = "." + "S" * digits if digits else ""
     zone = "\\'Z\\'" if kind.local else ""
@@ -67,14 +67,15 @@ def time_as_text(operand: str, kind: Timestamp) -> str:
 
 
 def interval(milliseconds: int) -> str:
-    """A day-time interval."""
+    """Return a day-time interval."""
     sign = "-" if milliseconds < 0 else ""
     seconds, rest = divmod(abs(milliseconds), 1000)
     return f"INTERVAL '{sign}{seconds}.{rest:03d}' SECOND" if rest else f"INTERVAL '{sign}{seconds}' SECOND"
 
 
 def cast(operand: str, source: DataType, target: DataType, safe: bool) -> str:
-    """A CAST; Spark would make times of today of a text without a date, dates of 'today' and 'epoch', and take years of six digits."""
+    """Return a CAST; Spark would make times of today of a text without a date, dates of 'today' and 'epoch', and take years of six
+    digits."""
     word, kind = "TRY_CAST" if safe else "CAST", type_name(target)
     if isinstance(source, Varchar) and (target == DATE or isinstance(target, Timestamp)):
         undated = (
@@ -87,7 +88,7 @@ def cast(operand: str, source: DataType, target: DataType, safe: bool) -> str:
 
 
 def bounded_time(operand: str, kind: DataType, *, safe: bool = False) -> str:
-    """A time cut to the digits of its type; one beyond the years 1 to 9999 ends the query, or is NULL if `safe`."""
+    """Return a time cut to the digits of its type; one beyond the years 1 to 9999 ends the query, or is NULL if `safe`."""
     digits = kind.digits if isinstance(kind, Timestamp) else 0
     return f"headrace_time({operand}, {digits}, {str(safe).lower()})"
 

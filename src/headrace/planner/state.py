@@ -1,4 +1,4 @@
-"""What the operators of a query keep, and what bounds it: for EXPLAIN, for warnings, and for the choice of how a query runs."""
+"""State of a query's operators and its bound: for EXPLAIN, for warnings, and for the execution mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WINDOWS_END = "until the watermark passes the end of their window"
 
 @dataclass(frozen=True)
 class State:
-    """Of one operator: the dialect's word for it, where it is in the query, what it keeps, and until when (None: for ever).
+    """State of an operator: its word in the dialect, its place in the query, its contents, and its end (None: never).
 
     `waits` says that event time decides when its rows come or go.
     """
@@ -41,14 +41,14 @@ class State:
     operator: Operator
 
     def text(self) -> str:
-        """A line of EXPLAIN."""
+        """Return a line of EXPLAIN."""
         taken = " and ".join(dict.fromkeys(below.mode.value for below in self.operator.inputs))
         bound = self.bound or f"for ever: it grows with {_growth(self.operator.node)}"
         return f"{self.word}{self.of} (takes {taken}, gives {self.operator.mode.value}): {self.kept}, {bound}"
 
 
 def states(operator: Operator, ttl_ms: int) -> list[State]:
-    """The state of every operator, the sources' first."""
+    """Return the state of every operator, the sources' first."""
     found = [_state(item, ttl_ms) for item in operators(operator)]
     return [state for state in reversed(found) if state is not None]
 
@@ -109,7 +109,7 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
 
 
 def _matches(node: MatchRecognize, ttl_ms: int, operator: Operator) -> State:
-    """Rows wait for the watermark, and then as long as a match may still come of them."""
+    """Return the state of a pattern: rows wait for the watermark, and then as long as they may be part of a match."""
     kept, bounds = "rows of matches that are not complete", [node.within_ms, ttl_ms]
     if any(item.kind == "prev" for item in node.navigations):
         kept, bounds = f"{kept}, and the last ones of each partition", [ttl_ms]
@@ -151,7 +151,7 @@ def _growth(node: LogicalNode) -> str:
 
 
 def warning(found: Sequence[State]) -> str | None:
-    """What the answer to a statement says of state that nothing bounds; None when all is bounded."""
+    """Return a warning about unbounded state; None if all is bounded."""
     growing = [f"{state.word}{state.of}" for state in found if state.bound is None]
     if not growing:
         return None

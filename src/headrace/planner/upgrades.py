@@ -16,14 +16,13 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _to_2(plan: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 names its outputs; before, the last step was the only one."""
+    """Return the plan in version 2, which names its outputs; before, the last step was the only one."""
     return {**plan, "version": 2, "outputs": [step["id"] for step in plan["steps"][-1:]]}
 
 
 def _to_3(plan: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 names entities by their paths, has formats as values of their own, and has where a row stands in other columns:
-    the SQL goes on with the old ones.
-    """
+    """Return the plan in version 3, with entities by path, formats as values, and row metadata in other columns, which the SQL keeps
+    under the old names."""
     return {**plan, "version": 3, "steps": [_step_to_3(step) for step in plan["steps"]]}
 
 
@@ -59,7 +58,7 @@ STATE_LEFT_BEHIND: Mapping[int, frozenset[str]] = {1: frozenset({"temporal_join"
 
 
 def refuse_unreadable_state(plan: dict[str, Any]) -> None:
-    """For a stored plan whose query has a checkpoint. Raises UserError 0A000 when an operator could not go on from its state."""
+    """Raise UserError 0A000 if an operator of a stored plan, whose query has a checkpoint, cannot read its state."""
     left = STATE_LEFT_BEHIND.get(plan.get("version", 0), frozenset())
     found = sorted({step["step"].replace("_", " ") for step in plan["steps"] if step["step"] in left})
     if found:
@@ -71,7 +70,7 @@ def refuse_unreadable_state(plan: dict[str, Any]) -> None:
 
 
 def upgraded(plan: dict[str, Any]) -> dict[str, Any]:
-    """The plan in the newest version there is a way to; one of an unknown version comes back as it is."""
+    """Return the plan in the newest version there is a way to; one of an unknown version comes back as it is."""
     while (upgrade := UPGRADES.get(plan.get("version", 0))) is not None:
         plan = upgrade(plan)
     return plan

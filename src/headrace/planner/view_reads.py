@@ -1,5 +1,5 @@
-"""What a query takes of each materialized view, for a store of views that is not where the query runs (ADR 40), and of each system
-relation, for those that do not hold all their rows (ADR 36). Pure.
+"""Reads of materialized views by a query whose view store is elsewhere (ADR 40), and of system relations that do not hold all their rows
+(ADR 36). Pure.
 
 The query itself stays whole. So a read may give more rows than count, never fewer, and what is not understood here is simply read.
 """
@@ -67,7 +67,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class ViewRead:
-    """Of the view or system relation with that id: these columns (None: all) of the rows that meet the conditions.
+    """Read of the view or system relation with that id: these columns (None: all) of the rows that meet the conditions.
 
     `limit` of them are enough.
     """
@@ -79,7 +79,7 @@ class ViewRead:
 
 
 def view_reads(root: LogicalNode) -> tuple[ViewRead, ...]:
-    """One for each view that a query reads; for one that it reads more than once, what all of them need."""
+    """Return a read for each view of a query; a view that is read more than once gets what all reads need."""
     found = _reads(root, RelationKind.MATERIALIZED_VIEW)
     only = next(iter(found.values()), None)
     if len(found) == 1 and only is not None and (limit := _limit(root)) is not None:
@@ -123,7 +123,7 @@ def _both(one: ViewRead, other: ViewRead) -> ViewRead:
 
 
 def _scans(node: LogicalNode, above: Sequence[Expression]) -> Iterator[tuple[Scan, Sequence[Expression]]]:
-    """Each scan with what must be true of its rows."""
+    """Yield each scan with what must be true of its rows."""
     match node:
         case Scan():
             yield node, above
@@ -138,7 +138,7 @@ def _scans(node: LogicalNode, above: Sequence[Expression]) -> Iterator[tuple[Sca
 
 
 def _limit(root: LogicalNode) -> int | None:
-    """How many rows of its only view are enough for a query that neither sorts, nor groups, nor leaves out any by itself."""
+    """Return the number of rows of its only view that suffice for a query which neither sorts, nor groups, nor filters by itself."""
     if not (isinstance(root, Limit) and root.count is not None and isinstance(root.input, Project)):
         return None
     project = root.input
@@ -181,7 +181,7 @@ def _condition(expression: Expression, scan: Scan) -> Condition | None:
 
 
 def _value(expression: Expression, kind: DataType) -> str | None:
-    """The text of a literal that every store compares with a column of `kind` alike."""
+    """Return the text of a literal that every store compares with a column of `kind` alike."""
     while isinstance(expression, Cast) and _widens(expression.operand.type, expression.type):
         expression = expression.operand
     if not isinstance(expression, Literal) or not _family(kind) or _family(expression.type) != _family(kind):
@@ -190,7 +190,7 @@ def _value(expression: Expression, kind: DataType) -> str | None:
 
 
 def _widens(source: DataType, target: DataType) -> bool:
-    """Whether a cast between them changes no value."""
+    """True if a cast between them changes no value."""
     if source in INTEGRAL and target in INTEGRAL:
         return INTEGRAL.index(source) <= INTEGRAL.index(target)
     match source, target:

@@ -81,7 +81,7 @@ class UnknownFunctionError(UserError):
 
 
 def lookup(name: str, *, span: Span | None = None) -> Function:
-    """The function called `name`, any case; raises UserError 3D017 with the nearest names."""
+    """Return the function called `name`, any case; raises UserError 3D017 with the nearest names."""
     upper = name.upper()
     row = CATALOGUE.get(SYNONYMS.get(upper, upper))
     if row is None and any(ranking.name == upper for ranking in RANKINGS):

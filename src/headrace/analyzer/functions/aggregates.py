@@ -32,7 +32,7 @@ def _deviation(name: str, doc: str, spark: str | None = None) -> Function:
 
 
 def quotient(plain: str, division: str, over: str = "") -> Template:
-    """AVG of DECIMALs is their sum by their count, as in Flink; the engines' own would round it twice, or to a DOUBLE."""
+    """Return the template of AVG over DECIMALs: sum by count, as in Flink; the engines' own would round differently."""
 
     def choose(kinds: Sequence[DataType], result: DataType) -> Spelling:
         if not isinstance(kinds[0], Decimal) or not isinstance(result, Decimal):

@@ -79,7 +79,7 @@ def _like(arguments: Sequence[str]) -> str:
 
 
 def _spark_like(arguments: Sequence[str]) -> str:
-    """Spark's default escape character is the backslash, the dialect has none: a pattern's backslashes are doubled."""
+    """Return Spark's LIKE. Its default escape character is the backslash, the dialect has none: a pattern's backslashes are doubled."""
     text, pattern = arguments[:2]
     if len(arguments) == 3:
         return f"({text} LIKE {pattern} ESCAPE {arguments[2]})"
@@ -94,7 +94,7 @@ _DUCKDB_SHORT = 18
 
 
 def duckdb_arithmetic(operator: str) -> Template:
-    """DuckDB divides as DOUBLE, by zero too, and has no product or sum of more than 38 digits: such are computed in Python."""
+    """Return a template for DuckDB, which divides as DOUBLE, by zero too, and limits sums and products to 38 digits."""
 
     def choose(kinds: Sequence[DataType], result: DataType) -> Spelling:
         plain = f"({{0}} {operator} {{1}})"

@@ -43,7 +43,7 @@ def _first(kinds: Sequence[DataType]) -> DataType:
 
 
 def _rounded(kinds: Sequence[DataType]) -> DataType:
-    """A digit more than before the point: 9.99 becomes 10.00."""
+    """Return a type with one more digit before the point: 9.99 is rounded to 10.00."""
     kind = kinds[0]
     return Decimal(min(38, kind.precision + 1), kind.scale) if isinstance(kind, Decimal) else kind
 
@@ -101,7 +101,7 @@ def _text(
 
 
 def _places(signature: str) -> OperandRule:
-    """Places and lengths in a text are INTEGERs, as in Spark: a BIGINT that is none ends a query of either kind."""
+    """Return the rule for places and lengths in a text, which are INTEGERs, as in Spark: a larger BIGINT ends a query."""
     places = {n for n, part in enumerate(signature.split(",")) if n and part.strip(" []") == "integer"}
     return lambda kinds: [INTEGER if n in places and kind == BIGINT else kind for n, kind in enumerate(kinds)]
 
@@ -115,7 +115,7 @@ def _sign(kinds: Sequence[DataType]) -> DataType:
 
 
 def _whole_spark(name: str) -> Template:
-    """Spark gives a BIGINT of a DOUBLE: one that is as large has no fraction, and no more has NaN."""
+    """Return Spark's template. Spark returns a BIGINT for a DOUBLE; a DOUBLE beyond BIGINT has no fraction and is returned as it is."""
 
     def choose(kinds: Sequence[DataType], _result: DataType) -> Spelling:
         if not has_approximate(kinds):
@@ -126,7 +126,7 @@ def _whole_spark(name: str) -> Template:
 
 
 def _whole_duckdb(name: str) -> Template:
-    """There is no -0.0 among the answers."""
+    """Return DuckDB's template without a -0.0."""
     return PerType(
         lambda kinds, _: (
             f"({name}({{0}}) + 0)" if has_approximate(kinds) else f"CAST({name}({{0}}) AS {{type}})"
@@ -180,13 +180,13 @@ def _null_if_any(name: str) -> Template:
 
 
 def _json_string(arguments: Sequence[str]) -> str:
-    """Spark's to_json takes no plain value: it is put into an array, whose brackets are cut off again."""
+    """Return to_json of an array whose brackets are cut off, since Spark's to_json takes no plain value."""
     text = f"to_json(array({arguments[0]}))"
     return f"CASE WHEN {arguments[0]} IS NOT NULL THEN substring({text}, 2, char_length({text}) - 2) END"
 
 
 def _split(arguments: Sequence[str]) -> str:
-    """Java's empty pattern would split a character beyond U+FFFF, Spark's own does not."""
+    """Return Spark's split, since Java's empty pattern would split a character beyond U+FFFF."""
     text, delimiter = arguments[:2]
     quoted = f"concat('\\\\Q', replace({delimiter}, '\\\\E', '\\\\E\\\\\\\\E\\\\Q'), '\\\\E')"
     return f"split({text}, CASE WHEN {delimiter} = '' THEN '' ELSE {quoted} END, -1)"

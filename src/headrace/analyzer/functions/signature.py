@@ -1,4 +1,4 @@
-"""What one row of the function catalogue is, and how its signature text is read.
+"""Definition of a row of the function catalogue, and the parser of its signature text.
 
 A signature is a list of parameter kinds: `"text, integer, [integer]"`; brackets make a parameter optional, `...` after the last
 one lets it repeat. Templates spell the call in an engine's SQL: in a text `{0}` is the first argument, `{*}` are all of them,
@@ -48,7 +48,7 @@ Template = Spelling | PerType
 
 
 def by_text_if_long(plain: str, of_text: str) -> PerType:
-    """Spark rounds a DECIMAL to 34 digits when it changes its sign: a longer one is changed as text."""
+    """Return a template that changes the sign of a long DECIMAL as text: Spark rounds it to 34 digits."""
 
     def choose(kinds: Sequence[DataType], _result: DataType) -> Spelling:
         if not isinstance(kinds[0], Decimal) or kinds[0].precision <= _SCALA_DIGITS:
@@ -59,7 +59,7 @@ def by_text_if_long(plain: str, of_text: str) -> PerType:
 
 
 class ParameterKind(Enum):
-    """What an argument must be; the value is the word in signatures and in error texts."""
+    """Kind of an argument; the value is the word in signatures and in error texts."""
 
     ANY = "any"
     NUMBER = "number"
@@ -104,7 +104,7 @@ _KINDS = {kind.value: kind for kind in ParameterKind}
 
 @dataclass(frozen=True)
 class Function:
-    """One row: a scalar function, an operator or an aggregate.
+    """A row of the catalogue: a scalar function, an operator or an aggregate.
 
     `result` gives the type from the arguments' types; None refuses the combination. `never_null` marks results that are not NULL
     whatever the arguments are. `infix` is how an operator is printed between its operands in EXPLAIN. Arguments from the index
@@ -127,7 +127,7 @@ class Function:
     operands: OperandRule | None = None
 
     def parameter(self, index: int) -> ParameterKind:
-        """What the argument at `index` must be."""
+        """Return the kind of the argument at `index`."""
         return self.parameters[min(index, len(self.parameters) - 1)]
 
     def accepts_count(self, count: int) -> bool:
@@ -136,7 +136,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """As the reference and error hints print it: `SUBSTRING(text, integer [, integer])`."""
+        """The signature as the reference and error hints print it: `SUBSTRING(text, integer [, integer])`."""
         text = ""
         for index, kind in enumerate(self.parameters):
             separator = ", " if index else ""
@@ -160,7 +160,7 @@ def function(
     constant_from: int | None = None,
     operands: OperandRule | None = None,
 ) -> Function:
-    """A row of the catalogue from its signature text. `duckdb=SAME` repeats Spark's spelling; None: not for view queries."""
+    """Return a row of the catalogue from its signature text. `duckdb=SAME` repeats Spark's spelling; None: not for view queries."""
     parts = [part.strip() for part in signature.split(",") if part.strip()]
     variadic = bool(parts) and parts[-1] == "..."
     if variadic:

@@ -43,7 +43,7 @@ def _instant(
 
 
 def _unix_timestamp(arguments: Sequence[str]) -> str:
-    """Of one text any ISO form, with or without a fraction, is read; what does not fit is NULL."""
+    """Return the seconds of a text in any ISO form, with or without a fraction; NULL for any other text."""
     if not arguments:
         return "unix_timestamp()"
     parsed = (
@@ -74,7 +74,7 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def _duckdb_difference(arguments: Sequence[str]) -> str:
-    """DuckDB takes the end of a short month for a whole one."""
+    """Return the months between two times; DuckDB counts the end of a short month as a whole one."""
     unit, first, second = arguments
     if _bare(unit) in _MONTHS:
         return f"(whole_months({first}, {second}) // {_MONTHS[_bare(unit)]})"

@@ -25,7 +25,7 @@ from headrace.planner.spark_sql import identifier
 
 
 def aggregate(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
-    """GROUP BY, and SELECT DISTINCT."""
+    """Lower GROUP BY and SELECT DISTINCT."""
     if window_groups(node):
         return _windowed(low, operator, distinct_counts_as_sizes(node), wants)
     if is_native(low, operator, node):
@@ -55,7 +55,7 @@ def _expressions(node: Aggregate) -> list[Expression]:
 
 
 def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
-    """Groups of time windows: each comes once, when the watermark has passed its window's end."""
+    """Lower groups of time windows: each is emitted once, when the watermark has passed its window's end."""
     fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
     keys: list[str] = []
     if fragment.windows:
@@ -99,7 +99,7 @@ def _at_window_end(low: Lowering, node: Aggregate, fragment: Fragment) -> Fragme
 
 
 def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
-    """Groups that are given anew whenever they change; one that HAVING leaves out ends."""
+    """Lower groups whose result is emitted again at each change; HAVING ends one that it leaves out."""
     fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
     sql = fragment.sql()
     ended = f"NOT coalesce({sql.bare(node.having)}, false)" if node.having is not None else None
@@ -121,7 +121,7 @@ def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
 
 
 def _by_operator(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
-    """Groups under insertion and deletion."""
+    """Lower groups under insertion and deletion."""
     fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
     sql = fragment.sql()
     keys = [f"__key_{number}" for number in range(1, len(node.group_by) + 1)]

@@ -1,4 +1,4 @@
-"""Where upserts become signed rows, and signed rows upserts."""
+"""Conversion of upserts into signed rows, and of signed rows into upserts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.planner.spark_sql import identifier
 
 
 def normalized(low: Lowering, operator: Operator, _node: Normalize, needed: Needed) -> Fragment:
-    """Upserts of one source, in FROM."""
+    """Normalize the upserts of a source in FROM."""
     key = operator.traits.key or ()
     below = low.fragment(operator.inputs[0], needed | frozenset(key))
     alias = below.sources[0].alias
@@ -25,7 +25,7 @@ def normalized(low: Lowering, operator: Operator, _node: Normalize, needed: Need
 
 
 def normalized_rows(low: Lowering, operator: Operator, node: Normalize, wants: Wants) -> Rows:
-    """Upserts that a SELECT gives. They have no sign yet, even where the consumer wants one of every row."""
+    """Normalize the upserts of a SELECT. They have no sign yet, even if the consumer wants one."""
     below = low.rows(operator.inputs[0], replace(wants, op=False))
     step = low.transform(low.name("upserts"), below.text, below.inputs, marked=below.marked)
     made = _normalize(low, step, operator.traits.key or (), "", sequence=False, deleted=below.deleted)
@@ -48,7 +48,7 @@ def _normalize(
 
 
 def materialized_rows(low: Lowering, operator: Operator, node: Materialize, wants: Wants) -> Rows:
-    """Signed rows of a SELECT by their key."""
+    """Materialize the signed rows of a SELECT by their key."""
     below = low.rows(operator.inputs[0], wants)
     step = low.transform(low.name("signed"), below.text, below.inputs, marked=below.marked)
     made = low.add(

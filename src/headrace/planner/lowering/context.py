@@ -1,4 +1,4 @@
-"""What the lowering of one query shares: the steps made so far, their names, and how a fragment is cut into a step."""
+"""Shared context of a query's lowering: the steps so far, their names, and how a fragment is cut into a step."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ class Wants:
 
 @dataclass
 class Lowering:
-    """One query on its way to steps. `time` says whether rows keep their event time at all, `watermarked` whether a watermark follows
-    it; `append_only` whether Spark's own operators must give final rows only; `carrying` is the source whose record keys go
-    through; `windows` are those that a source's rows go into, or the pattern, by the identity of its scan. `outputs` are those
-    beside the sink.
+    """Lowering of a query to steps. `time`: rows keep their event time; `watermarked`: a watermark follows it; `append_only`: Spark's
+    own operators must emit final rows only; `carrying` is the source whose record keys are kept; `windows` maps a scan's identity to
+    the windows, or the pattern, that its rows go into. `outputs` are those beside the sink.
 
     Of a query in an application, `names` are the ids that all its queries have used, `shared` names the reading of the query's one
     source where others read it too: the steps of that have the same ids in each of them.
@@ -65,16 +64,16 @@ class Lowering:
     path: tuple[str, ...] = ()
 
     def fragment(self, operator: Operator, needed: Needed) -> Fragment:
-        """What FROM is when it reads `operator`; `needed` are the columns that are read of it."""
+        """Return the fragment that reads `operator` in FROM; `needed` are the columns that are read of it."""
         return self.fragments[type(operator.node)](self, operator, operator.node, needed)
 
     def rows(self, operator: Operator, wants: Wants) -> Rows:
-        """The SELECT that an operator is."""
+        """Return the SELECT of an operator."""
         return self.selects[type(operator.node)](self, operator, operator.node, wants)
 
     @contextmanager
     def within(self, name: str) -> Iterator[None]:
-        """Steps that are made inside have `name` in theirs."""
+        """Prefix the names of the steps made inside with `name`."""
         path, self.path = self.path, (*self.path, name)
         try:
             yield
@@ -82,20 +81,20 @@ class Lowering:
             self.path = path
 
     def name(self, what: str, of: str = "") -> str:
-        """An id for a step, by what it does and where in the statement it comes from."""
+        """Return an id for a step, by what it does and where in the statement it comes from."""
         return unused("_".join(map(_plain, [what, *self.path, *([of] if of else [])])), self.names)
 
     def source_name(self, what: str, of: Scan) -> str:
-        """An id for a step that reads a source."""
+        """Return an id for a step that reads a source."""
         return self.name(what, of.alias) if self.shared is None else f"{what}_{self.shared}"
 
     def add(self, step: Any) -> str:
-        """The id of a step that is now the last."""
+        """Add a step as the last one, and return its id."""
         self.steps.append(step)
         return str(step.id)
 
     def transform(self, name: str, text: str, inputs: Sequence[str], *, marked: bool = True) -> str:
-        """A SELECT as a step. Without `marked` its event time is computed, and must be said to be one."""
+        """Add a SELECT as a step. Without `marked` its event time is computed, and must be marked as such."""
         return self.add(
             physical.SqlTransform(
                 id=name,
@@ -108,7 +107,7 @@ class Lowering:
     # --- cutting
 
     def flat(self, name: str, fragment: Fragment, needed: Needed, more: Sequence[str] = ()) -> str:
-        """A fragment of one source as a step whose columns have the names of the source's."""
+        """Return a fragment of one source as a step whose columns have the names of the source's."""
         (source,) = fragment.sources
         names = [column for alias, column in sorted(needed) if alias == source.alias and column != ROW_TIME]
         ordered = [column for column in source.schema.names if column in names]
@@ -117,7 +116,7 @@ class Lowering:
         return self._cut(name, fragment, [*columns, *more])
 
     def structs(self, name: str, fragment: Fragment, needed: Needed, more: Sequence[str] = ()) -> str:
-        """A fragment as a step with a STRUCT for each source, of the columns that are needed."""
+        """Return a fragment as a step with a STRUCT for each source, of the columns that are needed."""
         columns = []
         for source in fragment.sources:
             names = [column for alias, column in needed if alias == source.alias]
@@ -134,7 +133,7 @@ class Lowering:
         return self.transform(name, text, fragment.inputs, marked=fragment.hidden.marked)
 
     def hidden(self, fragment: Fragment) -> list[str]:
-        """The hidden columns that a fragment's rows take along."""
+        """Return the hidden columns that a fragment's rows take along."""
         columns = []
         if self.time and fragment.hidden.time is not None:
             columns.append(f"{fragment.hidden.time} AS {identifier(ROW_TIME)}")
@@ -145,11 +144,11 @@ class Lowering:
         return columns
 
     def over_structs(self, step: str, fragment: Fragment, mode: Mode) -> Fragment:
-        """The output of a step whose columns are STRUCTs by source."""
+        """Return the output of a step whose columns are STRUCTs by source."""
         return self._over(step, identifier(step), fragment, mode)
 
     def over_source(self, step: str, fragment: Fragment, mode: Mode) -> Fragment:
-        """The output of a step that has the columns of the fragment's one source."""
+        """Return the output of a step that has the columns of the fragment's one source."""
         made = self._over(step, identifier(fragment.sources[0].alias), fragment, mode)
         made.text, made.table = (
             f"{identifier(step)} AS {identifier(fragment.sources[0].alias)}",
@@ -172,27 +171,27 @@ class Lowering:
         )
 
     def marked(self, fragment: Fragment, needed: Needed) -> Fragment:
-        """The fragment with an event time that is a column with a watermark: what Spark's own operators ask for."""
+        """Return the fragment with an event time that is a column with a watermark: what Spark's own operators ask for."""
         if fragment.hidden.marked and not fragment.conditions and fragment.table is not None:
             return fragment
         return self.cut("timed", fragment, needed)
 
     def cut(self, what: str, fragment: Fragment, needed: Needed) -> Fragment:
-        """The fragment as a step of its own, which `what` names, with the columns that are needed."""
+        """Return the fragment as a step of its own, which `what` names, with the columns that are needed."""
         name = self.name(what, fragment.sources[-1].alias)
         if len(fragment.sources) == 1:
             return self.over_source(self.flat(name, fragment, needed), fragment, fragment.mode)
         return self.over_structs(self.structs(name, fragment, needed), fragment, fragment.mode)
 
     def carried_key(self, fragment: Fragment) -> list[str]:
-        """The key of the source's record, for the sink's."""
+        """Return the key of the source's record, for the sink's."""
         if self.carrying is None or self.carrying.alias not in fragment.aliases:
             return []
         return [f"{fragment.column(self.carrying.alias, KEY_BYTES)} AS {identifier(KEY_BYTES)}"]
 
 
 def order_keys(keys: Sequence[SortKey], column: Callable[[Expression, str], str]) -> list[physical.OrderKey]:
-    """The keys of an order, each a column of its own that `column` makes of an expression under a name."""
+    """Return the keys of an order, each a column of its own that `column` makes of an expression under a name."""
     return [
         physical.OrderKey(
             column=column(key.expression, f"__order_{number}"),
@@ -205,7 +204,7 @@ def order_keys(keys: Sequence[SortKey], column: Callable[[Expression, str], str]
 
 
 def unused(base: str, names: set[str]) -> str:
-    """`base`, with a number where `names` has it; it is one of them from now on."""
+    """Return `base`, with a number if `names` contains it, and add it to them."""
     name, number = base, 1
     while name in names:
         number += 1
@@ -219,5 +218,5 @@ def _plain(part: str) -> str:
 
 
 def places(*expressions: Expression) -> Needed:
-    """The columns that expressions read."""
+    """Return the columns that expressions read."""
     return frozenset((found.source, found.column) for part in expressions for found in references(part))

@@ -58,11 +58,11 @@ class Fragment:
         return frozenset(source.alias for source in self.sources)
 
     def sql(self) -> ExpressionSql:
-        """A printer of expressions over this FROM."""
+        """Return a printer of expressions over this FROM."""
         return ExpressionSql(SPARK, self._column)
 
     def where(self) -> list[str]:
-        """The conditions as text, ready to be joined with AND; those of upserts are in `ended`."""
+        """Return the conditions as text, ready to be joined with AND; those of upserts are in `ended`."""
         sql = self.sql()
         if self.mode is Mode.UPSERT:
             return []
@@ -71,7 +71,7 @@ class Fragment:
         return [sql.text(part) for part in self.conditions]
 
     def ended(self) -> str | None:
-        """The condition that an upsert ends its key: it is a deletion, or its row does not match; None: none does."""
+        """Return the condition that an upsert ends its key: it is a deletion, or its row does not match; None: none does."""
         if self.mode is not Mode.UPSERT:
             return None
         sql = self.sql()
@@ -80,7 +80,7 @@ class Fragment:
         return " OR ".join(parts) or None
 
     def column(self, source: str, name: str) -> str:
-        """A column's SQL."""
+        """Return a column's SQL."""
         if not source:
             return identifier(name)
         alias = identifier(source)
@@ -110,7 +110,7 @@ class Rows:
 
 
 def exact(item: Item, sql: ExpressionSql) -> str:
-    """An item whose Spark type is the declared one, however many digits Spark gives what is neither a column nor arithmetic."""
+    """Return an item whose Spark type is the declared one, however many digits Spark gives what is neither a column nor arithmetic."""
     text = sql.bare(item.expression)
     if isinstance(item.expression.type, Decimal) and not isinstance(item.expression, ColumnReference):
         return f"CAST({text} AS {type_name(item.expression.type)})"
@@ -125,7 +125,7 @@ def _moves_time(expression: Expression) -> bool:
 
 
 def select(columns: Sequence[str], source: str, conditions: Sequence[str] = (), *rest: str) -> str:
-    """A SELECT in the layout that EXPLAIN shows."""
+    """Return a SELECT in the layout that EXPLAIN shows."""
     lines = ["SELECT " + ",\n       ".join(columns), f"FROM {source}"]
     if conditions:
         lines.append("WHERE " + " AND ".join(conditions))
@@ -133,5 +133,5 @@ def select(columns: Sequence[str], source: str, conditions: Sequence[str] = (), 
 
 
 def indented(text: str) -> str:
-    """Two spaces before each line."""
+    """Return two spaces before each line."""
     return "\n".join(f"  {line}" for line in text.splitlines())

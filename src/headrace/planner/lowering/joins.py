@@ -24,7 +24,7 @@ from headrace.planner.spark_sql import identifier
 
 
 def interval_join(low: Lowering, operator: Operator, node: IntervalJoin, needed: Needed) -> Fragment:
-    """Two streams whose rows meet when their event times are close."""
+    """Lower an interval join: two streams whose rows meet when their event times are close."""
     sides = _sides(low, operator, node, needed)
     left, right = sides.left, sides.right
     joined = low.add(
@@ -46,13 +46,13 @@ def interval_join(low: Lowering, operator: Operator, node: IntervalJoin, needed:
 
 
 def _of(node: LogicalNode, needed: Needed) -> Needed:
-    """Those of the columns that a node has."""
+    """Return those of the needed columns that a node has."""
     aliases = {source.alias for source in node.sources}
     return frozenset(place for place in needed if place[0] in aliases)
 
 
 def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed: Needed) -> Fragment:
-    """Each row of a stream with the version of its key in a changelog that was valid at its time."""
+    """Lower a temporal join: each row of a stream with the version of its key in a changelog that was valid at its time."""
     wanted = needed | places(*node.left_keys)
     left = low.fragment(operator.inputs[0], _of(node.left, wanted))
     alias = node.right.alias
@@ -85,7 +85,7 @@ def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed:
 
 
 def lookup_join(low: Lowering, operator: Operator, node: LookupJoin, needed: Needed) -> Fragment:
-    """Each row of a stream with those that a table has for its keys: an array of them, which is laid out in FROM."""
+    """Lower a lookup join: each row of a stream with those that a table has for its keys, as an array that is then unnested."""
     condition = places(node.condition) if node.condition is not None else frozenset()
     left = low.fragment(operator.inputs[0], _of(node.left, needed | condition | places(*node.left_keys)))
     relation, alias = node.right.relation, node.right.alias
@@ -117,7 +117,7 @@ def lookup_join(low: Lowering, operator: Operator, node: LookupJoin, needed: Nee
 
 
 def regular_join(low: Lowering, operator: Operator, node: RegularJoin, needed: Needed) -> Fragment:
-    """Two relations as they are now, by an operator of ours that follows what comes and goes on both sides."""
+    """Lower a regular join: two relations as they are now, by our own operator, which follows insertions and deletions on both sides."""
     closes = ("__closes_1", "__closes_2") if joins_windows(node) else (None, None)
     sides = _sides(low, operator, node, needed, closes)
     left, right = sides.left, sides.right
@@ -144,7 +144,7 @@ def regular_join(low: Lowering, operator: Operator, node: RegularJoin, needed: N
 
 @dataclass(frozen=True)
 class _Side:
-    """One input of a join: the step that has a STRUCT for each of its sources, and its keys as columns."""
+    """An input of a join: the step with a STRUCT for each of its sources, and its keys as columns."""
 
     fragment: Fragment
     step: str
@@ -166,7 +166,7 @@ def _sides(
     needed: Needed,
     closes: tuple[str | None, str | None] = (None, None),
 ) -> _Sides:
-    """Both inputs of a join of ours; `closes` names the columns of the moments at which their windows end."""
+    """Return both inputs of a join of ours; `closes` names the columns of the moments at which their windows end."""
     condition = places(node.condition) if node.condition is not None else frozenset()
     wanted = needed | condition | places(*node.left_keys, *node.right_keys)
     left = low.fragment(operator.inputs[0], _of(node.left, wanted))

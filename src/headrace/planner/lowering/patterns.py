@@ -13,7 +13,7 @@ from headrace.planner.spark_sql import SPARK, identifier
 
 
 def match_recognize(low: Lowering, operator: Operator, node: MatchRecognize, needed: Needed) -> Fragment:
-    """The operator is given what its navigations read, and gives them; the columns of a match are computed of those."""
+    """Lower a pattern: the operator gets what its navigations read, and returns them; the columns of a match are computed from them."""
     values = tuple(dict.fromkeys(item.expression for item in node.navigations))
     order = tuple(key.expression for key in node.order_by)
     fragment = low.fragment(operator.inputs[0], places(*node.partition_by, *order, *values))

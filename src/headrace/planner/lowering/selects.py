@@ -17,7 +17,7 @@ UNSELECTED_KEY = "__unselected_key"
 
 
 def project(low: Lowering, operator: Operator, node: Project, wants: Wants) -> Rows:
-    """A select list."""
+    """Lower a select list."""
     (below,) = operator.inputs
     needed = places(*(item.expression for item in node.items))
     if wants.unselected_key:
@@ -42,8 +42,8 @@ def project(low: Lowering, operator: Operator, node: Project, wants: Wants) -> R
 
 
 def select_list(node: Project | Aggregate, sql: ExpressionSql, ended: str | None) -> list[str]:
-    """The items. Where `ended` is true an upsert ends its key, and no expression is evaluated but the key's: what WHERE keeps away
-    from an expression, such as a zero, must not reach it there either."""
+    """Return the items. Where `ended` is true an upsert ends its key, and no expression is evaluated but the key's: what WHERE keeps
+    away from an expression, such as a zero, must not reach it there either."""
     key = {name for _, name in traits(node).key or ()}
     columns = []
     for item in node.items:
@@ -55,7 +55,7 @@ def select_list(node: Project | Aggregate, sql: ExpressionSql, ended: str | None
 
 
 def hidden_columns(low: Lowering, fragment: Fragment, wants: Wants) -> list[str]:
-    """The hidden columns of a select list, in the order in which every branch of a UNION has them."""
+    """Return the hidden columns of a select list, in the order in which every branch of a UNION has them."""
     columns = low.carried_key(fragment) if wants.carried_key else []
     if wants.time and fragment.hidden.time is not None:
         columns.append(f"{fragment.hidden.time} AS {identifier(ROW_TIME)}")
@@ -69,7 +69,7 @@ def hidden_columns(low: Lowering, fragment: Fragment, wants: Wants) -> list[str]
 
 
 def union(low: Lowering, operator: Operator, node: Union, wants: Wants) -> Rows:
-    """All rows of all branches."""
+    """Lower UNION ALL."""
     inner = replace(
         wants,
         time=wants.time and all(traits(branch).timed for branch in node.branches),

@@ -1,4 +1,4 @@
-"""What FROM reads, row by row: relations, sub-selects, filters, arrays and time windows."""
+"""Lowering of FROM, row by row: relations, sub-selects, filters, arrays and time windows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from headrace.planner.spark_sql import identifier
 
 
 def scan(low: Lowering, operator: Operator, node: Scan, needed: Needed) -> Fragment:
-    """A relation: its records are read, decoded and, where something waits for time, given a watermark."""
+    """Lower a relation: its records are read, decoded and, if an operator waits for time, given a watermark."""
     relation, properties = node.relation, node.properties
     window = low.windows.get(id(node)) if low.watermarked else None
     arrival = _by_arrival(node, window)
@@ -130,8 +130,8 @@ def _without_window(node: Scan, message: str, key: str, span: Span | None) -> Us
 
 
 def _last(window: TimeWindow | MatchRecognize) -> tuple[int, int]:
-    """The size and advance of a row's last window: CUMULATE's last is the whole one, and a SESSION begins with the row. For a pattern a
-    row is late as soon as the watermark has passed it."""
+    """Return the size and advance of a row's last window: CUMULATE's last is the whole one, and a SESSION begins with the row. For a
+    pattern a row is late as soon as the watermark has passed it."""
     if isinstance(window, MatchRecognize):
         return 1, 0
     if window.kind is WindowKind.CUMULATE:
@@ -140,7 +140,7 @@ def _last(window: TimeWindow | MatchRecognize) -> tuple[int, int]:
 
 
 def _step(window: TimeWindow) -> int:
-    """How often a window ends. Sessions may at any time; the clock looks once a second."""
+    """Return how often a window ends. Sessions end at any time; the clock looks once a second."""
     return min(window.size_ms, _SESSION_LOOK_MS) if window.kind is WindowKind.SESSION else window.advance_ms
 
 
@@ -175,7 +175,7 @@ def _decoded(
 
 
 def _on_error(low: Lowering, node: Scan, read: str) -> str:
-    """What becomes of a record that cannot be read; a place for such records is an output of the plan."""
+    """Return what happens to an unreadable record; a place for such records is an output of the plan."""
     letters = node.properties.dead_letters
     if letters is None:
         return node.properties.on_error
@@ -185,7 +185,8 @@ def _on_error(low: Lowering, node: Scan, read: str) -> str:
 
 
 def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | MatchRecognize | None) -> str | None:
-    """The output for rows that are too late for their windows; None: they are dropped. Raises UserError 0A000 without windows."""
+    """Return the output for rows that are too late for their windows; None: they are dropped. Raises UserError 0A000 if they cannot be
+    kept."""
     topic = node.properties.late_rows
     if topic is None:
         return None
@@ -211,12 +212,12 @@ def _side_output(low: Lowering, what: str, node: Scan, read: str, topic: SideTop
 
 
 def single_row(_low: Lowering, _operator: Operator, _node: SingleRow, _needed: Needed) -> Fragment:
-    """One row without columns."""
+    """Lower a single row without columns."""
     return Fragment("(SELECT 1)", Mode.INSERT, (), [])
 
 
 def subquery(low: Lowering, operator: Operator, node: Subquery, _needed: Needed) -> Fragment:
-    """A sub-select in FROM."""
+    """Lower a sub-select in FROM."""
     with low.within(node.alias):
         rows = low.rows(operator.inputs[0], Wants(time=low.time))
     alias = identifier(node.alias)
@@ -237,13 +238,13 @@ def subquery(low: Lowering, operator: Operator, node: Subquery, _needed: Needed)
 
 
 def filtered(low: Lowering, operator: Operator, node: Filter, needed: Needed) -> Fragment:
-    """WHERE."""
+    """Lower WHERE."""
     fragment = low.fragment(operator.inputs[0], needed | places(node.condition))
     return replace(fragment, conditions=[*fragment.conditions, *conjuncts(node.condition)])
 
 
 def unnest(low: Lowering, operator: Operator, node: Unnest, needed: Needed) -> Fragment:
-    """Each row once for every element of an array."""
+    """Lower UNNEST: each row once for every element of an array."""
     below = low.fragment(operator.inputs[0], needed | places(node.array))
     array = below.sql().text(node.array)
     alias, names = identifier(node.alias), [identifier(column.name) for column in node.columns]
@@ -261,7 +262,7 @@ def _place(node: Unnest) -> list[str]:
 
 
 def _exploded(node: Unnest, array: str) -> str:
-    """The generator of the place, where it is selected, and of the element or its fields."""
+    """Return the generator of the place, where it is selected, and of the element or its fields."""
     if len(node.columns) == 1:
         return f"{'posexplode' if node.ordinality is not None else 'explode'}({array})"
     if node.ordinality is None:
@@ -278,7 +279,7 @@ def _fields(kind: DataType) -> tuple[tuple[str, DataType], ...]:
 
 
 def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Needed) -> Fragment:
-    """Each row in its windows. A SESSION's bounds come with its groups alone."""
+    """Lower time windows: each row in its windows. A SESSION's bounds come with its groups alone."""
     names = {column.name for column in WINDOW_COLUMNS}
     own = frozenset(place for place in needed if place[1] not in names)
     below = low.marked(low.fragment(operator.inputs[0], own), own)
@@ -303,7 +304,7 @@ def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Nee
 
 
 def _cumulated(node: TimeWindow, table: str) -> str:
-    """A row is in the windows of its day, say, that end after it: one for each step."""
+    """Lower CUMULATE: a row is in those windows of its day, say, that end after it, one for each step."""
     size, step = node.size_ms * 1000, node.advance_ms * 1000
     time = identifier(ROW_TIME)
     start, end = identifier(WINDOW_START), identifier(WINDOW_END)

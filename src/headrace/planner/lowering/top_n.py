@@ -24,7 +24,7 @@ def keeps_last(node: TopN) -> bool:
 
 
 def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Fragment:
-    """ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n."""
+    """Lower ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n."""
     keys = (*node.partition_by, *(key.expression for key in node.order_by))
     wanted = frozenset(place for place in needed if place[0] != RANK_SOURCE)
     fragment = low.fragment(operator.inputs[0], wanted | places(*keys))
