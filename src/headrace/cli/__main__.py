@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def with_kafka_port(arguments: Sequence[str]) -> list[str]:
-    """`--with-kafka PORT` as `--with-kafka --kafka-port PORT`: typer knows no option whose value may be left out."""
+    """Return the arguments with `--with-kafka PORT` as `--with-kafka --kafka-port PORT`: typer has no option with an optional value."""
     result: list[str] = []
     for argument in arguments:
         if argument.startswith(_OPTION + "="):

@@ -26,7 +26,7 @@ _AT_THE_PROMPT = {
 
 
 def help_text() -> str:
-    """All commands, a line each."""
+    """Return the help: all commands, a line each."""
     lines = [(f"{command} {name}".rstrip(), meaning) for command, (_, _, name, meaning) in _SQL.items()]
     lines += _AT_THE_PROMPT.items()
     return "\n".join(
@@ -39,18 +39,18 @@ def help_text() -> str:
 
 
 def is_command(text: str) -> bool:
-    """Whether `text` is for the prompt rather than for the server."""
+    """True if `text` is for the prompt rather than for the server."""
     return text.startswith("\\") or _word(text) in (*HELP_WORDS, *LEAVE_WORDS)
 
 
 def parts(text: str) -> tuple[str, str]:
-    """A command's word and what follows it, without a semicolon at the end; `\\d+` is `\\d`."""
+    """Return a command's word and what follows it, without a semicolon at the end; a `+` is dropped."""
     argument = text.strip().rstrip(";").partition(" ")[2].strip()
     return _word(text), argument
 
 
 def sql_of(text: str) -> str | None:
-    """The SQL that a command stands for; None when it is none of those, or lacks its name or has one too many."""
+    """Return the SQL that a command stands for; None when it is none of those, or lacks its name or has one too many."""
     word, name = parts(text)
     if word not in _SQL:
         return None
@@ -59,7 +59,7 @@ def sql_of(text: str) -> str | None:
 
 
 def refusal(text: str) -> str:
-    """What to say of a command that there is not."""
+    """Return the error text for an unknown command."""
     known = " ".join([*_SQL, "\\conninfo", "\\i", "\\validate", "\\x", "\\?", "\\q"])
     word, _ = parts(text)
     if word in _SQL:

@@ -27,7 +27,7 @@ app = typer.Typer(
 
 
 class Output(StrEnum):
-    """How rows are written."""
+    """Format of rows."""
 
     TABLE = "table"
     NDJSON = "ndjson"

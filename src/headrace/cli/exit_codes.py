@@ -1,4 +1,4 @@
-"""What the command tells whoever started it."""
+"""Exit codes of the command line."""
 
 from __future__ import annotations
 

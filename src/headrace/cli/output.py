@@ -36,35 +36,35 @@ class Printer(Protocol):
     """Writes one result: `start`, `write` any number of times, `finish`."""
 
     def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
-        """A new result begins; with `has_ops` each row begins with what it does: `+I`, `+U` or `-D`."""
+        """Start a new result; with `has_ops` each row begins with its operation: `+I`, `+U` or `-D`."""
         ...
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
-        """More rows; they are on the output when this returns."""
+        """Print more rows; they are flushed when this returns."""
         ...
 
     def finish(self) -> None:
-        """The result is complete."""
+        """Finish the result."""
         ...
 
 
 def plain(text: str) -> str:
-    """`text` with control characters written out; line breaks and tabs stay."""
+    """Return `text` with control characters written out; line breaks and tabs stay."""
     return _CONTROL.sub(lambda match: match[0] if match[0] == "\t" else _escaped(match), text)
 
 
 def say(text: str) -> None:
-    """Something for the user that is no row: `plain`, on standard error."""
+    """Print a message for the user, `plain`, on standard error."""
     print(plain(text), file=sys.stderr)
 
 
 def printer(output: str, out: TextIO) -> Printer:
-    """The printer of an output format, `table` or `ndjson`."""
+    """Return the printer of an output format, `table` or `ndjson`."""
     return TablePrinter(out, width=terminal_width(out)) if output == "table" else JsonLinesPrinter(out)
 
 
 def terminal_width(out: TextIO) -> int | None:
-    """Columns of the terminal behind `out`; None when there is none, and lines may be as long as they like."""
+    """Return the number of columns of the terminal behind `out`; None without a terminal: lines may have any length."""
     try:
         # Some terminals say 0: they do not know.
         return (os.get_terminal_size(out.fileno()).columns or None) if out.isatty() else None
@@ -73,7 +73,7 @@ def terminal_width(out: TextIO) -> int | None:
 
 
 class JsonLinesPrinter:
-    """One object a row: numbers, booleans and nested values as JSON's own, everything else as text.
+    """Printer of one object a row: numbers, booleans and nested values as JSON's own, everything else as text.
 
     The summary of a statement that changes something is no row, and is said.
     """
@@ -107,7 +107,7 @@ class JsonLinesPrinter:
 
 
 def _json_line(value: object) -> str:
-    """A line that means the same on a terminal and to a parser: JSON itself escapes only some control characters."""
+    """Return a line of JSON that is safe on a terminal: JSON itself escapes only some control characters."""
     text = json.dumps(value, ensure_ascii=False)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
@@ -117,7 +117,7 @@ def _is_summary(columns: tuple[AnswerColumn, ...]) -> bool:
 
 
 def _json_value(value: Cell, kind: str) -> object:
-    """DECIMAL stays text: a reader that takes numbers for doubles would lose digits."""
+    """Return a value for JSON. DECIMAL stays text: a reader that parses numbers as doubles would lose digits."""
     if value is None:
         return None
     try:
@@ -206,7 +206,7 @@ class TablePrinter:
         return _within(grown, self._width, floors=self._floors) == self._widths
 
     def _is_too_wide(self, cells: list[list[list[str]]]) -> bool:
-        """Decided by the first rows: a result does not change its shape."""
+        """True if the first rows do not fit: a result keeps its layout."""
         if self._widths:
             return False
         if self._rows_written or self.is_expanded:
@@ -239,7 +239,7 @@ class TablePrinter:
         ]
 
     def _words(self, cells: list[list[list[str]]]) -> list[int]:
-        """The width of each column's longest word; a very long one is broken anyhow."""
+        """Return the width of each column's longest word; a very long one is broken anyhow."""
         return [
             max(
                 (
@@ -284,7 +284,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _wrap(line: str, width: int) -> list[str]:
-    """`line` in pieces of at most `width` terminal cells, broken after spaces where there are some."""
+    """Return `line` in pieces of at most `width` terminal cells, broken after spaces where there are some."""
     pieces = []
     while cell_len(line) > width:
         length, end, space = 0, 0, 0
@@ -302,7 +302,7 @@ def _wrap(line: str, width: int) -> list[str]:
 
 
 def _within(widths: list[int], total: int | None, *, floors: list[int]) -> list[int]:
-    """`widths`, the widest made narrower until the grid is at most `total` wide (if that is possible at all).
+    """Return `widths`, the widest reduced until the grid is at most `total` wide, if `floors` allow it.
 
     No column gets narrower than its floor while another can.
     """

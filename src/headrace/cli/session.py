@@ -54,7 +54,7 @@ _FILE = re.compile(r"(?:=|\bFROM)\s*'@((?:[^'\n]|'')+)'", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Server:
-    """Where, and as whom."""
+    """Address of a server, and the credentials for it."""
 
     url: str
     token: str = field(repr=False)
@@ -62,7 +62,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of each statement: rows written, and seconds."""
+    """Limits of each statement: rows written, and seconds."""
 
     rows: int | None = None
     seconds: float | None = None
@@ -77,7 +77,7 @@ class Text:
 
 
 def local_token(url: str, data_dir: Path | None) -> str | None:
-    """The token that a server on this machine made at its first start; never one to send elsewhere."""
+    """Return the token that a server on this machine made at its first start; never one to send elsewhere."""
     host = urlsplit(url).hostname or ""
     try:
         is_here = host == "localhost" or ip_address(host).is_loopback
@@ -90,7 +90,7 @@ def local_token(url: str, data_dir: Path | None) -> str | None:
 
 
 def file_text(name: str) -> Text:
-    """The statements of a file, `-` for standard input; raises OSError, UnicodeDecodeError."""
+    """Return the statements of a file, `-` for standard input; raises OSError, UnicodeDecodeError."""
     if name == "-":
         return Text(sys.stdin.read(), "stdin")
     return Text(Path(name).expanduser().read_text(encoding="utf-8"), name)
@@ -147,7 +147,7 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
 
 
 def interact(server: Server, output: str, limits: Limits) -> int:
-    """The prompt; returns the exit code."""
+    """Return the prompt; returns the exit code."""
     from headrace.cli.shell import Shell
 
     async def go() -> int:
@@ -199,7 +199,7 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
 
 
 def _attached(statement: str) -> dict[str, bytes]:
-    """The files of this machine that a CREATE or UPDATE names, `'@path'` behind `=` or FROM; raises RequestRefusedError."""
+    """Return the files of this machine that a CREATE or UPDATE names, `'@path'` behind `=` or FROM; raises RequestRefusedError."""
     if not _TAKES_FILES.match(statement):
         return {}
     files: dict[str, bytes] = {}
@@ -213,7 +213,7 @@ def _attached(statement: str) -> dict[str, bytes]:
 
 
 async def _keep_copied(client: Client, statement: str, answer: Answer) -> None:
-    """After a COPY, write the file; raises RequestRefusedError for one that is there, or cannot be written, or came otherwise."""
+    """Write the file of a COPY; raises RequestRefusedError if it exists, cannot be written, or has another digest."""
     if not _COPIES.match(statement):
         return
     from headrace.sql import parse
@@ -247,7 +247,7 @@ def _patience() -> Iterator[asyncio.TimerHandle]:
 
 
 def _tell(text: str) -> None:
-    """For somebody who watches; scripts and files are spared."""
+    """Print a message for an interactive user; scripts and files get none."""
     if sys.stdout.isatty() and sys.stderr.isatty():
         say(text)
 
@@ -286,7 +286,7 @@ async def _write_stream(
 
 
 async def _batches(rows: AsyncIterator[LiveRow]) -> AsyncGenerator[list[LiveRow]]:
-    """Rows together with those that come right after them."""
+    """Yield rows together with those that come right after them."""
     queue: asyncio.Queue[LiveRow | Exception | None] = asyncio.Queue(BATCH_ROWS_MAX)
 
     async def read() -> None:
@@ -335,7 +335,7 @@ def report(error: ClientError, text: Text | None = None, start: int = 0) -> int:
 
 
 def describe(error: SqlError, text: Text | None, start: int) -> str:
-    """The error as the command line shows it: SQLSTATE and message, the line with a caret, the hint."""
+    """Return the error as the command line shows it: SQLSTATE and message, the line with a caret, the hint."""
     content, place, source = "", None, ""
     if text is not None and error.line is not None and error.column is not None:
         content = text.content

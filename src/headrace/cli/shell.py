@@ -40,7 +40,7 @@ class Shell:
         self._limits = limits
 
     async def run(self) -> int:
-        """Until the end; returns the exit code."""
+        """Run the shell to its end; returns the exit code."""
         say(f"connected to {self._client.url}, server version {await self._client.version()}")
         say("\\? for help")
         await self._learn_context()
@@ -97,7 +97,7 @@ class Shell:
         say(f"each row as a record: {'on' if self._out.is_expanded else 'off'}")
 
     async def _learn_context(self) -> None:
-        """An empty statement tells the current names; a refused token or an absent server ends the shell here."""
+        """Fetch the current names with an empty statement; a refused token or an absent server ends the shell here."""
         try:
             await self._client.execute("-- hello")
         except (AuthenticationFailedError, ConnectionFailedError):
@@ -107,7 +107,7 @@ class Shell:
 
 
 def prompt_text(context: SessionContext) -> str:
-    """`database.schema/store# `."""
+    """Return `database.schema/store# `."""
     database = printed(context.database) if context.database else "<no-db>"
     schema = f".{printed(context.schema)}" if context.database and context.schema else ""
     store = printed(context.store) if context.store else "<no-store>"

@@ -52,7 +52,7 @@ class LiveRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a text led to: `rows` of a bounded result, or, when `is_stream`, a live result to iterate once."""
+    """Answer to a text: the `rows` of a bounded result or, with `is_stream`, a live result to iterate once."""
 
     columns: tuple[AnswerColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -63,13 +63,13 @@ class Answer:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the rows are live."""
+        """True if the rows are live."""
         return self._offer is not None
 
     async def stream(
         self, *, on_started: Callable[[StreamStart], None] = lambda _: None
     ) -> AsyncGenerator[LiveRow]:
-        """The rows as they come, until the query ends; leaving the iterator (`aclose`) ends the query.
+        """Yield the rows as they come, until the query ends; leaving the iterator (`aclose`) ends the query.
 
         `on_started` is called once the query really runs: what is written to its sources from then on, it sees.
 
@@ -93,7 +93,7 @@ class Answer:
 
 
 class Client:
-    """One session with the server at `url` (`http://host:port`); an asynchronous context manager.
+    """Client of one session with the server at `url` (`http://host:port`); an asynchronous context manager.
 
     `context` holds the current names: each answer's are sent with the next statement. Raises, everywhere, the errors of
     `errors`.
@@ -131,7 +131,7 @@ class Client:
         await self._http.aclose()
 
     async def version(self) -> str:
-        """The server's version, `major.minor.patch`."""
+        """Return the server's version, `major.minor.patch`."""
         body = _body(await self._send("GET", "/version"))
         try:
             return f"{body['major']}.{body['minor']}.{body['patch']}"
@@ -163,12 +163,12 @@ class Client:
         )
 
     async def check(self, text: str) -> list[Diagnostic]:
-        """What is wrong with the statements of `text`, in the client's context; none of them is run."""
+        """Check the statements of `text` in the client's context, without running them, and return their errors."""
         body = request_body(text, self.context, self._session_id)
         return read_problems(_body(await self._send("POST", "/validate", json=body)))
 
     async def download(self, url: str) -> bytes:
-        """The file at an address that COPY answered with, `/v2/download/…`."""
+        """Return the file at an address that COPY answered with, `/v2/download/…`."""
         response = await self._send("GET", url.removeprefix("/v2"))
         if response.status_code != 200:
             _body(response)

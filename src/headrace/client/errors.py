@@ -1,4 +1,4 @@
-"""What a client's caller may have to react to.
+"""Errors of the client that its caller may handle.
 
 ClientError
 ├── SqlError                      the server refused or failed a statement
@@ -28,7 +28,7 @@ class ConnectionFailedError(ClientError):
 
 
 class ServerUnreachableError(ConnectionFailedError):
-    """Nothing answers at the server's address."""
+    """The server does not answer at its address."""
 
 
 class RequestRefusedError(ClientError):
@@ -59,7 +59,7 @@ class SqlError(ClientError):
 
     @classmethod
     def read(cls, sqlstate: str, text: str) -> SqlError:
-        """From the text that `core.errors.HeadraceError.text` writes: message, place, hint."""
+        """Parse the text that `core.errors.HeadraceError.text` writes: message, position, hint."""
         message, _, hint = text.partition("\nHint: ")
         place = _PLACE.search(message)
         if place is None:

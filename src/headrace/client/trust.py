@@ -1,4 +1,4 @@
-"""Whom the client believes."""
+"""Certificates that the client trusts."""
 
 from __future__ import annotations
 

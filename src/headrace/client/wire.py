@@ -30,7 +30,7 @@ class AnswerColumn:
 
 @dataclass(frozen=True)
 class StreamOffer:
-    """Where the rows of a live result are, and the ticket for them."""
+    """Address of a live result's rows, and the ticket for it."""
 
     uri: str
     token: str = field(repr=False)
@@ -38,14 +38,14 @@ class StreamOffer:
 
 @dataclass(frozen=True)
 class StreamStart:
-    """What a stream says before its rows; `changelog_key` names the key columns of a changelog (none: not selected), or is None."""
+    """First frame of a stream; `changelog_key` names the key columns of a changelog (empty: not selected), or is None."""
 
     changelog_key: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class StatementAnswer:
-    """One answer of the control plane."""
+    """Answer of the control plane to one request."""
 
     sqlstate: str
     statement_id: str
@@ -58,7 +58,7 @@ class StatementAnswer:
 
 
 def request_body(text: str, context: SessionContext, session_id: str) -> dict[str, object]:
-    """A submission; names that are not set are left out."""
+    """Return a submission; names that are not set are left out."""
     names = {
         "organization": context.organization_id,
         "role": context.role,
@@ -76,7 +76,7 @@ def request_body(text: str, context: SessionContext, session_id: str) -> dict[st
 
 
 def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:
-    """An answer to a statement sent in the context `sent`; raises ConnectionFailedError for what is none."""
+    """Return an answer to a statement sent in the context `sent`; raises ConnectionFailedError for what is none."""
     try:
         metadata = body.get("metadata") or {}
         offered = metadata.get("dataplaneRequest")
@@ -95,7 +95,7 @@ def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:
 
 
 def read_problems(body: Any) -> list[Diagnostic]:
-    """What is wrong with a text that was checked; raises ConnectionFailedError for what is no such answer."""
+    """Return the errors of a checked text; raises ConnectionFailedError for a malformed answer."""
     try:
         return [
             Diagnostic(
@@ -114,7 +114,7 @@ def read_problems(body: Any) -> list[Diagnostic]:
 
 
 def read_start(frame: Any) -> StreamStart:
-    """A stream's first frame."""
+    """Return a stream's first frame."""
     headers = frame.get("headers") or {}
     if headers.get("relationType") != "CHANGELOG":
         return StreamStart(None)
@@ -122,7 +122,7 @@ def read_start(frame: Any) -> StreamStart:
 
 
 def read_columns(columns: Any) -> tuple[AnswerColumn, ...]:
-    """The columns of an answer or of a stream's first frame."""
+    """Return the columns of an answer or of a stream's first frame."""
     return tuple(
         AnswerColumn(column["name"], column["type"], bool(column.get("nullable", True))) for column in columns
     )

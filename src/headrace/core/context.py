@@ -1,4 +1,4 @@
-"""What every statement carries besides its text: the session's current names."""
+"""Context of a statement: the session's current names."""
 
 from __future__ import annotations
 

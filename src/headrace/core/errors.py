@@ -19,7 +19,7 @@ from headrace.core.sqlstate import SqlState
 
 
 class ErrorDomain(Enum):
-    """Whose fault an error is; decides whether a query is restarted."""
+    """Cause of an error; decides whether a query is restarted."""
 
     USER = "user"
     EXTERNAL = "external"
@@ -27,7 +27,7 @@ class ErrorDomain(Enum):
 
 
 class RetryHint(Enum):
-    """Whether doing the same again may help."""
+    """Advice on whether a retry may help."""
 
     NEVER = "never"
     BACKOFF = "backoff"
@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What is wrong with a text, in parts: what a program shows or acts on. `expected` and `found` are of messages that say both.
+    """Parts of an error that a program shows or acts on. `expected` and `found` are set if the message contains both.
 
     One that is no `error` keeps nothing from being run. Each of `replacements` may stand in the place of what is at `span`.
     """
@@ -85,13 +85,13 @@ class HeadraceError(Exception):
         self.span = span
 
     def text(self) -> str:
-        """The message as every door prints it: message, place, hint; several lines."""
+        """Return the message as every door prints it: message, place, hint; several lines."""
         place = f" at line {self.span.line}, column {self.span.column}" if self.span else ""
         hint = f"\nHint: {self.hint}" if self.hint else ""
         return f"{self.message}{place}{hint}"
 
     def diagnostic(self) -> Diagnostic:
-        """The same in parts. All messages that say what was expected and found do so in the same words."""
+        """Return the message in parts. All messages with an expected and a received value are worded alike."""
         parts = _PARTS.fullmatch(self.message)
         expected, found = (parts["expected"], parts["found"]) if parts else (None, None)
         return Diagnostic(

@@ -1,4 +1,4 @@
-"""What people type who know another system, and the form that does it here: one table.
+"""Idioms of other systems and our forms of them: one table.
 
 The errors' hints, the quick fixes of the page and docs/coming-from.md are all made of it. A test runs each `typed` and expects its hint,
 and plans each `ours`.
@@ -14,7 +14,7 @@ MATERIALIZE, RISINGWAVE = "Materialize", "RisingWave"
 
 
 class Place(Enum):
-    """Where in a statement the words of an idiom stand, and so who looks it up."""
+    """Position of an idiom's words in a statement, which decides who looks it up."""
 
     STATEMENT = "at the start of a statement"
     CLAUSE = "where a clause of a query may begin"

@@ -28,30 +28,30 @@ EntityPath = tuple[str, ...]
 
 
 def path_text(path: EntityPath) -> str:
-    """A path for showing, its parts as they are."""
+    """Return a path for showing, its parts as they are."""
     return ".".join(path)
 
 
 def quote(name: str) -> str:
-    """`name` as a double-quoted identifier."""
+    """Return `name` as a double-quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def printed(name: str) -> str:
-    """`name` as it must be typed: bare when the case rule gives it back, else double-quoted."""
+    """Return `name` as it must be typed: bare when the case rule gives it back, else double-quoted."""
     return name if _PLAIN.match(name) else quote(name)
 
 
 def unseen_at(name: str) -> int | None:
-    """Where `name` has its first character that no one sees: NUL and other controls, zero-width ones, line separators, and those
-    that turn the direction of text. With them two names look the same, or like what they are not."""
+    """Return the index of the first invisible character of `name`: NUL and other controls, zero-width ones, line separators, and those
+    that change the direction of text. With them two different names may look equal."""
     if name.isascii() and name.isprintable():
         return None
     return next((index for index, char in enumerate(name) if unicodedata.category(char) in _UNSEEN), None)
 
 
 def unseen_character(char: str, span: Span | None) -> UserError:
-    """42601 for a name with such a character."""
+    """Return error 42601 for a name with such a character."""
     title = unicodedata.name(char, "a control character")
     return UserError(
         SqlState.SYNTAX_ERROR,
@@ -63,7 +63,7 @@ def unseen_character(char: str, span: Span | None) -> UserError:
 
 @dataclass(frozen=True)
 class Identifier:
-    """One resolved name part (case already folded) and where it stands in the statement."""
+    """A resolved part of a name, case already folded, with its position in the statement."""
 
     name: str
     span: Span | None = field(default=None, compare=False)
@@ -98,7 +98,7 @@ class QualifiedName:
 
     @property
     def path(self) -> EntityPath:
-        """As the path of an entity."""
+        """The name as the path of an entity."""
         return tuple(part.name for part in self.parts)
 
     @property
@@ -108,7 +108,7 @@ class QualifiedName:
 
     @property
     def span(self) -> Span | None:
-        """From the first character of the first part to the last of the last."""
+        """The span from the first character of the first part to the last of the last."""
         first, last = self.parts[0].span, self.parts[-1].span
         if first is None or last is None:
             return None

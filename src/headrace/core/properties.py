@@ -25,7 +25,7 @@ COUNT_MAX = 10_000
 
 
 class Scope(Flag):
-    """Where a property may stand; many may in several places."""
+    """Statements and clauses in which a property may be given; many may be in several."""
 
     STORE = auto()
     """CREATE STORE."""
@@ -73,7 +73,7 @@ class Scope(Flag):
 
 @dataclass(frozen=True)
 class PropertyType(Generic[T]):
-    """How the text of a property is read.
+    """Parser of a property's text.
 
     `read` raises ValueError for a text that is none of the type. Its error is then that the property "must be `expected`", or,
     where that is empty, the ValueError's own words. `alone` is what a property says that stands without a value.
@@ -85,7 +85,7 @@ class PropertyType(Generic[T]):
 
 
 def choice(*words: str, fold: Callable[[str], str] = str.lower) -> PropertyType[str]:
-    """One of some words, in any case."""
+    """Return a type of several words, in any case."""
 
     def read(text: str) -> str:
         if fold(text) not in words:
@@ -96,7 +96,7 @@ def choice(*words: str, fold: Callable[[str], str] = str.lower) -> PropertyType[
 
 
 def matching(pattern: str, expected: str) -> PropertyType[str]:
-    """A text that is a pattern, of ASCII's letters and digits, as a whole, but for blanks around it."""
+    """Return a type of texts that match a pattern as a whole, of ASCII letters and digits; surrounding blanks are ignored."""
 
     def read(text: str) -> str:
         if not re.fullmatch(pattern, text.strip(), re.ASCII):
@@ -107,7 +107,7 @@ def matching(pattern: str, expected: str) -> PropertyType[str]:
 
 
 def number(least: int, most: int, expected: str) -> PropertyType[int]:
-    """A whole number in decimal digits."""
+    """Return a whole number in decimal digits."""
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
@@ -147,7 +147,7 @@ COUNT = number(1, COUNT_MAX, f"a whole number from 1 to {COUNT_MAX}")
 
 @dataclass(frozen=True)
 class PropertySpec(Generic[T]):
-    """One property: its name, how it is read, where it may stand, a phrase for the documentation, and one for what holds without it.
+    """A property: its name, its type, its scope, a phrase for the documentation, and one for its default.
 
     A `secret` is masked wherever it is shown, in errors too. `synonyms` are other names of it, for which the documentation has no row
     of its own. The name of an `open` one ends with a dot and begins the names of several: they are taken together, by what follows it.
@@ -165,7 +165,7 @@ class PropertySpec(Generic[T]):
     file: bool = False
 
     def is_called(self, name: str) -> bool:
-        """Whether a property of that name is this one, or one of these."""
+        """True if a property of that name is this one, or one of this open property's."""
         if self.open:
             return name.startswith(self.name) and _is_line(name)
         return name in (self.name, *self.synonyms)
@@ -175,7 +175,7 @@ Specs = tuple[PropertySpec[Any], ...]
 
 
 def of_scope(specs: Iterable[PropertySpec[Any]], scope: Scope) -> Specs:
-    """Those that may stand in one of the places of `scope`."""
+    """Return the specs that may be given in one of the places of `scope`."""
     return tuple(spec for spec in specs if spec.scope & scope)
 
 
@@ -188,15 +188,15 @@ class Entry(Protocol):
 
     @property
     def value(self) -> str | None:
-        """None when the name stands alone."""
+        """The value; None when the name is given alone."""
 
     @property
     def names_secret(self) -> bool:
-        """Whether the value is the name of a secret."""
+        """True if the value is the name of a secret."""
 
     @property
     def span(self) -> Span | None:
-        """Where it stands, if it stands in a statement."""
+        """The position in the statement, if the property is given in one."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Stored:
 
 
 def stored(texts: Mapping[str, str]) -> tuple[Stored, ...]:
-    """Kept properties, for a reader."""
+    """Return stored properties in the form that a reader takes."""
     return tuple(Stored(key, value) for key, value in texts.items())
 
 
@@ -255,14 +255,14 @@ class PropertyReader:
         self._left = set(self._given)
 
     def take(self, spec: PropertySpec[T]) -> T | None:
-        """The value of a property, None when it is not given; raises UserError 3D008 where it stands."""
+        """Return the value of a property, None when it is not given; raises UserError 3D008 where it stands."""
         name = self._name(spec)
         entry = self._given.get(name) or self._default(name)
         self._left.discard(name)
         return None if entry is None else self._read(spec, entry)
 
     def require(self, spec: PropertySpec[T], *, hint: str | None = None) -> T:
-        """As `take`; raises UserError 3D021 when it is not given."""
+        """Return the same as `take`; raises UserError 3D021 when it is not given."""
         value = self.take(spec)
         if value is None:
             raise UserError(
@@ -274,7 +274,7 @@ class PropertyReader:
         return value
 
     def take_all(self, spec: PropertySpec[T]) -> dict[str, T]:
-        """The values of an open property, by what follows its name."""
+        """Return the values of an open property, by what follows its name."""
         found = {
             entry.key: entry
             for entry in (*stored(self._defaults), *self._given.values())
@@ -289,20 +289,21 @@ class PropertyReader:
         self._left -= {name for name in self._left if any(spec.is_called(name) for spec in specs)}
 
     def finish(self) -> None:
-        """To be called when all was taken. Raises InternalError for a property that may be given and that nobody reads."""
+        """Check, after all properties were taken, that each was read. Raises InternalError for one that may be given and that nothing
+        reads."""
         if self._left:
             raise InternalError(f"nobody reads what {self._what} is given: {', '.join(sorted(self._left))}")
 
     def gives(self, spec: PropertySpec[Any]) -> bool:
-        """Whether the statement itself gives the property."""
+        """True if the statement itself gives the property."""
         return any(spec.is_called(name) for name in self._given)
 
     def span(self, spec: PropertySpec[Any]) -> Span | None:
-        """Where the statement gives the property."""
+        """Return the property's position in the statement."""
         return next((entry.span for entry in self._given.values() if spec.is_called(entry.key)), None)
 
     def bad(self, spec: PropertySpec[Any], expected: str) -> UserError:
-        """3D008 for a value that is wrong in its context."""
+        """Return error 3D008 for a value that is wrong in its context."""
         entry = self._given.get(self._name(spec)) or self._default(self._name(spec))
         return self._refusal(spec, entry or Stored(spec.name, None), f"must be {expected}")
 
@@ -342,18 +343,18 @@ class PropertyReader:
 
 
 def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:
-    """The value of one property, whatever else is given; raises UserError 3D008 where it stands."""
+    """Return the value of one property, whatever else is given; raises UserError 3D008 where it stands."""
     entries = [entry for entry in given if spec.is_called(entry.key)]
     return PropertyReader(entries, (spec,), what="a statement").take(spec)
 
 
 def secret_values(properties: Mapping[str, str], specs: Specs) -> tuple[str, ...]:
-    """The values of kept properties that may be shown to nobody."""
+    """Return the values of stored properties that must not be shown."""
     return tuple(text for spec in specs if spec.secret and (text := properties.get(spec.name)))
 
 
 def masked(properties: Mapping[str, str], specs: Specs, secrets: Mapping[str, str]) -> dict[str, str]:
-    """Kept properties as they may be shown: of those that name one of `secrets`, its name."""
+    """Return stored properties as they may be shown: a property that names one of `secrets` shows its name."""
     hidden = {spec.name: MASKED for spec in specs if spec.secret}
     hidden |= {key: f"SECRET {name}" for key, name in secrets.items()}
     return {key: hidden.get(key, value) for key, value in properties.items()}

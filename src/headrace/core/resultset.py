@@ -53,7 +53,7 @@ class ResultSet:
 
 
 class RowKind(StrEnum):
-    """What a row of a live changelog does to its key, in Flink's short forms.
+    """Effect of a changelog row on its key, in Flink's short forms.
 
     UPDATE is also said of a row whose key may be new, where that is not known.
     """
@@ -71,12 +71,12 @@ class LiveRows:
     kinds: list[str] | None = None
 
     def part(self, first: int, end: int | None) -> LiveRows:
-        """The rows from `first` on and before `end` (None: to the last)."""
+        """Return the rows from `first` on and before `end` (None: to the last)."""
         return LiveRows(self.cells[first:end], self.kinds and self.kinds[first:end])
 
 
 def result(columns: Sequence[tuple[str, DataType]], rows: Iterable[Sequence[object]]) -> ResultSet:
-    """A result from Python values; `columns` are (name, type) pairs. See `cell` for the accepted values."""
+    """Return a result from Python values; `columns` are (name, type) pairs. See `cell` for the accepted values."""
     cells = [
         _column(values, kind)
         for values, (_, kind) in zip(transposed(rows, len(columns)), columns, strict=True)
@@ -86,7 +86,7 @@ def result(columns: Sequence[tuple[str, DataType]], rows: Iterable[Sequence[obje
 
 
 def transposed(rows: Iterable[Sequence[object]], width: int) -> list[list[object]]:
-    """The columns of rows of `width` values.
+    """Return the columns of rows of `width` values.
 
     A few rows at a time: all at once would be so many objects that Python's garbage collector goes through the whole heap meanwhile.
     """
@@ -105,7 +105,7 @@ def _column(values: Sequence[object], kind: DataType) -> Sequence[Cell]:
 
 
 def cell(value: object, kind: DataType) -> Cell:
-    """`value` as wire text of `kind`; None stays None.
+    """Return `value` as wire text of `kind`; None stays None.
 
     BYTES becomes base64, BOOLEAN `true`/`false`, TIMESTAMP `YYYY-MM-DD hh:mm:ss.fff` in UTC (TIMESTAMP_LTZ with a `Z`),
     ARRAY, MAP and STRUCT JSON text.
@@ -137,7 +137,7 @@ def cell(value: object, kind: DataType) -> Cell:
 
 
 def encoder(kinds: Sequence[DataType]) -> Callable[[Sequence[object]], list[Cell]]:
-    """A function that turns a row of Python values of `kinds` into wire text."""
+    """Return a function that turns a row of Python values of `kinds` into wire text."""
 
     def encode(row: Sequence[object]) -> list[Cell]:
         return [cell(value, kind) for value, kind in zip(row, kinds, strict=True)]
@@ -157,7 +157,7 @@ def _timestamp(value: datetime.datetime, kind: Timestamp) -> str:
 
 
 def _decimal(value: decimal.Decimal, kind: DataType) -> str:
-    """Without an exponent, and with as many places as the type has: Spark hands over 1E-8 as 10E-9."""
+    """Return a DECIMAL without an exponent, with the scale of its type: Spark returns 1E-8 as 10E-9."""
     return format(value, f".{kind.scale}f" if isinstance(kind, Decimal) else "f")
 
 

@@ -25,7 +25,7 @@ class Schema:
     primary_key: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column | None:
-        """The column called `name` (exact, after case folding), or None; the first of several."""
+        """Return the column called `name` (exact, after case folding), or None; the first of several."""
         return self._by_name.get(name)
 
     @cached_property

@@ -104,7 +104,7 @@ def _roles(value: object) -> object:
 
 
 class Settings(BaseSettings):
-    """What one server process runs with. Flags of `headrace up` override the environment."""
+    """Settings of a server process. Flags of `headrace up` override the environment."""
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True)
 
@@ -272,7 +272,8 @@ class Settings(BaseSettings):
     interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
 
     def password_of_views(self) -> str:
-        """From the environment, or the file; empty when neither is given. Raises UserError 3D008 for a file that cannot be read."""
+        """Return the password from the environment or the file; empty if neither is given. Raises UserError 3D008 for a file that cannot
+        be read."""
         if self.views_password is not None:
             return self.views_password.get_secret_value()
         if self.views_password_file is None:
@@ -303,7 +304,7 @@ SECRETS = tuple(
 
 
 def faults(error: ValidationError) -> list[str]:
-    """What is wrong with the environment, a sentence for each setting; never its value, which may be a secret."""
+    """Return the errors of the environment, a sentence for each setting; never a value, which may be a secret."""
     return [
         f"the setting HEADRACE_{'_'.join(map(str, item['loc'])).upper()} is wrong: {item['msg']}"
         for item in error.errors(include_input=False, include_url=False)

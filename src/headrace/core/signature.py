@@ -1,4 +1,4 @@
-"""What a function is known by: its name, and the types of its arguments."""
+"""A function's identity: its name, and the types of its arguments."""
 
 from __future__ import annotations
 

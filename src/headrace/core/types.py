@@ -102,7 +102,7 @@ class Struct(DataType):
         return f"STRUCT<{', '.join(f'{printed(name)} {kind}' for name, kind in self.fields)}>"
 
     def field(self, name: str) -> DataType | None:
-        """The type of the field called `name`, or None."""
+        """Return the type of the field called `name`, or None."""
         return next((kind for field, kind in self.fields if field == name), None)
 
 
@@ -153,7 +153,7 @@ def is_numeric(kind: DataType) -> bool:
 
 
 def is_primitive(kind: DataType) -> bool:
-    """False for ARRAY, MAP and STRUCT."""
+    """Return False for ARRAY, MAP and STRUCT."""
     return not isinstance(kind, Array | Map | Struct)
 
 

@@ -43,7 +43,7 @@ OTHER_THREADS = 32
 
 
 def create_app(parts: ServerParts) -> FastAPI:
-    """The application. Every HTTP route added here is behind the token gate, except `probes`, signing in and the static page."""
+    """Return the application. Every HTTP route added here is behind the token gate, except `probes`, signing in and the static page."""
     hosts = Hosts(parts.settings)
     metrics = Metrics(parts.sample_queries)
     tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
@@ -127,7 +127,7 @@ def _add_gates(
 
 
 def _public(routes: list[BaseRoute]) -> Callable[[Scope], bool]:
-    """Whether a request needs no token: it is a probe or signs in, or only the static page can answer it."""
+    """True if a request needs no token: it is a probe or signs in, or only the static page can answer it."""
 
     def is_public(scope: Scope) -> bool:
         if scope["path"] in probes.PATHS or signin.is_sign_in(scope):

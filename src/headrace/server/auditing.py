@@ -1,4 +1,4 @@
-"""What the audit log is told at the doors, and how it is kept."""
+"""Audit entries of the doors, and retention of the audit log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Audit = Callable[[AuditEntry], None]
 
 
 def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str) -> AuditEntry:
-    """A request that was turned away before anything was done; of whom, as far as that is known.
+    """Return the entry of a request that was refused before anything was done; with its user if known.
 
     A stranger chooses the path, so that it is left out: else each path would have an entry of its own.
     """
@@ -43,7 +43,7 @@ def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str)
 
 
 def refused_stream(address: str | None, reason: str, principal: Principal | None = None) -> AuditEntry:
-    """A stream that was asked for with no good ticket, or that was ended since its reader's right to it is gone."""
+    """Return the entry of a stream that was requested without a valid ticket, or ended with its reader's rights."""
     return AuditEntry(
         Event.STREAM,
         AuditOutcome.DENIED,
@@ -59,13 +59,13 @@ def refused_stream(address: str | None, reason: str, principal: Principal | None
 def at_the_page(
     scope: Scope, event: Event, outcome: AuditOutcome, user: str | None = None, detail: str | None = None
 ) -> AuditEntry:
-    """Signing in and out, and accepting an invitation. A name that is no user's is not told: people type passwords there."""
+    """Return the entry of signing in or out, or accepting an invitation. An unknown user name is left out: people type passwords there."""
     return AuditEntry(event, outcome, user, address=address_of(scope), door="page", detail=detail)
 
 
 @asynccontextmanager
 async def kept(audit: AuditLog, days: int) -> AsyncIterator[None]:
-    """Within, what happens is written every second, and what is older than some days goes."""
+    """Write the audit log every second, and delete its entries after some days, while the context is open."""
     task = asyncio.create_task(_keep(audit, datetime.timedelta(days=days)), name="audit")
     try:
         yield

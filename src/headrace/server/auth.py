@@ -1,4 +1,4 @@
-"""Who is asking: every HTTP request carries a bearer token or the cookie of a session, except those for the static page and of signing in.
+"""Authentication: every HTTP request carries a bearer token or a session's cookie, except those for the static page and of signing in.
 
 Source: client-contract section 1. A bad token is answered 403, never 401: the Go client reads 401 as a passing trouble
 and polls on. Websockets are let through here; they authenticate with a ticket in their first frame (`dataplane`).
@@ -67,7 +67,7 @@ class TokenGate:
 
 
 def principal_of(request: Request) -> Principal:
-    """The principal that the gate found; for routes."""
+    """Return the principal that the gate found; for routes."""
     principal = request.scope.get("state", {}).get("principal")
     if not isinstance(principal, Principal):
         raise InternalError(f"expected {request.url.path} behind the token gate")

@@ -21,7 +21,7 @@ class Refused(BaseModel):
 
 
 def refusal(status: int, message: str) -> JSONResponse:
-    """A failed HTTP answer."""
+    """Return a failed HTTP answer."""
     return JSONResponse({"message": message}, status_code=status)
 
 

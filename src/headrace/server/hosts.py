@@ -39,7 +39,7 @@ class Hosts:
         self._allowed = frozenset({*settings.allowed_hosts, *public})
 
     def authority(self, scope: Scope) -> str | None:
-        """`name[:port]` that the request was sent to, or None when that is not this server (or cannot be read)."""
+        """Return `name[:port]` that the request was sent to, or None when that is not this server (or cannot be read)."""
         found = _values(scope, b"host")
         text = found[0].lower() if len(found) == 1 else ""
         match = _AUTHORITY.match(text)
@@ -50,12 +50,12 @@ class Hosts:
         return text if own or self._is_allowed(text) else None
 
     def admits(self, origin: str, authority: str) -> bool:
-        """Whether a page of `origin` may ask `authority`: its own pages, and those of the settings' names."""
+        """True if a page of `origin` may ask `authority`: its own pages, and those of the settings' names."""
         scheme, _, place = origin.lower().partition("://")
         return scheme in ("http", "https") and (place == authority or self._is_allowed(place))
 
     def base(self, scope: Scope) -> tuple[str, str]:
-        """Scheme and authority for addresses given to the sender of a request that `HostGate` let through.
+        """Return scheme and authority for addresses given to the sender of a request that `HostGate` let through.
 
         A page says where it reached us; for others it is the public URL of the settings, or the host that they named.
         """
@@ -67,7 +67,7 @@ class Hosts:
         return str(scope["scheme"]).replace("ws", "http"), self.authority(scope) or ""
 
     def socket_addresses(self, scope: Scope) -> list[str]:
-        """Where the page that a request is for may open its streams; empty for a request to somebody else."""
+        """Return the addresses at which the requested page may open its streams; empty for a request to another host."""
         authority = self.authority(scope)
         own = {authority, self._public.netloc if self._public else authority}
         return sorted(f"{scheme}://{name}" for scheme in ("ws", "wss") for name in own) if authority else []
@@ -108,7 +108,7 @@ class HostGate:
 
 
 def address_of(scope: Scope) -> str | None:
-    """The other end of a connection: whoever asks, or a proxy."""
+    """Return the client's address, or that of a proxy."""
     client = scope.get("client")
     return str(client[0]) if client else None
 
@@ -123,7 +123,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _is_reached(name: str, scope: Scope) -> bool:
-    """Whether `name` is the address of our end of the connection: a server that is bound to all addresses has many."""
+    """True if `name` is the address of our end of the connection: a server that is bound to all addresses has many."""
     server = scope.get("server")
     if server is None:
         return False

@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus at `/metrics`."""
+"""Metrics of the server, for Prometheus at `/metrics`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Metrics:
             yield
 
     def page(self) -> bytes:
-        """All of it as Prometheus text."""
+        """Return all of it as Prometheus text."""
         return generate_latest(self._registry)
 
 
@@ -76,11 +76,11 @@ class _Queries(Collector):
         self._sample = sample
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not look at queries."""
+        """Return nothing: registering must not read queries."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """One gauge for each figure, a sample for each query."""
+        """Yield one gauge for each figure, with a sample for each query."""
         samples = list(self._sample())
         now_ms = time.time() * 1000
         state = GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""What holds for every HTTP request and answer: clean paths, a largest body, security headers."""
+"""Common parts of HTTP requests and answers: clean paths, a largest body, security headers."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class BodyLimit:
 
 
 def _declared(scope: Scope) -> int:
-    """The size of a body that its headers state; 0 for none."""
+    """Return the size of a body that its headers declare; 0 without one."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 

@@ -28,7 +28,7 @@ _EVERYWHERE = {
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """All routes of `app` but the page's files and the WebSocket."""
+    """Return all routes of `app` but the page's files and the WebSocket."""
     found = get_openapi(title="Headrace", version=__version__, description=_DESCRIPTION, routes=app.routes)
     schemas: dict[str, Any] = found.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):

@@ -33,7 +33,7 @@ AWAY_MAX, AWAY_LASTS_S = 10_000, 600.0
 
 
 class RefusedError(Exception):
-    """Somebody is not let in. The text is for the audit log; `code` is what the page is told."""
+    """A refused sign-in. The text is for the audit log; `code` is shown by the page."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -42,7 +42,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Identity:
-    """What a provider says of somebody: an e-mail address that it has verified, in lower case, and groups."""
+    """A user at the provider: a verified e-mail address in lower case, and groups."""
 
     email: str
     groups: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Away:
-    """Somebody who is at the provider. `browser` is the digest of what that browser's cookie holds."""
+    """A sign-in at the provider. `browser` is the digest of the content of that browser's cookie."""
 
     browser: str
     redirect_uri: str
@@ -60,13 +60,13 @@ class Away:
 
 
 class Travellers:
-    """Those who are at the provider, by the state that they come back with: once, soon, and in the same browser."""
+    """Sign-ins in progress, by the state that the browser returns with: once, soon, and in the same browser."""
 
     def __init__(self) -> None:
         self._away: OrderedDict[str, Away] = OrderedDict()
 
     def send(self, redirect_uri: str) -> tuple[str, str, Away]:
-        """A state, what the cookie of the browser shall hold, and what to ask the provider with."""
+        """Return a state, the content of the browser's cookie, and the request to the provider."""
         state, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         away = self._away[state] = Away(_digest(cookie), redirect_uri)
         while len(self._away) > AWAY_MAX:
@@ -97,7 +97,7 @@ class OpenIdProvider:
         self._metadata: tuple[float, Mapping[str, Any], jwt.PyJWKClient] | None = None
 
     async def address(self, state: str, away: Away) -> str:
-        """Where to send the browser. Raises RefusedError when the provider does not answer."""
+        """Return the provider's address for the browser. Raises RefusedError when the provider does not answer."""
         metadata, _ = await self._known()
         challenge = base64.urlsafe_b64encode(hashlib.sha256(away.verifier.encode()).digest()).rstrip(b"=")
         asked = {
@@ -114,7 +114,7 @@ class OpenIdProvider:
         return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}"
 
     async def identity(self, code: str, away: Away) -> Identity:
-        """Who came back with a code. Raises RefusedError for whatever is not as it must be."""
+        """Exchange a code for the user's identity. Raises RefusedError if any check fails."""
         metadata, _ = await self._known()
         form = {
             "grant_type": "authorization_code",
@@ -136,7 +136,8 @@ class OpenIdProvider:
         return self._identity(claims)
 
     def _authentication(self, metadata: Mapping[str, Any], form: dict[str, str]) -> dict[str, Any]:
-        """In a header unless the provider takes the secret in the form only; a client without a secret has PKCE."""
+        """Return the client authentication: in a header unless the provider only takes the secret in the form; a client without a secret
+        uses PKCE."""
         if self._secret is None:
             return {}
         secret = self._secret.get_secret_value()
@@ -148,7 +149,7 @@ class OpenIdProvider:
         return {}
 
     async def verified(self, token: str, nonce: str) -> dict[str, Any]:
-        """The claims of an ID token, which is of this provider, for this server, for now and for whoever has the nonce."""
+        """Return the claims of an ID token, which is of this provider, for this server, for now and for whoever has the nonce."""
         _, keys = await self._known()
         try:
             key = await asyncio.to_thread(keys.get_signing_key_from_jwt, token)
@@ -191,7 +192,7 @@ class OpenIdProvider:
 
 
 async def _asked(method: str, url: str, **given: Any) -> dict[str, Any]:
-    """The JSON object that the provider answers. No redirect is followed: a code and a secret are for it alone."""
+    """Return the provider's JSON object. Redirects are not followed: a code and a secret go to the provider alone."""
     try:
         async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as http:
             answer = await http.request(method, url, **given)

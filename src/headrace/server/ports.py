@@ -1,4 +1,4 @@
-"""What the doors need from the inside, as protocols: `session.StatementService` and `engine.results.ResultChannel` fit."""
+"""Inner interfaces that the doors use, as protocols: `session.StatementService` and `engine.results.ResultChannel` implement them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ class LiveResult(Protocol):
 
     @property
     def message(self) -> str | None:
-        """What a reader who sees no rows should know; None if every record is read."""
+        """The message for a reader who sees no rows; None if every record is read."""
         ...
 
     @property
     def lost(self) -> Callable[[], str | None]:
-        """What the reader's role lacks by now of what it took to read; it gives None for nothing, and answers from memory."""
+        """A function that returns the privilege for this read that the reader's role has lost, None if it lost none; it reads memory
+        only."""
         ...
 
     async def started(self) -> None:
@@ -48,7 +49,7 @@ class LiveResult(Protocol):
         ...
 
     def __aiter__(self) -> AsyncIterator[LiveRows]:
-        """Batches of rows; raises the HeadraceError that ended the query, after the rows before it."""
+        """Yield batches of rows; raises the HeadraceError that ended the query, after the rows before it."""
         ...
 
     async def close(self) -> None:
@@ -57,11 +58,11 @@ class LiveResult(Protocol):
 
 
 class Executed(Protocol):
-    """What a text led to: one id for each statement, the last outcome, and the context after it."""
+    """Outcome of a text: one id for each statement, the last outcome, and the context after it."""
 
     @property
     def statement_ids(self) -> tuple[str, ...]:
-        """One UUID for each statement."""
+        """The statements' ids, UUIDs in order."""
         ...
 
     @property
@@ -87,31 +88,31 @@ class StatementRunner(Protocol):
     async def check(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
     ) -> list[Diagnostic]:
-        """What is wrong with `text`, which is not run; raises HeadraceError for `context`."""
+        """Return the errors of `text`, which is not run; raises HeadraceError for `context`."""
         ...
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
-        """`context` as an answer tells it: complete, and nothing in it that does not exist."""
+        """Return the complete `context` for an answer, without names of missing objects."""
         ...
 
 
 class Accounts(Protocol):
-    """Who may sign in to the page."""
+    """Users who may sign in to the page."""
 
     def user(self, name: str) -> User | None:
-        """The user of that name, or None; from memory."""
+        """Return the user of that name, or None; from memory."""
         ...
 
     def known_token(self, token: str) -> ApiToken | None:
-        """The API token that this is or was, though it may be good no longer; from memory."""
+        """Return the API token that this is or was, even if it has expired; from memory."""
         ...
 
     def admit(self, name: str, roles: Mapping[str, bool], *, create: bool) -> Admitted | None:
-        """The user whom an identity provider has signed in, with the roles that its groups give, or None; blocks."""
+        """Return the user whom an identity provider has signed in, with the roles of its groups, or None."""
         ...
 
     def accept_invitation(self, code: str, password: str) -> User | None:
-        """The user whom it makes, or None; blocks. Raises UserError 3D008 for a password that is too short."""
+        """Create the user of an invitation and return it, or None; blocks. Raises UserError 3D008 for a password that is too short."""
         ...
 
 
@@ -139,7 +140,7 @@ class QuerySample:
 
 @dataclass(frozen=True)
 class ServerParts:
-    """What the application is made of.
+    """Parts of the application.
 
     `authenticate` gives a token's principal or None, and `ended` says why what a principal signed in with is good no longer, None
     while it is; both answer from memory, at once.

@@ -1,7 +1,6 @@
-"""What an orchestrator asks: `/healthz` (the process answers) and `/readyz` (statements can be answered: the catalog can be
-read). Neither needs a token, and neither says more than yes or no. A compute pool that is down makes no server unready: its
-state is in LIST COMPUTE_POOLS, and DDL and views work without it.
-"""
+"""Probes of an orchestrator: `/healthz` (the process answers) and `/readyz` (the catalog can be read). Neither needs a token or returns
+more than yes or no. A compute pool that is down does not make the server unready: its state is in LIST COMPUTE_POOLS, and DDL and
+views work without it."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ READY_TIMEOUT_S = 2.0
 
 
 def router(is_ready: Callable[[], bool]) -> APIRouter:
-    """Both paths; `is_ready` may block."""
+    """Return both paths; `is_ready` may block."""
     routes = APIRouter()
 
     @routes.get("/healthz", response_class=PlainTextResponse, summary="Whether the process answers")

@@ -142,7 +142,7 @@ class _StopSignals:
             loop.add_signal_handler(number, self._stop)
 
     def attach(self, server: _Server) -> None:
-        """From now on it is this server that is to end, no longer its start."""
+        """Forward the end to this server from now on, no longer to its start."""
         self._server = server
 
     def _stop(self) -> None:
@@ -212,7 +212,7 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 def _url(settings: Settings, listener: socket.socket) -> str:
-    """Where this machine reaches the server."""
+    """Return the server's address on this machine."""
     host, scheme = settings.host, "https" if settings.tls_cert else "http"
     reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"{scheme}://{reached}:{listener.getsockname()[1]}"
@@ -226,7 +226,7 @@ def _keep_token(file: Path, token: str) -> None:
 
 
 def _forget_token(file: Path, token: str) -> None:
-    """One that was made at an earlier start is no longer good: nobody should find it."""
+    """Delete the file of a token that was created at an earlier start and is no longer valid."""
     if file.is_file() and file.read_text(encoding="utf-8").strip() != token:
         file.unlink()
 
@@ -239,7 +239,7 @@ async def _enter_broker(life: AsyncExitStack, folder: Path, port: int | None) ->
 
 @asynccontextmanager
 async def kafka_broker(folder: Path, port: int) -> AsyncIterator[KafkaBroker]:
-    """A broker over `folder`, which is started again, with what it has kept, whenever it dies."""
+    """Yield a broker over `folder`, which is started again, with what it has kept, whenever it dies."""
     from headrace.runtime.kafka_broker import KafkaBroker
 
     broker = KafkaBroker(folder, port=port)

@@ -56,14 +56,14 @@ _TEXT = Field(max_length=1024, repr=False)
 
 
 class Credentials(BaseModel):
-    """What signs in."""
+    """Credentials of a sign-in."""
 
     user: Annotated[str, Field(max_length=255)]
     password: Annotated[str, _TEXT]
 
 
 class Acceptance(BaseModel):
-    """What makes a user of an invitation."""
+    """An invitation's code with the chosen password."""
 
     invitation: Annotated[str, _TEXT]
     password: Annotated[str, _TEXT]
@@ -79,7 +79,7 @@ class _Session:
 
 
 class Sessions:
-    """Who is signed in to the page. `user` looks a user up in memory."""
+    """Sessions of the page. `user` looks a user up in memory."""
 
     def __init__(self, settings: Settings, user: Callable[[str], User | None]) -> None:
         self._idle_s = settings.session_idle_minutes * 60
@@ -88,7 +88,7 @@ class Sessions:
         self._known: dict[str, _Session] = {}
 
     def begin(self, user: User) -> str:
-        """What the cookie of a new session holds."""
+        """Create a session, and return the content of its cookie."""
         self._known = {key: found for key, found in self._known.items() if self._over(found) is None}
         if len(self._known) >= SESSIONS_MAX:
             del self._known[next(iter(self._known))]
@@ -97,11 +97,11 @@ class Sessions:
         return secret
 
     def end(self, secret: str) -> None:
-        """Sign out."""
+        """End a session."""
         self._known.pop(digest(secret), None)
 
     def principal(self, secret: str) -> Principal | None:
-        """Who is signed in; this counts as using the session."""
+        """Return the principal of a session; this counts as using it."""
         key = digest(secret)
         found = self._known.get(key)
         if found is None or self._over(found) is not None:
@@ -116,7 +116,7 @@ class Sessions:
         )
 
     def ended(self, principal: Principal) -> str | None:
-        """Why the session of `principal` is no more; None while it is, and for who has none."""
+        """Return why the session of `principal` has ended; None while it lasts, and for a principal without one."""
         if principal.session is None:
             return None
         found, user = self._known.get(principal.session), self._user(principal.user)
@@ -137,8 +137,7 @@ class Sessions:
 
 
 def cookie_of(scope: Scope) -> str | None:
-    """The session that a request names. One that may change something must say which page sends it (`HostGate` looks at that): else
-    another server on the same host could send it."""
+    """Return the session of a request. A request that changes something must name an origin of ours."""
     headers = dict(scope["headers"])
     if scope["method"] not in ("GET", "HEAD") and b"origin" not in headers:
         return None
@@ -152,7 +151,7 @@ def cookie_of(scope: Scope) -> str | None:
 def router(
     settings: Settings, hosts: Hosts, accounts: Accounts, sessions: Sessions, audit: Audit
 ) -> APIRouter:
-    """The routes of signing in, which need no token, and of signing out."""
+    """Return the routes of signing in, which need no token, and of signing out."""
     routes = APIRouter()
     throttle = Throttle()
     hashing = asyncio.Semaphore(HASHING_MAX)
@@ -220,7 +219,7 @@ def router(
 
 
 def is_sign_in(scope: Scope) -> bool:
-    """Whether a request is one of those that need no token."""
+    """True if a request is one of those that need no token."""
     if scope["method"] == "POST":
         return scope["path"] in (PATH, INVITATION_PATH)
     return scope["method"] == "GET" and single_sign_on.is_single_sign_on(scope["path"])
@@ -229,7 +228,7 @@ def is_sign_in(scope: Scope) -> bool:
 def _with_session(
     settings: Settings, hosts: Hosts, sessions: Sessions, request: Request, user: User, answer: Response
 ) -> Response:
-    """The answer, with the cookie of a new session of the user."""
+    """Return the answer, with the cookie of a new session of the user."""
     secure = "https" in (hosts.base(request.scope)[0], (settings.public_url or "").partition(":")[0])
     answer.set_cookie(
         COOKIE, sessions.begin(user), path="/v2", secure=secure, httponly=True, samesite="strict"

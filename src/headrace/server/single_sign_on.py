@@ -33,13 +33,13 @@ def router(
     audit: Audit,
     begin: Callable[[Request, User, Response], Response],
 ) -> APIRouter:
-    """These routes, none of which needs a token. `begin` adds a session to an answer."""
+    """Return the routes, none of which needs a token. `begin` adds a session to an answer."""
     routes = APIRouter()
     provider, travellers = OpenIdProvider(settings), Travellers()
 
     @routes.get(PATH, summary="The provider of single sign-on")
     async def name() -> dict[str, str | None]:
-        """What the page's button says, null without a provider."""
+        """Return the text of the page's button, null without a provider."""
         return {"name": settings.oidc_name if settings.oidc_issuer else None}
 
     if settings.oidc_issuer is None:
@@ -92,7 +92,7 @@ def router(
 
 
 def _away(summary: str) -> dict[str, Any]:
-    """What the API's document tells of a route that sends the browser on."""
+    """Return the API document's entry for a route that redirects the browser."""
     answer = {"description": "To the provider, or to the page, which tells what came of it."}
     return {
         "summary": summary,
@@ -103,7 +103,7 @@ def _away(summary: str) -> dict[str, Any]:
 
 
 def is_single_sign_on(path: str) -> bool:
-    """Whether a GET of that path needs no token."""
+    """True if a GET of that path needs no token."""
     return path in (PATH, START_PATH, BACK_PATH)
 
 
@@ -122,7 +122,7 @@ async def _admitted(identity: Identity, settings: Settings, accounts: Accounts) 
 
 
 def _changes(admitted: Admitted) -> str:
-    """For the audit log: how, and which roles the groups changed."""
+    """Return the audit log's text: the way of signing in, and the roles that the groups changed."""
     words = {"given": admitted.given, "taken": admitted.taken, "left as they are": admitted.left}
     told = [f"roles {word}: {', '.join(roles)}" for word, roles in words.items() if roles]
     return "; ".join(["single sign-on", *told])

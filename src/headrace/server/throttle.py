@@ -1,4 +1,4 @@
-"""How long whoever guesses must wait."""
+"""Delays after failed attempts to authenticate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Throttle:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def wait_s(self, keys: Mapping[str, int]) -> int:
-        """Whole seconds until the next try is looked at; `keys` have how many failures are free."""
+        """Return whole seconds until the next try is looked at; `keys` have how many failures are free."""
         now = time.monotonic()
         waits = [0.0]
         for key, free in keys.items():
@@ -29,7 +29,7 @@ class Throttle:
         return math.ceil(max(waits))
 
     def failed(self, keys: Mapping[str, int]) -> None:
-        """One more."""
+        """Count a failure."""
         now = time.monotonic()
         for key in keys:
             count, last = self._failures.pop(key, (0, now))
@@ -38,5 +38,5 @@ class Throttle:
             self._failures.popitem(last=False)
 
     def forget(self, key: str) -> None:
-        """It was no guess."""
+        """Forget the failures of a key."""
         self._failures.pop(key, None)

@@ -24,7 +24,7 @@ RESERVED = frozenset({"v2", "metrics"})
 
 
 def is_reserved(path: str) -> bool:
-    """Whether `path` is the API's."""
+    """True if `path` is the API's."""
     return path.lstrip("/").split("/")[0] in RESERVED
 
 
@@ -32,7 +32,7 @@ class WebPage(StaticFiles):
     """Static files. The page has one address, `/`: what names no file is not found."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file, with how long a browser may keep it."""
+        """Return the file with its cache lifetime."""
         answer = await super().get_response(path, scope)
         # Built assets carry a digest in their names; everything else is asked for anew.
         answer.headers["Cache-Control"] = (
@@ -49,7 +49,7 @@ class PageMount(Mount):
         super().__init__("/", app=WebPage(directory=folder, html=True) if folder else _not_built, name="web")
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Nothing of the API, so that its unknown paths and methods are refused as such."""
+        """Match no path of the API, so that its unknown paths and methods are refused as such."""
         return (Match.NONE, {}) if is_reserved(scope["path"]) else super().matches(scope)
 
 

@@ -78,7 +78,7 @@ def _may_read_metrics(catalog: Catalog, principal: Principal) -> bool:
 
 
 def _keys(settings: Settings) -> KeySource | None:
-    """Where the catalog's keys are from, if the settings say so. Raises UserError 3D008 when they say it twice."""
+    """Return the configured source of the catalog's keys. Raises UserError 3D008 if there are two."""
     if settings.catalog_key is not None and settings.catalog_key_command:
         message = "HEADRACE_CATALOG_KEY and HEADRACE_CATALOG_KEY_COMMAND both say where the key is from"
         raise UserError(SqlState.INVALID_PARAMETER, message, hint="Keep one of them.")

@@ -1,4 +1,4 @@
-"""One conversation: text in, one outcome and the changed context out.
+"""A conversation: text in, one outcome and the changed context out.
 
 Role: the single road from every door (REST, CLI, web, drivers) to a statement: parse, authorise, handle, log.
 Entry point: `service.StatementService`.

@@ -1,4 +1,4 @@
-"""What the audit log is told of a statement."""
+"""Audit entries of statements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def audited(
     began: float,
     statement_id: str | None = None,
 ) -> AuditEntry:
-    """The entry of a statement that `began` at that `time.perf_counter()`, or of a text that could not be parsed."""
+    """Return the entry of a statement that `began` at that `time.perf_counter()`, or of a text that could not be parsed."""
     told = leading_words(statement) if isinstance(statement, str) else _masked(statement)
     return AuditEntry(
         Event.STATEMENT,
@@ -50,8 +50,8 @@ def audited(
 
 
 def refused_check(statement: Statement, principal: Principal, role: str | None) -> AuditEntry:
-    """The entry of a statement that was only checked, and would be refused if it were run. Editors check the same text again and again:
-    it tells of nothing that differs from one time to the next."""
+    """Return the entry of a statement that was only checked, and would be refused if it were run. Editors check the same text again and
+    again: it tells of nothing that differs from one time to the next."""
     entry = audited(statement, principal, role, SqlState.INSUFFICIENT_PRIVILEGE, began=0)
     return replace(entry, event=Event.CHECK, duration_ms=None)
 
@@ -61,8 +61,7 @@ def _masked(statement: Statement) -> str:
 
 
 def _shows(key: str, of_secret: bool) -> bool:
-    """Whether the value of a property may be kept: somebody declares it, and nobody as a secret. Of a store type that nobody has used
-    since the server started, nothing is known."""
+    """True if a property's value may be recorded: it is declared, and not as a secret."""
     return _is_plain(key, of_secret, len(loaded()))
 
 

@@ -43,7 +43,7 @@ _EXISTING = frozenset(state for state in SqlState if state.name.startswith("DUPL
 
 @dataclass(frozen=True)
 class Executed:
-    """What a text led to: one id for each statement, the last outcome, and the context after it."""
+    """Outcome of a text: one id for each statement, the last outcome, and the context after it."""
 
     statement_ids: tuple[str, ...]
     outcome: ResultSet | ResultChannel
@@ -65,7 +65,7 @@ class StatementService:
         context: SessionContext,
         files: Mapping[str, bytes] | None = None,
     ) -> Executed:
-        """`text` holds zero or more statements; none at all is an empty success. `files` are those that they name.
+        """Execute the statements of `text`; an empty text succeeds. `files` are the uploaded ones that they name.
 
         A live result is only possible for the last statement (0A000 otherwise). The organization and the role of `context` are
         checked at once (3D004, 3D001, 42501) unless the first statement chooses another; its other names when a statement
@@ -89,7 +89,7 @@ class StatementService:
     async def check(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
     ) -> list[Diagnostic]:
-        """What is wrong with each statement of `text`, the first `DIAGNOSTICS_MAX`; nothing is run, and only the catalog is asked.
+        """Return the errors of the statements of `text`, the first `DIAGNOSTICS_MAX`; nothing is run, and only the catalog is read.
 
         A statement sees what those before it would have made, as far as that is known without running them. After one of which it is
         not, nobody is told that something does not exist. What exists already is a warning. Raises HeadraceError for the session's
@@ -125,8 +125,7 @@ class StatementService:
         return found
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
-        """`context` as an answer tells it, whatever came of the statement: defaults filled in, and nothing in it that does not
-        exist or that its role may not know of, nor a role that `principal` may not take on."""
+        """Return the `context` for an answer: with defaults, and without names of missing objects."""
         state = self._services.catalog.snapshot()
         allowed = state.graph.roles_of(principal)
         role = context.role if context.role in allowed else state.graph.first_role(principal)
@@ -151,7 +150,7 @@ class StatementService:
         )
 
     def download(self, principal: Principal, kind: str, organization: str, name: str) -> bytes | None:
-        """The file of a function source or descriptor source, None where there is none for `principal`; blocks."""
+        """Return the file of a function source or descriptor source, None if it is missing or `principal` may not use it."""
         return file_for(self._services.catalog, principal, kind, organization, name)
 
     async def _parsed(self, text: str, principal: Principal, context: SessionContext) -> list[Statement]:
@@ -165,7 +164,7 @@ class StatementService:
             raise
 
     async def _run(self, statement: Statement, identifier: str, run: Execution) -> Outcome:
-        """The answer; the log and the audit log have what came of it, whatever it was."""
+        """Run a statement, and record its outcome in the log and the audit log."""
         if self._audit.is_full:
             await asyncio.to_thread(self._audit.flush)
         began, state = time.perf_counter(), SqlState.INTERNAL_ERROR
@@ -204,7 +203,7 @@ class StatementService:
     def _entered(
         self, context: SessionContext, principal: Principal, *, chooses: str | None
     ) -> SessionContext:
-        """`context` with its organization and role checked, unless the first statement `chooses` that very name."""
+        """Return `context` with its organization and role checked, unless the first statement `chooses` that very name."""
         organization = self._services.catalog.organization()
         named = context.organization_id
         if chooses != "ORGANIZATION" and named not in ("", organization.id, organization.name):
@@ -222,7 +221,7 @@ class StatementService:
         return self._with_defaults(context, principal.user, role)
 
     def _with_defaults(self, context: SessionContext, user: str, role: str) -> SessionContext:
-        """`context` with the defaults of the user where it names nothing, as far as they exist and `role` may use them."""
+        """Return `context` with the defaults of the user where it names nothing, as far as they exist and `role` may use them."""
         state = self._services.catalog.snapshot()
         member = state.members.users.get(user)
 

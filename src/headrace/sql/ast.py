@@ -1,4 +1,4 @@
-"""What parsing gives: statements, their common parts, and the nodes that we add to sqlglot's tree.
+"""Result of parsing: statements, their common parts, and our own nodes of sqlglot's tree.
 
 A query is `Select`: sqlglot's tree, with these rules of ours.
 
@@ -46,19 +46,19 @@ _UNITS = (
 
 
 def quoted_text(value: str) -> str:
-    """`value` as a string literal. Backslashes are ordinary characters in the dialect."""
+    """Return `value` as a string literal. Backslashes are ordinary characters in the dialect."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def duration_text(milliseconds: int) -> str:
-    """A time span in its largest whole unit: 90000 → `90 SECONDS`."""
+    """Return a time span in its largest whole unit: 90000 → `90 SECONDS`."""
     size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
     count = milliseconds // size
     return f"{count} {unit}" if count == 1 else f"{count} {unit}S"
 
 
 def quantified(variable: str, least: int, most: int | None, greedy: bool) -> str:
-    """A variable of a PATTERN as it is written: `b+`, `b{2,}?`. `most` None is any number of rows."""
+    """Return a variable of a PATTERN as it is written: `b+`, `b{2,}?`. `most` None is any number of rows."""
     words = {(1, 1): "", (0, 1): "?", (0, None): "*", (1, None): "+"}
     if (word := words.get((least, most))) is None:
         word = f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
@@ -67,7 +67,7 @@ def quantified(variable: str, least: int, most: int | None, greedy: bool) -> str
 
 @dataclass(frozen=True)
 class Property:
-    """One entry of WITH (…). `value` is text as written, without its quotes; None when the key stands alone, or is to be `removed`.
+    """An entry of WITH (…). `value` is text as written, without its quotes; None when the key is given alone, or is to be `removed`.
 
     The value may be a password: it is left out of the repr. With `names_secret` it is the name of a secret.
     """
@@ -79,7 +79,7 @@ class Property:
     names_secret: bool = False
 
     def sql(self) -> str:
-        """Canonical text; the value is always a string."""
+        """Return canonical text; the value is always a string."""
         if self.removed:
             return f"{quoted_text(self.key)} = NULL"
         if self.value is None:
@@ -108,19 +108,19 @@ class Properties:
         return any(entry.key == key for entry in self.entries)
 
     def get(self, key: str) -> str | None:
-        """The value of `key`; None when it is absent or stands alone."""
+        """Return the value of `key`; None when it is absent or stands alone."""
         return next((entry.value for entry in self.entries if entry.key == key), None)
 
     def items(self) -> Iterable[tuple[str, str | None]]:
-        """(key, value) pairs in order."""
+        """Return (key, value) pairs in order."""
         return [(entry.key, entry.value) for entry in self.entries]
 
     def span(self, key: str) -> Span | None:
-        """Where `key` and its value stand, or None when it is absent."""
+        """Return the span of `key` and its value, or None when it is absent."""
         return next((entry.span for entry in self.entries if entry.key == key), None)
 
     def sql(self, prefix: str = " ") -> str:
-        """`WITH (…)` after `prefix`, or nothing when empty."""
+        """Return `WITH (…)` after `prefix`, or nothing when empty."""
         if not self.entries:
             return ""
         return f"{prefix}WITH ({', '.join(entry.sql() for entry in self.entries)})"
@@ -141,7 +141,7 @@ class TimeWindow(exp.Expression):
 
     @property
     def kind(self) -> str:
-        """One of TIME_WINDOWS."""
+        """The kind, one of TIME_WINDOWS."""
         return str(self.args["kind"])
 
     @property
@@ -217,19 +217,19 @@ class JsonCall(exp.Expression):
 
 
 def properties_of(source: exp.Expr) -> Properties:
-    """The WITH (…) of a source in FROM; empty when it has none."""
+    """Return the WITH (…) of a source in FROM; empty when it has none."""
     found = source.meta.get("properties")
     return found if isinstance(found, Properties) else Properties()
 
 
 def length_span(window: TimeWindow) -> Span | None:
-    """Where a window's advance stands, or its size where it has no advance."""
+    """Return the span of a window's advance, or of its size if it has no advance."""
     found = window.meta.get("advance_ms") or window.meta.get("size_ms")
     return found if isinstance(found, Span) else None
 
 
 def within_of(join: exp.Join) -> int | None:
-    """The join's WITHIN in milliseconds, or None."""
+    """Return the join's WITHIN in milliseconds, or None."""
     found = join.meta.get("within_ms")
     return found if isinstance(found, int) else None
 
@@ -240,7 +240,7 @@ def is_comma(join: exp.Join) -> bool:
 
 
 def type_of(cast: exp.Expr) -> DataType:
-    """The target of exp.Cast, exp.TryCast, or the RETURNING of JsonCall."""
+    """Return the target of exp.Cast, exp.TryCast, or the RETURNING of JsonCall."""
     target = cast.args.get("to") or cast.args.get("returning")
     if not isinstance(target, TypeName):
         raise InternalError(f"no type in a node of class {type(cast).__name__}")
@@ -248,7 +248,7 @@ def type_of(cast: exp.Expr) -> DataType:
 
 
 def span_of(node: exp.Expr) -> Span | None:
-    """From the first to the last character of `node` that has a place; None for nodes made outside the parser.
+    """Return the span from the first to the last character of `node`; None for nodes made outside the parser.
 
     Positions are kept on names, literals and keywords; closing brackets are not part of a span.
     """
@@ -274,7 +274,7 @@ class Select:
     span: Span = field(compare=False)
 
     def sql(self) -> str:
-        """Canonical text."""
+        """Return canonical text."""
         text = self.expression.sql(dialect="headrace")
         if self.partition_by:
             text += " PARTITION BY " + ", ".join(str(name) for name in self.partition_by)
@@ -293,4 +293,4 @@ class Statement(ABC):
 
     @abstractmethod
     def sql(self) -> str:
-        """Canonical text; parsing it gives an equal statement."""
+        """Return canonical text; parsing it gives an equal statement."""

@@ -38,7 +38,7 @@ DATE_PARTS = (
 
 
 def constructor(query: ExpressionParser) -> exp.Expr:
-    """`ARRAY[a, b]`, `MAP['k', v]`: calls of `array` and `map`."""
+    """Return a call of `array` or `map` for `ARRAY[a, b]` or `MAP['k', v]`."""
     token = query.next_token
     query.take(token.text.upper(), "[")
     arguments = [] if query.cursor.at("]") else query.parse_arguments()
@@ -113,7 +113,7 @@ def _rounding(name: str) -> Callable[[ExpressionParser], exp.Expr]:
 
 
 def _unit_first(name: str) -> Callable[[ExpressionParser], exp.Expr]:
-    """TIMESTAMPADD(unit, n, t) and TIMESTAMPDIFF(unit, a, b)."""
+    """Return the parser of TIMESTAMPADD(unit, n, t) and TIMESTAMPDIFF(unit, a, b)."""
 
     def read(query: ExpressionParser) -> exp.Expr:
         unit = _date_part(query)
@@ -155,7 +155,7 @@ def _json(name: str) -> Callable[[ExpressionParser], exp.Expr]:
 
 
 def _json_fallback(query: ExpressionParser) -> tuple[str, exp.Expr | str] | None:
-    """`{NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT | DEFAULT x} ON {EMPTY | ERROR}`."""
+    """Parse `{NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT | DEFAULT x} ON {EMPTY | ERROR}`."""
     value: exp.Expr | str
     if query.take("EMPTY", "ARRAY"):
         value = "EMPTY ARRAY"

@@ -46,7 +46,7 @@ class Cursor:
         return self.peek()
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The token `ahead` of the next one, or None beyond the end."""
+        """Return the token `ahead` of the next one, or None beyond the end."""
         index = self.index + ahead
         return self.tokens[index] if index < len(self.tokens) else None
 
@@ -57,15 +57,15 @@ class Cursor:
         return self.source.span(start, end), self.source.text[start:end]
 
     def span_from(self, index: int) -> Span:
-        """From the token at `index` to the one before the next."""
+        """Return the span from the token at `index` to the one before the next."""
         return self.source.span(self.tokens[index].start, self.tokens[max(index, self.index - 1)].end + 1)
 
     def nested(self) -> Cursor:
-        """A cursor for the statement that begins at the next token."""
+        """Return a cursor for the statement that begins at the next token."""
         return Cursor(self.source, self.tokens, self.index)
 
     def without(self, count: int) -> Cursor:
-        """A cursor at the same place of the statement without its next `count` tokens."""
+        """Return a cursor at the same place of the statement without its next `count` tokens."""
         tokens = [*self.tokens[: self.index], *self.tokens[self.index + count :]]
         other = Cursor(self.source, tokens, self._first)
         other.index = self.index
@@ -74,7 +74,7 @@ class Cursor:
     # -- errors
 
     def error(self, expected: str, *, hint: Remedy | str | None = None) -> UserError:
-        """42601 at the next token: `expected …, found …`."""
+        """Return error 42601 at the next token: `expected …, found …`."""
         return self.error_at(f"expected {expected}, found {self.found()}", hint=hint)
 
     def error_at(
@@ -85,7 +85,7 @@ class Cursor:
         hint: Remedy | str | None = None,
         words: int = 1,
     ) -> UserError:
-        """An error at the next `words` tokens."""
+        """Return an error at the next `words` tokens."""
         if self.token is None:
             end = self.tokens[-1].end + 1 if self.tokens else len(self.source.text)
             return UserError(state, message, hint=hint, span=self.source.span(end, end))
@@ -93,12 +93,12 @@ class Cursor:
         return UserError(state, message, hint=hint, span=self.source.span(self.token.start, last.end + 1))
 
     def unsupported(self, what: str, *, hint: Remedy | str | None = None, words: int = 1) -> UserError:
-        """0A000 `… is not supported yet` at the next `words` tokens."""
+        """Return error 0A000 `… is not supported yet` at the next `words` tokens."""
         message = f"{what} is not supported yet"
         return self.error_at(message, state=SqlState.FEATURE_NOT_SUPPORTED, hint=hint, words=words)
 
     def found(self) -> str:
-        """The next token as an error message names it; never the content of a string, which may be a password."""
+        """Return the next token as an error message names it; never the content of a string, which may be a password."""
         if self.token is None:
             return "the end of the statement"
         if self.token.token_type in (TokenType.STRING, TokenType.NATIONAL_STRING):
@@ -115,14 +115,14 @@ class Cursor:
         return all(self._is(index, word) for index, word in enumerate(words))
 
     def accept(self, *words: str) -> bool:
-        """Step over these words or symbols if they are next."""
+        """Step over these words or symbols if they are next, and return whether they were."""
         if not self.at(*words):
             return False
         self.index += len(words)
         return True
 
     def expect(self, *words: str, hint: Remedy | str | None = None) -> None:
-        """Step over these words or symbols."""
+        """Step over these words or symbols; raises UserError 42601 if they are not next."""
         for word in words:
             if not self.accept(word):
                 raise self.error(word if word.isalpha() else f"{word!r}", hint=hint)
@@ -132,12 +132,12 @@ class Cursor:
         return next((word for word in words if self.accept(word)), None)
 
     def finish(self, expected: str = "the end of the statement") -> None:
-        """Nothing may follow."""
+        """Check that nothing follows."""
         if self.token is not None:
             raise self.error(expected)
 
     def word(self) -> str | None:
-        """The next token in upper case if it is an unquoted word; does not step over it."""
+        """Return the next token in upper case if it is an unquoted word; does not step over it."""
         return folded(self.token) if self.token is not None and is_word(self.token) else None
 
     def _is(self, ahead: int, word: str) -> bool:
@@ -149,7 +149,7 @@ class Cursor:
     # -- names
 
     def accept_identifier(self) -> Identifier | None:
-        """One name: quoted as written, or a word in lower case."""
+        """Parse a name if one is next: quoted as written, or a word in lower case."""
         token = self.token
         if token is None:
             return None
@@ -163,7 +163,7 @@ class Cursor:
         return Identifier(name, self.source.span(token.start, token.end + 1))
 
     def identifier(self, what: str = "a name") -> Identifier:
-        """One name; `what` says in errors what it names."""
+        """Parse a name; `what` describes it in errors."""
         hint = None
         if self.token is not None and self.token.token_type is TokenType.STRING:
             hint = "Single quotes make a string; names take double quotes or none."
@@ -173,7 +173,7 @@ class Cursor:
         return found
 
     def qualified_name(self, what: str = "a name", most: int = 3) -> QualifiedName:
-        """A dotted name of at most `most` parts."""
+        """Parse a dotted name of at most `most` parts."""
         parts = [self.identifier(what)]
         while self.accept("."):
             parts.append(self.identifier(f"the next part of {what} after '.'"))
@@ -199,7 +199,7 @@ class Cursor:
         return QualifiedName((first, *rest.parts))
 
     def name_or_uuid(self, what: str) -> Identifier:
-        """A name, or a bare UUID, which would otherwise read as numbers and words."""
+        """Parse a name or a bare UUID, which would otherwise read as numbers and words."""
         match = _UUID.match(self.source.text, self.token.start) if self.token is not None else None
         if match is None:
             return self.identifier(what)
@@ -208,7 +208,7 @@ class Cursor:
         return Identifier(match.group().lower(), self.source.span(*match.span()))
 
     def signature(self) -> Signature:
-        """A function's name, and in brackets the types of its arguments, each behind a parameter's name or not."""
+        """Parse a function's name, with the types of its arguments in brackets, each behind a parameter's name."""
         start = self.index
         name = self.identifier("the name of a function").name
         if not self.accept("("):
@@ -224,7 +224,7 @@ class Cursor:
         return Signature(name, self.span_from(start), types=tuple(types))
 
     def if_not_exists(self) -> bool:
-        """`IF NOT EXISTS`, if it is next."""
+        """Step over `IF NOT EXISTS` if it is next, and return whether it was."""
         if self.at("IF", "NOT"):
             self.expect("IF", "NOT", "EXISTS")
             return True
@@ -233,11 +233,11 @@ class Cursor:
     # -- values
 
     def cascade(self) -> bool:
-        """Whether a DROP ends in CASCADE; RESTRICT is what it does without either."""
+        """Parse the end of a DROP; True if it is CASCADE. RESTRICT is the default."""
         return self.accept_any("CASCADE", "RESTRICT") == "CASCADE"
 
     def string(self, what: str = "a string") -> str:
-        """A string literal's value."""
+        """Parse a string literal."""
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
             raise self.error(what, hint="Strings take single quotes: 'text'.")
@@ -245,7 +245,7 @@ class Cursor:
         return token.text
 
     def whole_number(self, what: str) -> int:
-        """A number in decimal digits, as 10."""
+        """Parse a number in decimal digits."""
         token = self.token
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
             raise self.error(f"{what}, a whole number")
@@ -253,14 +253,14 @@ class Cursor:
         return int(token.text)
 
     def changes(self) -> Properties:
-        """`WITH ( 'key' = value [, …] )`, where the value may be NULL: the property is taken back."""
+        """Parse `WITH ( 'key' = value [, …] )`, in which a NULL removes the property."""
         found = self.properties(removable=True)
         if not found:
             raise self.error("WITH ( 'key' = value [, …] )", hint="NULL as a value takes a property back.")
         return found
 
     def properties(self, *, removable: bool = False) -> Properties:
-        """`WITH ( 'key' [= value] [, …] )` if it is next; empty otherwise. `removable`: NULL is no word, but takes a property back."""
+        """Parse `WITH ( 'key' [= value] [, …] )` if it is next; empty otherwise. `removable`: NULL is not a text."""
         if not self.at("WITH", "("):
             return Properties()
         self.index += 2
@@ -328,7 +328,7 @@ class Cursor:
         return token.text
 
     def duration(self, what: str = "a time span") -> int:
-        """`n unit` in milliseconds, n a positive whole number."""
+        """Parse `n unit` and return milliseconds; n is a positive whole number."""
         token = self.token
         start = self.index
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
@@ -346,7 +346,7 @@ class Cursor:
         return int(token.text) * size
 
     def data_type(self) -> DataType:
-        """A data type, nested ones included."""
+        """Parse a data type, nested ones included."""
         start = self.index
         word = self.word()
         if word is None:

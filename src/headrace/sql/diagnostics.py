@@ -8,7 +8,7 @@ _WIDTH_MAX = 120
 
 
 def shown(text: str, error: Diagnostic) -> str:
-    """The error with the line it is about and carets under the place:
+    """Return the error with the line it is about and carets under the place:
 
         error[42601]: expected FROM, found 'FORM'
           2 | SELECT a FORM t

@@ -24,5 +24,5 @@ class Headrace(Dialect):
     Generator = QueryPrinter
 
     def tokenize(self, sql: str, *_arguments: Any, **_options: Any) -> list[Token]:
-        """Tokens with positions of their first characters, see `headrace.sql.lexer`."""
+        """Return tokens with positions of their first characters, see `headrace.sql.lexer`."""
         return lexer.tokens(lexer.Source(sql))

@@ -21,7 +21,7 @@ class DropIfExists(Statement):
 
 
 def drop_if_exists(cursor: Cursor, kind: str, grammar: Callable[[Cursor], Statement]) -> DropIfExists:
-    """The statement at whose IF EXISTS the cursor is, read by the `grammar` of DROP `kind`; raises UserError 0A000 for an entity."""
+    """Parse a DROP from its IF EXISTS, where the cursor is, by the `grammar` of DROP `kind`; raises UserError 42601."""
     if kind == "ENTITY":
         raise cursor.unsupported("IF EXISTS of an entity", words=2)
     plain = cursor.without(2)

@@ -72,7 +72,7 @@ _LITERALS: dict[TokenType, Callable[[Token], exp.Expr]] = {
 
 
 def _balanced(node: exp.Expr | None, kind: type[exp.Connector]) -> exp.Expr | None:
-    """A chain of AND or OR with as few levels as it can have: what walks over it goes down each of them."""
+    """Parse a chain of AND or OR into as few levels as possible: a walk recurses into each level."""
     terms: list[exp.Expr] = []
     rest = node
     while isinstance(rest, kind):
@@ -127,7 +127,7 @@ class ExpressionParser(parser.Parser):
         raise self.cursor.error(expected, hint=hint)
 
     def raise_error(self, message: str, *_arguments: Any, **_options: Any) -> None:
-        """sqlglot's own complaints, in our words."""
+        """Raise sqlglot's own errors in our words."""
         if message.startswith("Required"):
             self._fail("an expression")
         expected = re.match(r"Expect(?:ed|ing) (.+)", message)
@@ -146,7 +146,7 @@ class ExpressionParser(parser.Parser):
 
     @abstractmethod
     def _parse_query(self) -> exp.Query:
-        """A query, for subqueries."""
+        """Parse a subquery."""
 
     # -- limits
 
@@ -401,7 +401,7 @@ class ExpressionParser(parser.Parser):
         return super()._parse_window(this, alias)
 
     def parse_arguments(self) -> list[exp.Expr]:
-        """Arguments up to the closing parenthesis: `*`, `DISTINCT a, b`, or expressions."""
+        """Parse arguments up to the closing parenthesis: `*`, `DISTINCT a, b`, or expressions."""
         token = self._curr
         if self._match(TokenType.STAR):
             return [exp.Star().update_positions(token)]
@@ -411,15 +411,15 @@ class ExpressionParser(parser.Parser):
         return self._parse_csv(self._parse_disjunction)
 
     def parse_operand(self) -> exp.Expr:
-        """One expression without AND, OR and comparisons; for calls with a syntax of their own."""
+        """Parse an expression without AND, OR and comparisons; for calls with a syntax of their own."""
         return self._require(self._parse_bitwise())
 
     def parse_condition(self) -> exp.Expr:
-        """One expression of any kind."""
+        """Parse an expression of any kind."""
         return self._require(self._parse_disjunction())
 
     def parse_type_name(self) -> TypeName:
-        """A data type."""
+        """Parse a data type."""
         token = self._curr
         kind = self._read(Cursor.data_type)
         return TypeName(this=str(kind)).update_positions(token)
@@ -430,7 +430,7 @@ class ExpressionParser(parser.Parser):
         return self._curr
 
     def take(self, *words: str) -> bool:
-        """Step over these words if they are next."""
+        """Step over these words if they are next, and return whether they were."""
         cursor = self.cursor
         taken = cursor.accept(*words)
         self._retreat(cursor.index)
@@ -445,11 +445,11 @@ class ExpressionParser(parser.Parser):
         return self._read(read)
 
     def parse_name(self, what: str) -> exp.Identifier:
-        """A name; `what` says in errors what it names."""
+        """Parse a name; `what` describes it in errors."""
         return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), what))
 
     def parse_order(self) -> exp.Order | None:
-        """ORDER BY and its keys, if it is next."""
+        """Parse ORDER BY and its keys, if it is next."""
         if self._curr.token_type is not TokenType.ORDER_BY:
             return None
         return cast(exp.Order, self._parse_order())

@@ -1,4 +1,4 @@
-"""Which words begin which statement, and `parse`.
+"""Leading words of statements, and `parse`.
 
 Every statement's grammar function registers itself under its leading words; the longest match wins. Nothing else is a
 statement: what the language has but we do not is answered with 0A000, the rest with 42601 and the nearest statement.
@@ -52,7 +52,7 @@ def grammar(*starts: str) -> Callable[[Callable[[Cursor], S]], Callable[[Cursor]
 
 
 def parse(text: str) -> list[Statement]:
-    """The statements of `text`, in order; none for blanks and comments.
+    """Parse the statements of `text`, in order; none for blanks and comments.
 
     Raises UserError 42601 (syntax) or 0A000 (known, not supported yet), with a span in `text`. Nothing is returned unless
     every statement reads.
@@ -63,7 +63,7 @@ def parse(text: str) -> list[Statement]:
 
 
 def parse_each(text: str) -> Iterator[Statement | UserError]:
-    """For each statement of `text`, in order, what it is, or why it cannot be read; as lazily as it is asked for.
+    """Yield each statement of `text` in order, or its syntax error; lazily.
 
     A text of too many words and symbols ends with the error that says so.
     """
@@ -81,7 +81,7 @@ def parse_each(text: str) -> Iterator[Statement | UserError]:
 
 
 def statement(cursor: Cursor) -> Statement:
-    """The statement that begins at the cursor, up to the last token."""
+    """Parse the statement at the cursor, up to the last token."""
     words = [
         _SYNONYMS.get(word, word) if index == 0 else word for index, word in enumerate(_leading_words(cursor))
     ]
@@ -100,7 +100,7 @@ def statement(cursor: Cursor) -> Statement:
 
 
 def accept_start(cursor: Cursor) -> Words | None:
-    """Step over the leading words of a statement, and return them as the grammar has them."""
+    """Step over the leading words of a statement, and return them as the grammar spells them."""
     words = [_SYNONYMS.get(word, word) for word in _leading_words(cursor)]
     for length in range(len(words), 0, -1):
         found = tuple(words[:length])
@@ -111,7 +111,7 @@ def accept_start(cursor: Cursor) -> Words | None:
 
 
 def select(cursor: Cursor) -> Select:
-    """A query with its trailing PARTITION BY and QUERY WITH (…)."""
+    """Parse a query with its trailing PARTITION BY and QUERY WITH (…)."""
     start = cursor.index
     if not any(cursor.at(word) for word in QUERY_STARTS):
         raise cursor.error("SELECT")

@@ -128,13 +128,13 @@ class Source:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def span(self, start: int, end: int) -> Span:
-        """The place from `start` up to `end`, offsets from 0."""
+        """Return the place from `start` up to `end`, offsets from 0."""
         line = bisect_right(self._starts, start)
         return Span(start, end, line, start - self._starts[line - 1] + 1)
 
 
 def folded(token: Token) -> str:
-    """A word as keywords are compared. Letters of elsewhere whose capitals are ASCII's, such as a long s, spell none."""
+    """Return a word in the form for comparing keywords. Non-ASCII letters that upper-case to ASCII (ſ → S) never form a keyword."""
     return token.text.upper() if token.text.isascii() else token.text
 
 
@@ -148,7 +148,7 @@ _QUANTIFIERS = ("?", "{", "}", "|", "^", "$")
 
 
 def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token]:
-    """The tokens of the whole text, or of a part of it, semicolons included, comments dropped.
+    """Return the tokens of the whole text, or of a part of it, semicolons included, comments dropped.
 
     Raises UserError 42601 for an unclosed string, name or comment and for characters that the dialect does not know.
     """
@@ -207,7 +207,7 @@ def _pair(placed: list[Token], token: Token) -> TokenType | None:
 
 
 def _depth_in_pattern(placed: list[Token], depth: int) -> int:
-    """How many brackets are open from that of a PATTERN on, after the last of the tokens."""
+    """Return how many brackets are open, counted from that of a PATTERN, after the last of the tokens."""
     kind = placed[-1].token_type
     if kind is TokenType.L_PAREN:
         begins = (

@@ -1,4 +1,4 @@
-"""How much a statement may hold, so that whatever walks over one comes to its end: 53000 with the number, at the place."""
+"""Limits of a statement, so that every walk over it ends: 53000 with the number, at the position."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _DIVIDE = "Divide it into several relations, or named subqueries (WITH name AS â
 
 
 def too_nested(span: Span | None) -> UserError:
-    """Brackets, calls, CASEs and subqueries in one another."""
+    """Return the error for too many levels of brackets, calls, CASEs and subqueries."""
     return _exceeded(f"expected {NESTING_MAX} levels of nesting at most, found more here", _DIVIDE, span)
 
 
 def too_deep(span: Span | None) -> UserError:
-    """A chain of operators."""
+    """Return the error for too long a chain of operators."""
     hint = "Put parts of a long chain in parentheses: (a + b) + (c + d). " + _DIVIDE
     return _exceeded(
         f"expected a chain of {CHAIN_MAX} operators at most, found a longer one here", hint, span
@@ -39,32 +39,32 @@ def too_deep(span: Span | None) -> UserError:
 
 
 def too_many_columns(span: Span | None) -> UserError:
-    """Of a relation, or of a SELECT."""
+    """Return the error for too many columns of a relation, or of a SELECT."""
     hint = "Put columns that belong together into an ARRAY, a MAP or a STRUCT."
     return _exceeded(f"expected {COLUMNS_MAX} columns at most, found more", hint, span)
 
 
 def too_many_items(span: Span | None) -> UserError:
-    """Values, arguments, fields, properties."""
+    """Return the error for too many values, arguments, fields or properties."""
     return _exceeded(f"expected a list of {LIST_MAX} items at most, found more", None, span)
 
 
 def too_long_text(found: int, span: Span | None) -> UserError:
-    """Of a whole text of statements."""
+    """Return the error for too long a text of statements."""
     return _exceeded(
         f"expected a text of {TOKENS_MAX} words and symbols at most, found {found}", "Send it in parts.", span
     )
 
 
 def too_long_number(found: int, span: Span | None) -> UserError:
-    """Of one number."""
+    """Return the error for too long a number."""
     return _exceeded(
         f"expected a number of {NUMBER_CHARACTERS_MAX} characters at most, found {found}", None, span
     )
 
 
 def too_long_time(most_ms: int, span: Span | None) -> UserError:
-    """A time span or an INTERVAL."""
+    """Return the error for too long a time span or INTERVAL."""
     return _exceeded(
         f"expected a time span of {most_ms // DAY_MS} days at most, found a longer one", None, span
     )

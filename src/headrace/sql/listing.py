@@ -1,5 +1,5 @@
-"""What may follow any LIST and any DESCRIBE of an object: a pattern for names, a condition, how many rows. Their own words are with each
-kind of object."""
+"""Common clauses of every LIST and DESCRIBE of an object: a pattern for names, a condition, a number of rows. Each kind of object has
+its own words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FilteredList(Statement):
 
 
 def filtered(cursor: Cursor, listing: Statement) -> FilteredList:
-    """`listing` with what is next of `STARTS`."""
+    """Parse the clauses after `listing`, whose first words are in `STARTS`."""
     like = cursor.string("a pattern in single quotes") if cursor.accept("LIKE") else None
     where, expected = None, "WHERE, LIMIT or the end of the statement"
     if cursor.accept("WHERE"):

@@ -25,7 +25,7 @@ _WORDS_MAX = 4
 
 
 def masked(text: str, *, shows: Shows, length_max: int) -> str:
-    """The text of a statement that was parsed, cut off after `length_max` characters.
+    """Return the text of a statement that was parsed, cut off after `length_max` characters.
 
     `shows` says of a property's name, and whether it stands in CREATE or UPDATE SECRET, that its value is known to be no secret.
     """
@@ -37,7 +37,7 @@ def masked(text: str, *, shows: Shows, length_max: int) -> str:
 
 
 def leading_words(text: str) -> str:
-    """What a text that was not parsed begins with, as far as these are words that statements begin with: never anything else."""
+    """Return the leading words of an unparsed text, as far as they are words that begin statements."""
     known = {word for words in GRAMMAR for word in words}
     known |= {word for words in NOT_SUPPORTED for word in words.split()} | {"SHOW"}
     found: list[str] = []
@@ -52,7 +52,7 @@ def leading_words(text: str) -> str:
 
 
 class _Masking:
-    """One text on its way through: `_at` is the next of its pieces."""
+    """Masking of one text: `_at` is the next of its pieces."""
 
     def __init__(self, pieces: list[tuple[str, str]], shows: Shows) -> None:
         self._given = [("space", " ") if kind == "comment" else (kind, text) for kind, text in pieces]
@@ -61,7 +61,7 @@ class _Masking:
         self._found: list[str] = []
 
     def text(self) -> str:
-        """All of it, masked."""
+        """Return all of it, masked."""
         before, of_secret = "", False
         while self._at < len(self._given):
             kind, text = piece = self._given[self._at]
@@ -81,7 +81,7 @@ class _Masking:
         return "".join(self._found)
 
     def _properties(self, of_secret: bool) -> None:
-        """What is behind `WITH (`, up to its end."""
+        """Mask the properties behind `WITH (`, up to the end."""
         self._found.append("(")
         while True:
             name = self._take("=", ",", ")")
@@ -102,7 +102,7 @@ class _Masking:
                 return
 
     def _take(self, *ends: str) -> list[tuple[str, str]]:
-        """The pieces up to one of some symbols, which is not inside parentheses that begin here."""
+        """Return the pieces up to one of some symbols, which is not inside parentheses that begin here."""
         start, depth = self._at, 0
         while self._at < len(self._given):
             text = self._given[self._at][1]
@@ -128,6 +128,6 @@ class _Masking:
 
 
 def _names(value: list[tuple[str, str]]) -> bool:
-    """Whether a property's value is NULL, or the name of a secret."""
+    """True if a property's value is NULL, or the name of a secret."""
     words = [text.upper() for kind, text in value if kind != "space"]
     return words == ["NULL"] or (len(words) == 2 and words[0] == "SECRET")

@@ -20,7 +20,7 @@ _SKIPS = ("TO NEXT ROW", "PAST LAST ROW", "TO FIRST variable", "TO LAST variable
 
 
 def match_recognize(parser: ExpressionParser, rows: exp.Expr) -> MatchRecognize:
-    """What stands at MATCH_RECOGNIZE, over `rows`; raises UserError 42601, and 0A000 for what is standard SQL and not supported."""
+    """Parse MATCH_RECOGNIZE over `rows`; raises UserError 42601, and 0A000 for standard SQL that is not supported."""
     found = MatchRecognize(this=rows).update_positions(parser.next_token)
     parser.take("MATCH_RECOGNIZE")
     _expect(parser, "(")
@@ -115,7 +115,7 @@ def _unsupported(parser: ExpressionParser, what: str) -> NoReturn:
 
 
 def _quantifier(parser: ExpressionParser) -> tuple[int, int | None]:
-    """How many rows at least and at most; None: any number."""
+    """Return the least and the greatest number of rows; None: any number."""
     if parser.take("+"):
         return 1, None
     if parser.take("*"):
@@ -126,7 +126,7 @@ def _quantifier(parser: ExpressionParser) -> tuple[int, int | None]:
 
 
 def _numbers(cursor: Cursor) -> tuple[int, int | None]:
-    """After `{`: `n}`, `n,}`, `n,m}` or `,m}`."""
+    """Parse what follows `{`: `n}`, `n,}`, `n,m}` or `,m}`."""
     start = cursor.index
     least = 0 if cursor.at(",") else cursor.whole_number("the number of rows")
     most: int | None = least
@@ -145,7 +145,7 @@ def _numbers(cursor: Cursor) -> tuple[int, int | None]:
 
 
 def _within(parser: ExpressionParser) -> int:
-    """Milliseconds of `n unit`, or of `INTERVAL 'n' unit`, as Flink writes it."""
+    """Parse `n unit`, or `INTERVAL 'n' unit`, as Flink writes it, and return milliseconds."""
     if not parser.at("INTERVAL"):
         return parser.read(Cursor.duration)
     place = parser.cursor
@@ -170,7 +170,7 @@ def _definition(parser: ExpressionParser) -> exp.Expr:
 
 
 def _listed(parser: ExpressionParser, read: Callable[[ExpressionParser], exp.Expr]) -> list[exp.Expr]:
-    """One or more, with commas between them."""
+    """Parse one or more items, separated by commas."""
     items = [read(parser)]
     while parser.take(","):
         if len(items) == LIST_MAX:

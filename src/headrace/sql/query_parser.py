@@ -103,7 +103,7 @@ class QueryParser(ExpressionParser):
     # -- entry
 
     def parse_query(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Query, int]:
-        """The query that begins at `tokens[index]`, and the index of the first token after it."""
+        """Parse the query that begins at `tokens[index]`, and return it with the index of the first token after it."""
         self._begin(source, tokens, index)
         query = self._parse_query()
         self._check_end()
@@ -111,7 +111,7 @@ class QueryParser(ExpressionParser):
         return query, self._index
 
     def parse_where(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Expr, int]:
-        """As `parse_query`, of the condition that follows a WHERE."""
+        """Parse the condition that follows a WHERE, as `parse_query` does."""
         self._begin(source, tokens, index)
         condition = self.parse_condition()
         self._check_nodes(condition)
@@ -128,12 +128,12 @@ class QueryParser(ExpressionParser):
         self._nesting = 0
 
     def _parse_statement(self) -> exp.Expr | None:
-        """What `sqlglot.parse_one(text, read="headrace")` reads: a query and nothing else."""
+        """Parse a query and nothing else, for `sqlglot.parse_one(text, read="headrace")`."""
         self.source = Source(self.sql)
         return self._parse_query()
 
     def _check_end(self) -> None:
-        """What is left over after a query is often a misspelt clause that was read as an alias."""
+        """Raise a syntax error for the rest of a query, often a misspelt clause that was read as an alias."""
         cursor = self.cursor
         if cursor.token is None or any(cursor.at(word) for word in _AFTER_QUERY):
             return
@@ -201,7 +201,7 @@ class QueryParser(ExpressionParser):
         return query
 
     def _parse_set_quantifier(self) -> bool:
-        """After UNION, INTERSECT or EXCEPT: False where ALL follows."""
+        """Parse ALL or DISTINCT after UNION, INTERSECT or EXCEPT; False for ALL."""
         self._advance()
         distinct = not self._match(TokenType.ALL)
         self._match(TokenType.DISTINCT)
@@ -247,7 +247,7 @@ class QueryParser(ExpressionParser):
         return query
 
     def _refuse_clauses_of_other_dialects(self) -> None:
-        """Where their first word would be read as an alias, or as the beginning of something else."""
+        """Refuse clauses of other dialects whose first word would be read as an alias, or as another clause."""
         cursor = self.cursor
         for words, idiom in CLAUSES:
             if cursor.at(*words):
@@ -447,7 +447,7 @@ class QueryParser(ExpressionParser):
 
 
 def _named_duration(cursor: Cursor, *words: str) -> int:
-    """`WORD [BY] n unit`."""
+    """Parse `WORD [BY] n unit`."""
     if cursor.accept_any(*words) is None:
         raise cursor.error(f"{words[0]} and a time span such as 5 MINUTES")
     cursor.accept("BY")

@@ -169,7 +169,7 @@ class QueryPrinter(generator.Generator):
         return f"EXISTS {self.sql(expression, 'this')}"
 
     def not_sql(self, expression: exp.Not) -> str:
-        """`a NOT LIKE b` instead of `NOT a LIKE b`, which would read differently as an operand."""
+        """Return `a NOT LIKE b` instead of `NOT a LIKE b`, which would read differently as an operand."""
         return self._predicate(expression.this, negated=True) or f"NOT {self.sql(expression, 'this')}"
 
     def like_sql(self, expression: exp.Like) -> str:
@@ -191,7 +191,7 @@ class QueryPrinter(generator.Generator):
         return self._predicate(expression)
 
     def _predicate(self, node: exp.Expr, *, negated: bool = False) -> str:
-        """A predicate with its NOT inside; empty for other nodes."""
+        """Return a predicate with its NOT inside; empty for other nodes."""
         word = "NOT " if negated else ""
         if isinstance(node, exp.Escape):
             return f"{self._predicate(node.this, negated=negated)} ESCAPE {self.sql(node, 'expression')}"

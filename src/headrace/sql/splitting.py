@@ -1,4 +1,4 @@
-"""Where the statements of a text begin and end: quotes, comments and semicolons, and nothing of the grammar.
+"""Boundaries of the statements of a text: quotes, comments and semicolons, without the grammar.
 
 Without sqlglot, which takes a third of a second to import: `headrace sql -c` splits its text and needs nothing else.
 """
@@ -25,7 +25,7 @@ _END = ("END", "APPLICATION")
 
 
 def split(text: str) -> list[tuple[int, int]]:
-    """The statements of `text` as (start, end) offsets, without semicolons, comments around them and blank ones.
+    """Return the statements of `text` as (start, end) offsets, without semicolons, comments around them and blank ones.
 
     A `BEGIN APPLICATION … END APPLICATION` is one statement. Unclosed quotes and comments run to the end of the text.
     """

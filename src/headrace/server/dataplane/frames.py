@@ -17,7 +17,7 @@ PYTHON_FRAME_BYTES_MAX = 1024 * 1024
 
 
 class Manners(Enum):
-    """How a client wants its errors and the end of a stream, told by its User-Agent.
+    """A client's convention for errors and the end of a stream, recognized by its User-Agent.
 
     PYTHON is the public Python client: an error has exactly four keys, one of them `sql_code`. PUBLIC are the public Go and
     TypeScript clients: `sqlCode` at the top for one, in a nested `error` for the other. OWN are our page and client,
@@ -31,14 +31,14 @@ class Manners(Enum):
 
 
 def manners(user_agent: str) -> Manners:
-    """The manners of the client with this User-Agent; the TypeScript client sends none."""
+    """Return the manners of the client with this User-Agent; the TypeScript client sends none."""
     if user_agent.startswith("Python/") and " websockets/" in user_agent:
         return Manners.PYTHON
     return Manners.OWN if user_agent.startswith(("headrace/", "Mozilla/")) else Manners.PUBLIC
 
 
 def metadata_frame(columns: Sequence[ResultColumn], changelog_key: Sequence[str] | None = None) -> str:
-    """The first frame: what the rows are made of, and for a changelog its key columns (none: the key is not selected)."""
+    """Return the first frame: what the rows are made of, and for a changelog its key columns (none: the key is not selected)."""
     described = [
         {"name": column.name, "type": str(column.type), "nullable": column.nullable} for column in columns
     ]
@@ -50,14 +50,14 @@ def metadata_frame(columns: Sequence[ResultColumn], changelog_key: Sequence[str]
 
 
 def data_frames(rows: LiveRows) -> Iterator[str]:
-    """A frame for each row; of a changelog's row the header `op` says what it does (`core.resultset.RowKind`)."""
+    """Yield a frame for each row; of a changelog's row the header `op` says what it does (`core.resultset.RowKind`)."""
     for index, row in enumerate(rows.cells):
         headers = f'{{"op":"{rows.kinds[index]}"}}' if rows.kinds else "{}"
         yield f'{{"type":"data","headers":{headers},"data":{_encode(row)}}}'
 
 
 def error_frame(error: HeadraceError, to: Manners) -> str:
-    """The last frame of a failed stream."""
+    """Return the last frame of a failed stream."""
     code, message = error.state.value, error.text()
     frame: dict[str, object] = {"type": "error", "headers": {}, "message": message}
     if to is Manners.PYTHON:

@@ -1,4 +1,4 @@
-"""One websocket's life: ticket, metadata, rows, end.
+"""A websocket from its ticket and metadata to its last row.
 
 The sender stops taking rows while the socket's buffer is full, the result's bounded channel then fills up and holds its
 query: a slow reader slows its query down and costs no memory.
@@ -90,7 +90,7 @@ async def serve_stream(
 
 
 async def _presented(websocket: WebSocket) -> str | None:
-    """The token of the client's first frame, or None when that is no authentication frame."""
+    """Return the token of the client's first frame, or None when that is no authentication frame."""
     try:
         frame = json.loads(await websocket.receive_text())
     except (ValueError, KeyError):

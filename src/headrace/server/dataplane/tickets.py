@@ -39,7 +39,7 @@ class TicketOffice:
         self._closing: set[asyncio.Task[None]] = set()
 
     def issue(self, result: LiveResult, statement_id: str, principal: Principal) -> Ticket:
-        """A new ticket for `result`, valid for the grace time."""
+        """Return a new ticket for `result`, valid for the grace time."""
         ticket = Ticket(statement_id, principal, result, secrets.token_urlsafe(TOKEN_BYTES))
         digest = _digest(ticket.token)
         timer = asyncio.get_running_loop().call_later(self._grace_s, self._expire, digest)
@@ -47,7 +47,7 @@ class TicketOffice:
         return ticket
 
     def redeem(self, token: str, statement_id: str) -> Ticket | None:
-        """The ticket of that token and statement, which is used up by this; None when there is no such."""
+        """Return the ticket of that token and statement, which is used up by this; None when there is no such."""
         # Looked up by digest: how long a miss takes says nothing about the token.
         digest = _digest(token)
         found = self._open.get(digest)

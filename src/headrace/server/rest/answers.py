@@ -53,19 +53,19 @@ Answer = Succeeded | Streaming | Failed | TurnedAway
 
 @dataclass(frozen=True)
 class Envelope:
-    """What every answer carries about its statement: UUID, and POSIX seconds (clients refuse fractions)."""
+    """Common part of every answer: the statement's UUID, and POSIX seconds (clients refuse fractions)."""
 
     statement_id: str
     created_on: int
 
 
 def under_way(envelope: Envelope) -> Response:
-    """202: poll again."""
+    """Return 202: poll again."""
     return _json(202, {"sqlState": SqlState.NOT_YET_COMPLETE.value, **_head(envelope)})
 
 
 def page_count(answer: Answer, rows_max: int) -> int:
-    """How many partitions there are; an empty result and an error have one, to be asked for."""
+    """Return the number of partitions; an empty result and an error have one."""
     rows = len(answer.result.rows) if isinstance(answer, Succeeded) else 0
     return max(1, -(-rows // rows_max))
 
@@ -78,7 +78,7 @@ def finished(
     rows_max: int,
     stream_uri: str,
 ) -> Response:
-    """200: one partition of a result, the offer of a stream, or a SQL error, which is a 200 too."""
+    """Return 200 with one partition of a result, the offer of a stream, or a SQL error, which is a 200 too."""
     metadata: dict[str, object] = {
         "encoding": "json",
         "columns": _columns(answer),
@@ -115,12 +115,12 @@ def finished(
 
 
 def checked(diagnostics: Sequence[Diagnostic]) -> Response:
-    """200: what is wrong with a text that was not run."""
+    """Return 200 with the errors of a text that was not run."""
     return _json(200, {"diagnostics": [_parts(diagnostic) for diagnostic in diagnostics]})
 
 
 def _parts(error: Diagnostic) -> dict[str, object]:
-    """What is not known is left out."""
+    """Return the known parts of an error."""
     parts: dict[str, object] = {
         "severity": error.severity,
         "sqlState": error.sqlstate,
@@ -155,7 +155,7 @@ def _partitions(answer: Answer, rows_max: int) -> list[dict[str, int]]:
 
 
 def _context(context: SessionContext) -> dict[str, str]:
-    """All current names, unset ones left out: Go forgets what is missing, the others keep it."""
+    """Return the names that are set: Go forgets missing ones, the other clients keep them."""
     names = {
         "organizationID": context.organization_id,
         "roleName": context.role,

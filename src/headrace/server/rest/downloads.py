@@ -31,7 +31,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 def router(download: Download, audit: Callable[[AuditEntry], None]) -> APIRouter:
-    """The one route. Names are looked up in the catalog: none of it is a path of this machine."""
+    """Return the router of the one route. Names are looked up in the catalog: none is a path of this machine."""
     routes = APIRouter(prefix="/v2/download")
 
     @routes.get(

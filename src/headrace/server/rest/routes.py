@@ -33,7 +33,7 @@ POLL_HOLD_S = 1.0
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """What the routes work with."""
+    """Services of the routes."""
 
     settings: Settings
     hosts: Hosts
@@ -45,7 +45,7 @@ class ControlPlane:
 
 
 def router(plane: ControlPlane) -> APIRouter:
-    """All of REST v2 and, at the address of a statement, its stream."""
+    """Return all of REST v2 and, at the address of a statement, its stream."""
     routes = APIRouter(prefix="/v2")
 
     @routes.get("/version", response_model=Version, summary="The server's version")

@@ -35,7 +35,7 @@ one is kept whatever its size."""
 
 @dataclass(frozen=True)
 class _Work:
-    """What is to be run, for whom, and with which files."""
+    """A text to run, with its principal and files."""
 
     text: str = field(repr=False)
     principal: Principal
@@ -45,7 +45,7 @@ class _Work:
 
 @dataclass
 class StatementRun:
-    """One submitted text on its way or done; `task` never raises (but may be cancelled at shutdown)."""
+    """A submitted text, running or done; `task` never raises (but may be cancelled at shutdown)."""
 
     envelope: Envelope
     principal: Principal
@@ -55,7 +55,7 @@ class StatementRun:
     """The partitions of the result, and those that the client has fetched."""
 
     async def answer(self, timeout_s: float) -> Answer | None:
-        """The answer, or None when it is not there in time."""
+        """Return the answer, or None when it is not there in time."""
         await asyncio.wait({self.task}, timeout=timeout_s)
         return self.task.result() if self.task.done() else None
 
@@ -66,7 +66,7 @@ class StatementRun:
 
     @property
     def kept_rows(self) -> int:
-        """How many rows this holds in memory."""
+        """The number of rows in memory."""
         if not self.task.done() or self.task.cancelled():
             return 0
         answer = self.task.result()
@@ -112,7 +112,7 @@ class StatementRuns:
         session_id: str,
         files: Mapping[str, bytes],
     ) -> list[Diagnostic]:
-        """What is wrong with `text`, which is not run, when it is its session's turn; raises NoTurnError."""
+        """Check `text` in its session's turn, without running it, and return its errors; raises NoTurnError."""
         async with self._turns.turn((principal.user, session_id)):
             try:
                 return await self._statements.check(text, principal=principal, context=context, files=files)
@@ -122,7 +122,7 @@ class StatementRuns:
                 return [_broke("check_broke")]
 
     def find(self, statement_id: str, principal: Principal) -> StatementRun | None:
-        """A remembered run of the same user, by a token of the same roles."""
+        """Return a remembered run of the same user, by a token of the same roles."""
         run = self._runs.get(statement_id)
         asks = (principal.user, principal.roles)
         return run if run and asks == (run.principal.user, run.principal.roles) else None
@@ -195,7 +195,7 @@ class StatementRuns:
 
 
 def _broke(event: str) -> Diagnostic:
-    """What a client is told of a defect of ours; its trace is in the log."""
+    """Return the diagnostic of an internal error; its trace is in the log."""
     error_id = str(uuid.uuid4())
     log.exception(event, error_id=error_id)
     message = f"an error inside the server; its log has the details under {error_id}"

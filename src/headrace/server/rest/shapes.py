@@ -55,7 +55,7 @@ class Position(BaseModel):
 
 
 class Problem(BaseModel):
-    """What is wrong, in parts. Parts that are not known are left out."""
+    """An error in parts. Unknown parts are left out."""
 
     severity: str = Field(description="`error`, or `warning` for what keeps nothing from being run.")
     sqlState: str  # noqa: N815
@@ -70,7 +70,7 @@ class Problem(BaseModel):
 
 
 class Problems(BaseModel):
-    """What is wrong with a text, in its order; nothing, if the list is empty."""
+    """Errors of a text, in its order; an empty list if it has none."""
 
     diagnostics: list[Problem]
 
@@ -101,7 +101,7 @@ class Context(BaseModel):
 
 
 class LiveResult(BaseModel):
-    """Where rows come as they are found, and the token that opens it, once and within a minute."""
+    """Address of a live result, and the token that opens it once within a minute."""
 
     token: str
     uri: str
@@ -110,7 +110,7 @@ class LiveResult(BaseModel):
 
 
 class Metadata(BaseModel):
-    """What an answer says of its rows."""
+    """Description of an answer's rows."""
 
     encoding: str
     columns: list[ResultColumn]

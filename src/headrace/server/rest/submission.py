@@ -29,7 +29,7 @@ _Name = Annotated[
 
 
 class Parameters(BaseModel):
-    """Of the session; sessions take turns, and those without an id are one."""
+    """Parameters of the session; sessions take turns, and requests without an id share one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,7 +38,7 @@ class Parameters(BaseModel):
 
 
 class StatementRequest(BaseModel):
-    """What a client submits. Names are case-sensitive and unquoted; unknown fields are ignored."""
+    """A client's submission. Names are case-sensitive and unquoted; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -77,7 +77,7 @@ class Submission:
 
 
 async def read_submission(request: Request, *, bytes_max: int) -> Submission:
-    """What was submitted; raises HTTPException 400 for what cannot be read."""
+    """Parse the submission; raises HTTPException 400 if it cannot be read."""
     files: dict[str, bytes] = {}
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "multipart/form-data":

@@ -32,7 +32,7 @@ Session = tuple[str, str]
 
 
 class NoTurnError(Exception):
-    """So many texts wait already, or this one waited for too long."""
+    """Too many texts wait already, or this one waited for too long."""
 
 
 class Turns:
@@ -43,7 +43,7 @@ class Turns:
         self._waiting: OrderedDict[Session, deque[asyncio.Future[None]]] = OrderedDict()
 
     def turn(self, session: Session) -> AbstractAsyncContextManager[None]:
-        """A place in the queue, taken now: entering it waits for the turn, which lasts as long as the block.
+        """Return a place in the queue, taken now: entering it waits for the turn, which lasts as long as the block.
 
         Raises NoTurnError when `session` may not even wait; so does entering, when it waited for too long.
         """

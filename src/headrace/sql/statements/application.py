@@ -81,7 +81,7 @@ def application(cursor: Cursor) -> Application:
 
 
 def _inner(cursor: Cursor) -> Statement:
-    """The statement up to the next semicolon, or to the end of the application."""
+    """Parse the statement up to the next semicolon, or to the end of the application."""
     end = cursor.nested()
     while end.token is not None and not end.at(";") and not _at_end(end):
         end.index += 1
@@ -104,7 +104,7 @@ def _inner(cursor: Cursor) -> Statement:
 
 
 def _at_end(cursor: Cursor) -> bool:
-    """At END APPLICATION, and not at the end of a CASE whose value is called application."""
+    """True at END APPLICATION, but not at the end of a CASE whose value is called application."""
     if not cursor.at("END", "APPLICATION"):
         return False
     following = cursor.peek(2)

@@ -33,7 +33,7 @@ def create_descriptor_source(cursor: Cursor) -> CreateDescriptorSource:
 
 
 def uploaded(cursor: Cursor, example: str) -> Properties:
-    """What says which file comes with a statement: `WITH ('file' = '@path' [, …])` or `FROM '@path'`."""
+    """Parse the file that comes with a statement: `WITH ('file' = '@path' [, …])` or `FROM '@path'`."""
     if cursor.accept("FROM"):
         start = cursor.index
         path = cursor.string("the path of a file")

@@ -15,13 +15,13 @@ from headrace.sql.limits import LIST_MAX, too_many_items
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a function takes: `name TYPE`."""
+    """A parameter of a function: `name TYPE`."""
 
     name: Identifier
     type: DataType
 
     def sql(self) -> str:
-        """Canonical text."""
+        """Return canonical text."""
         return f"{self.name} {self.type}"
 
 

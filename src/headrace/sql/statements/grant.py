@@ -38,7 +38,7 @@ class Target:
     name: QualifiedName | None = None
 
     def sql(self) -> str:
-        """Canonical text."""
+        """Return canonical text."""
         return "ORGANIZATION" if self.kind is None else f"{self.kind} {self.name}"
 
 
@@ -262,7 +262,7 @@ def _future(cursor: Cursor) -> tuple[str, Target]:
 
 
 def several(kind: str) -> str:
-    """The word of `FUTURE` for a kind."""
+    """Return the word of `FUTURE` for a kind."""
     return next(word for word, found in FUTURE.items() if found == kind)
 
 

@@ -31,7 +31,7 @@ class ColumnDefinition:
     nullable: bool = True
 
     def sql(self) -> str:
-        """Canonical text."""
+        """Return canonical text."""
         return f"{self.name} {self.type}{'' if self.nullable else ' NOT NULL'}"
 
 
@@ -277,5 +277,5 @@ def _create(kind: str, name: QualifiedName, if_not_exists: bool) -> str:
 
 
 def _after_columns(name: QualifiedName) -> str:
-    """`name`, quoted where a relation called columns would read as the keyword."""
+    """Return `name`, quoted where a relation called columns would read as the keyword."""
     return '"columns"' if str(name) == "columns" else str(name)

@@ -123,7 +123,7 @@ def revoke_invitation(cursor: Cursor) -> RevokeInvitation:
 
 
 def _user(cursor: Cursor) -> Identifier:
-    """A name, or an e-mail address in single quotes."""
+    """Parse a name, or an e-mail address in single quotes."""
     what = "the user's name, or e-mail address in single quotes"
     start = cursor.index
     if cursor.token is not None and cursor.token.token_type is TokenType.STRING:
