@@ -1,4 +1,4 @@
-"""Whether a store fills its disk for a query: one that keeps its log until the query has read it, as PostgreSQL does for a slot."""
+"""Retained logs: stores that keep their log until a query has read it, as PostgreSQL does for a slot."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.engine.protocol import QueryProgress
 
 
 def message(progress: QueryProgress, limit_bytes: int) -> str | None:
-    """A sentence while a store keeps more than `limit_bytes` of its log for a query, else None."""
+    """Return a warning while a store retains more than `limit_bytes` of its log for a query, else None."""
     entity, kept = max(progress.backlog_bytes.items(), key=lambda item: item[1], default=("", 0))
     if kept <= limit_bytes:
         return None

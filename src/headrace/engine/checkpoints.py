@@ -1,4 +1,4 @@
-"""Where queries keep their progress and state: one folder each, written by Spark."""
+"""Folders of the queries' progress and state, one each, written by Spark."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Checkpoints:
         self._folder = folder
 
     def path(self, query_id: str) -> Path:
-        """The folder of a continuous query."""
+        """Return the folder of a continuous query."""
         return self._folder / query_id
 
     def temporary_path(self, query_id: str) -> Path:
-        """The folder of an interactive query, worth nothing after its end."""
+        """Return the folder of an interactive query, which is worthless after its end."""
         return self._folder / f"{_INTERACTIVE}{query_id}"
 
     def remove(self, query_id: str) -> None:

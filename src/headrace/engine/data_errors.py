@@ -11,7 +11,7 @@ OTHERWISE = "TRY_CAST gives NULL where CAST fails; WHERE leaves such rows out."
 
 
 def data_error(code: str, detail: str, *, hint: str | None = OTHERWISE) -> UserError:
-    """The error of an engine's SQLSTATE of class 22; `detail` is its sentence, in which a value may stand."""
+    """Return the error of an engine's SQLSTATE of class 22; `detail` is its sentence, in which a value may stand."""
     if code == SqlState.DIVISION_BY_ZERO.value:
         return UserError(SqlState.DIVISION_BY_ZERO, "division by zero", hint=DIVISION_BY_ZERO)
     if code == SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value:

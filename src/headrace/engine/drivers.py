@@ -25,7 +25,7 @@ MINUTE_S = 60.0
 
 
 def usable_pool(catalog: Catalog, name: str) -> ComputePool:
-    """The compute pool of that name; raises UserError 3D023 where there is none, 3E004 for one that was stopped."""
+    """Return the compute pool of that name; raises UserError 3D023 where there is none, 3E004 for one that was stopped."""
     pool = catalog.compute_pool(name)
     if pool is None:
         raise UserError(
@@ -74,11 +74,11 @@ class Drivers:
         self._resting: dict[str, str] = {}
 
     def find(self, name: str) -> DriverProcess | None:
-        """The process of a compute pool, if there is one."""
+        """Return the process of a compute pool, if there is one."""
         return self._drivers.get(name)
 
     def ensure(self, name: str) -> DriverProcess:
-        """The process of a compute pool, started if there was none. Raises UserError as `usable_pool`."""
+        """Return the process of a compute pool, started if there was none. Raises UserError as `usable_pool`."""
         pool = usable_pool(self._catalog, name)
         self.rouse(name)
         driver = self._drivers.get(name)
@@ -96,7 +96,7 @@ class Drivers:
         return driver
 
     def rouse(self, name: str) -> None:
-        """A pool that has ended for want of queries runs again, with the next `keep` at the latest."""
+        """Start a pool again that ended because it had no queries, with the next `keep` at the latest."""
         self._resting.pop(name, None)
         self._idle_since[name] = time.monotonic()
 
@@ -147,7 +147,7 @@ class Drivers:
             self._on_gone()
 
     def state(self, name: str) -> tuple[str, str | None]:
-        """What a pool's process does, a value of `PoolState`, and what went wrong with it."""
+        """Return the state of a pool's process, a value of `PoolState`, and its error."""
         driver = self._drivers.get(name)
         return (driver.state.value, driver.message) if driver else (PoolState.STOPPED.value, None)
 

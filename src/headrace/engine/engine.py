@@ -81,7 +81,7 @@ class Engine:
         self._purging = asyncio.create_task(self._purge_always(), name="purge views")
 
     def _warn_of_memory(self) -> None:
-        """What a pool is, is refused where it has no room; what every heap is, is a setting, and may have changed since."""
+        """Warn if the heaps exceed the machine's memory: a new pool is refused then, but the settings may have changed since."""
         pools = self._catalog.compute_pools()
         wanted = [pool for pool in pools if pool.desired_state is PoolIntent.RUNNING]
         for pool in wanted[:1]:
@@ -103,7 +103,7 @@ class Engine:
         await asyncio.to_thread(self.views.close)
 
     def wake(self) -> None:
-        """Something was written to the catalog that queries depend on."""
+        """Wake the supervisor after a write to the catalog that concerns queries."""
         self._supervisor.wake()
 
     async def forget(self, query_ids: Collection[str]) -> None:
@@ -132,23 +132,23 @@ class Engine:
             return await asyncio.get_running_loop().run_in_executor(self.views.readers, read)
 
     def progress(self, query_id: str) -> QueryMetrics | None:
-        """What a continuous query's last batch did, with sums since the server started; None before the first."""
+        """Return the metrics of a continuous query: its last batch, with sums since the server started; None before the first."""
         return self._supervisor.metrics(query_id)
 
     def notice(self, query_id: str) -> str | None:
-        """What there is to say of a continuous query that runs; None when it is in order."""
+        """Return the warning about a running continuous query; None if it is in order."""
         return self._supervisor.notice(query_id)
 
     def silent_store(self, name: str) -> str | None:
-        """What a continuous query says of a store that does not answer it; None when no query waits for that store."""
+        """Return the error of a store that does not answer continuous queries; None if no query waits for it."""
         return self._supervisor.silent_store(name)
 
     def pool_state(self, name: str) -> tuple[str, str | None]:
-        """`starting`, `running`, `stopping`, `stopped` or `errored`, and what went wrong."""
+        """Return `starting`, `running`, `stopping`, `stopped` or `errored`, and what went wrong."""
         return self._drivers.state(name)
 
     def rouse_pool(self, name: str) -> None:
-        """Something was written of a compute pool, or somebody wants it to run though it has nothing to do."""
+        """Start a pool that was changed, or that is asked to run without a query."""
         self._drivers.rouse(name)
         self.wake()
 
@@ -202,7 +202,8 @@ class Engine:
     async def _apply_when_it_is_there(
         self, message: ApplyView, payload: bytes, connection: Connection
     ) -> bool:
-        """A store of views that is away is asked again, while the query waits in the midst of its batch; False: it ended meanwhile."""
+        """Apply rows, asking again while the store of views is away and the query waits in its batch; False if the query ended
+        meanwhile."""
         waits = False
         while True:
             try:

@@ -93,11 +93,11 @@ class InteractiveQueries:
             )
 
     def knows(self, query_id: str) -> bool:
-        """Whether this is one of ours."""
+        """True if this is one of ours."""
         return query_id in self._runs
 
     def query_started(self, query_id: str) -> None:
-        """The query runs."""
+        """Note that the query runs."""
         if run := self._runs.get(query_id):
             run.channel.mark_started()
 
@@ -106,11 +106,11 @@ class InteractiveQueries:
         self._spawn(self._deliver(message, payload, connection))
 
     def query_ended(self, message: QueryEnded) -> None:
-        """The rows are complete, or there was an error."""
+        """Finish the result: all rows were sent, or there was an error."""
         self._forget(message.query_id, _error(message))
 
     def driver_ended(self, driver: DriverProcess, reason: str) -> None:
-        """Queries that ran there are over; those that wait for the pool go on waiting, unless it will not start."""
+        """End the queries that ran in a driver; those that wait for the pool go on waiting, unless it cannot start."""
         if driver.refused:
             self.driver_stopped(driver, reason)
             return
@@ -118,11 +118,11 @@ class InteractiveQueries:
             self._forget(query_id, _pool_error(driver.pool, reason))
 
     def uses(self, driver: DriverProcess) -> bool:
-        """Whether any runs there, or waits for it."""
+        """True if any runs there, or waits for it."""
         return any(run.driver is driver for run in self._runs.values())
 
     def driver_stopped(self, driver: DriverProcess, reason: str) -> None:
-        """Queries that run there are over, and so are those that wait for it."""
+        """End the queries that run in a driver, and those that wait for it."""
         for query_id, run in list(self._runs.items()):
             if run.driver is driver:
                 if run.starting is not None:
@@ -200,7 +200,7 @@ def _pool_error(pool: str, reason: str) -> ExternalError:
 
 
 def _error(message: QueryEnded) -> HeadraceError | None:
-    """The error that ended a query, as it was raised in the driver."""
+    """Return the error that ended a query, as it was raised in the driver."""
     if message.error is None:
         return None
     states = {state.value: state for state in SqlState}

@@ -1,4 +1,4 @@
-"""Whether the rows of a running query come too late to count, nearly all of them: which its figures say, but to nobody who does not ask."""
+"""Detection of late rows: a warning if nearly all rows of a running query are too late to count."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Lateness:
             self._batches.popleft()
 
     def message(self) -> str | None:
-        """A sentence while at least nine of ten rows are late, else None."""
+        """Return a sentence while at least nine of ten rows are late, else None."""
         rows, late = (
             (sum(figures) for figures in zip(*self._batches, strict=True)) if self._batches else (0, 0)
         )

@@ -40,12 +40,12 @@ class Decision:
 
 
 def may_follow(state: QueryState, following: QueryState) -> bool:
-    """Whether `following` may come after `state`."""
+    """True if `following` may come after `state`."""
     return state is following or following in TRANSITIONS[state]
 
 
 def on_failure(domain: ErrorDomain, failures: int, settings: Settings) -> Decision:
-    """What becomes of a query that failed for the `failures`-th time (from 1) in a row without progress."""
+    """Decide what happens to a query that failed for the `failures`-th time (from 1) in a row without progress."""
     if domain is ErrorDomain.USER:
         return Decision(QueryState.ERRORED)
     if domain is ErrorDomain.INTERNAL and failures > INTERNAL_FAILURES_MAX:
@@ -63,13 +63,13 @@ def driver_failures(before: int, up_s: float, *, worked: bool) -> int:
 
 
 def backoff_ms(failures: int, settings: Settings) -> int:
-    """The delay after the `failures`-th failure in a row: doubles from the first to the longest of the settings."""
+    """Return the delay after the `failures`-th failure in a row: doubles from the first to the longest of the settings."""
     exponent = min(max(failures, 1) - 1, 30)
     return min(settings.restart_backoff_ms << exponent, settings.restart_backoff_max_ms)
 
 
 class PoolStep(Enum):
-    """What to do next with the process of a compute pool."""
+    """Next action on a compute pool's process."""
 
     NOTHING = auto()
     START = auto()
@@ -81,7 +81,7 @@ class PoolStep(Enum):
 def pool_step(
     pool: ComputePool | None, *, runs: bool, occupied: bool, idle_min: float, resting: bool
 ) -> PoolStep:
-    """The next step of a pool (None: it was dropped) whose process `runs` or does not.
+    """Return the next step of a pool (None: it was dropped) whose process `runs` or does not.
 
     It is `occupied` while continuous queries run in it, or are to run: they end before it does. It has been without these and without
     readers for `idle_min` minutes, and is `resting` if that was why it ended.

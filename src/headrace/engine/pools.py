@@ -51,7 +51,7 @@ REMOVE_TIMEOUT_S = 5.0
 
 
 class PoolState(Enum):
-    """What a compute pool's process is doing; the values are those of the system relations."""
+    """State of a compute pool's process; the values are those of the system relations."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -76,7 +76,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether that run of the driver is over."""
+        """True if that run of the driver is over."""
         return self._writer.is_closing()
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Connection:
 
 
 class DriverProcess:
-    """One pool's driver, kept alive from `start` to `stop`.
+    """A pool's driver, kept alive from `start` to `stop`.
 
     `on_message` gets every message and its payload in order, `Ready` included; `on_death` gets the reason when the process has ended
     though `stop` was not called, after which it is started again with back-off, unless it has refused the server's settings. `given` is
@@ -130,7 +130,7 @@ class DriverProcess:
 
     @property
     def ready(self) -> bool:
-        """Whether queries are accepted now."""
+        """True if queries are accepted now."""
         return self._ready.is_set() and not self._stopping
 
     async def wait_ready(self) -> None:
@@ -202,7 +202,7 @@ class DriverProcess:
             self.state = PoolState.STARTING
 
     async def _run(self) -> str:
-        """One process from start to end; returns why it ended."""
+        """Run one process from start to end; return why it ended."""
         folder = self._socket_folder()
         scratch = Path(tempfile.mkdtemp(prefix=f"{self._file_name}-", dir=_made(self._folder / "work")))
         connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
@@ -256,7 +256,7 @@ class DriverProcess:
         return self._process
 
     def _environment(self) -> dict[str, str]:
-        """Ours without what is secret; the secret of a cluster goes this way, since a command line is for all to see."""
+        """Return our environment without secrets, but with a cluster's, since a command line can be read by everybody."""
         inherited = {name: value for name, value in os.environ.items() if name not in SECRETS}
         secret = self._settings.spark_secret
         return inherited | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
@@ -316,7 +316,7 @@ class DriverProcess:
                 self._on_message(connection, message, payload)
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
-        """Nothing of the process is left when this returns."""
+        """End the process and everything that it started."""
         self._process = None
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -332,7 +332,7 @@ class DriverProcess:
             process.stdin.close()
 
     def _socket_folder(self) -> Path:
-        """A new folder that only this user may enter, with a path short enough for a socket in it."""
+        """Return a new folder that only this user may enter, with a path short enough for a socket in it."""
         run = _made(self._folder / "run")
         folder = Path(tempfile.mkdtemp(prefix="d-", dir=run))
         if len(os.fsencode(folder / "s")) > SOCKET_PATH_MAX:
@@ -341,14 +341,14 @@ class DriverProcess:
         return folder
 
     def _log_file(self) -> Path:
-        """The driver's log; a large one of earlier runs is kept aside once."""
+        """Return the driver's log file; a large one of earlier runs is renamed once."""
         path = _made(self._folder / "logs") / f"driver-{self._file_name}.log"
         if self._process is None and path.exists() and path.stat().st_size > LOG_BYTES_MAX:
             path.replace(path.with_suffix(".log.1"))
         return path
 
     def _failure(self) -> str | None:
-        """This run's own words on why it ended, from the end of its log."""
+        """Return this run's own error from the end of its log."""
         with suppress(OSError), self._log_file().open("rb") as log_file:
             log_file.seek(max(self._log_start, log_file.seek(0, os.SEEK_END) - 4096))
             lines = log_file.read().decode(errors="replace").splitlines()
@@ -359,7 +359,7 @@ class DriverProcess:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[Message, bytes]:
-    """The next message and its payload. Raises IncompleteReadError at the end and ValueError for what is no frame of ours."""
+    """Return the next message and its payload. Raises IncompleteReadError at the end and ValueError for a malformed frame."""
     body_length, payload_length = FRAME_HEADER.unpack(await reader.readexactly(FRAME_HEADER.size))
     if body_length > MESSAGE_BYTES_MAX or payload_length > FRAME_BYTES_MAX:
         raise ValueError(

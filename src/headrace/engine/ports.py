@@ -1,4 +1,4 @@
-"""What supervisor and interactive queries need of their surroundings."""
+"""Interface of the surroundings of supervisor and interactive queries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Pools(Protocol):
     """The compute pools' processes; see `drivers.Drivers`."""
 
     def find(self, name: str) -> DriverProcess | None:
-        """The process of a pool, if there is one."""
+        """Return the process of a pool, if there is one."""
         ...
 
     def ensure(self, name: str) -> DriverProcess:
-        """The process of a pool, started if it is not; `ready` says whether it takes queries yet. Raises UserError 3D023, 3E004."""
+        """Return the process of a pool, started if it is not; `ready` tells if it accepts queries. Raises UserError 3D023, 3E004."""
         ...
 
     def keep(self, occupied: Collection[str]) -> None:
@@ -31,7 +31,7 @@ class Pools(Protocol):
 
 
 def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
-    """The properties (secrets included) of every store that `plan` names. Raises UserError 3D006 for one that was dropped."""
+    """Return the properties (secrets included) of every store that `plan` names. Raises UserError 3D006 for one that was dropped."""
     names = {step.store for step in plan.steps if isinstance(step, StoreStep)}
     found: dict[str, dict[str, str]] = {}
     for name in sorted(names):
@@ -47,7 +47,7 @@ def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
 
 
 def registries_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
-    """How to connect to every schema registry that `plan` names. Raises UserError 3D009 for one that was dropped."""
+    """Return the connection properties of every schema registry that `plan` names. Raises UserError 3D009 for one that was dropped."""
     steps = [step for step in plan.steps if isinstance(step, DecodeRows | EncodeRows)]
     formats = [layout for step in steps for layout in (step.value, step.key)]
     found: dict[str, dict[str, str]] = {}

@@ -100,7 +100,7 @@ class QueryWaits(_Message):
 
 
 class QueryProgress(_Message):
-    """What one batch did. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
+    """Progress of a batch. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
 
     `bad_records` could not be read and `future_rows` were too far ahead of the clock: both were skipped, as the source's
     property says. `timeless_rows` have no event time where one is needed. `lag` is how many records each split of each entity had,
@@ -151,7 +151,7 @@ class Rows(_Message):
 
 
 class ApplyView(_Message):
-    """One epoch of a materialized view; payload: Arrow IPC stream of the plan's columns (and `deleted` or `sign`).
+    """An epoch of a materialized view; payload: Arrow IPC stream of the plan's columns (and `deleted` or `sign`).
 
     Applied in one transaction with `epoch`; an epoch that was applied before is acknowledged and skipped.
     """
@@ -184,11 +184,11 @@ _MESSAGES: TypeAdapter[Message] = TypeAdapter(Message)
 
 
 def encode_frame(message: Message, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Return a frame."""
     body = message.model_dump_json().encode()
     return FRAME_HEADER.pack(len(body), len(payload)) + body + payload
 
 
 def decode_message(body: bytes) -> Message:
-    """The message of a frame's JSON; raises pydantic.ValidationError."""
+    """Return the message of a frame's JSON; raises pydantic.ValidationError."""
     return _MESSAGES.validate_json(body)

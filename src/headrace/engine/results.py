@@ -69,11 +69,11 @@ class ResultChannel:
         return True
 
     def mark_started(self) -> None:
-        """The query really runs: releases `started`."""
+        """Release `started`: the query runs."""
         self._started.set()
 
     def finish(self, error: HeadraceError | None = None) -> None:
-        """No more rows, because of `error` or because that was all; only the first call counts."""
+        """Finish the result because of `error`, or because it is complete; only the first call counts."""
         if self._over:
             return
         self._finished = True
@@ -103,7 +103,7 @@ class ResultChannel:
             raise UserError(SqlState.CANCELLED, "the query was ended before it had begun")
 
     async def __aiter__(self) -> AsyncIterator[LiveRows]:
-        """Batches of rows; raises the HeadraceError given to `finish` after the rows before it."""
+        """Yield batches of rows; raises the HeadraceError given to `finish` after the rows before it."""
         while True:
             if self._batches:
                 rows = self._batches.popleft()
@@ -137,7 +137,7 @@ class ResultChannel:
 
     @property
     def closed(self) -> bool:
-        """Whether the reader has gone."""
+        """True if the reader has gone."""
         return self._closed
 
     @property

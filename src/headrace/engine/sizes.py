@@ -1,4 +1,4 @@
-"""What the size of a compute pool means: so many times what the operator gives a driver, in heap and in tasks that run at a time."""
+"""Sizes of compute pools: multiples of the operator's heap and number of parallel tasks."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class Resources:
-    """What a driver process gets: its heap in MiB, and a Spark master. The slots of a cluster are the cluster's, whatever the size."""
+    """Resources of a driver process: its heap in MiB, and a Spark master. The slots of a cluster do not depend on the size."""
 
     heap_mb: int
     master: str
 
 
 def resources(size: str, settings: Settings) -> Resources:
-    """Those of a size."""
+    """Return the resources of a size."""
     factor, local = SIZES[size], _LOCAL.fullmatch(settings.spark_master)
     master = f"local[{int(local[1]) * factor}{local[2]}]" if local else settings.spark_master
     return Resources(settings.driver_memory_mb * factor, master)
 
 
 def memory_mb() -> int:
-    """The memory of the machine, or of the container where that is less, in MiB."""
+    """Return the memory of the machine, or of the container where that is less, in MiB."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # Without a container there is no such file, or it says `max`.
     with suppress(OSError, ValueError):

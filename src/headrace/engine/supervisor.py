@@ -61,7 +61,7 @@ class QueryMetrics(QueryProgress):
 
     @staticmethod
     def after(earlier: QueryMetrics | None, message: QueryProgress) -> QueryMetrics:
-        """The last batch is `message`'s; the sums are those of `earlier` and what it adds."""
+        """Return metrics with `message` as the last batch, and the sums of `earlier` and `message`."""
         summed = ("input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
         totals = {
             f"{name}_total": getattr(message, name) + (getattr(earlier, f"{name}_total") if earlier else 0)
@@ -89,7 +89,7 @@ class _Run:
 
 @dataclass
 class _Record:
-    """What is remembered of a query between its runs."""
+    """Memory of a query between its runs."""
 
     run: _Run | None = None
     failures: int = 0
@@ -135,19 +135,19 @@ class Supervisor:
         self._woken.set()
 
     def metrics(self, query_id: str) -> QueryMetrics | None:
-        """The last progress of a query; None before its first batch since the server started."""
+        """Return the last progress of a query; None before its first batch since the server started."""
         record = self._records.get(query_id)
         return record.metrics if record else None
 
     def notice(self, query_id: str) -> str | None:
-        """What there is to say of a running query; None when it is in order."""
+        """Return the warning about a running query; None if it is in order."""
         record = self._records.get(query_id)
         if record is None or record.run is None:
             return None
         return self._first_batch(record.run) or record.lateness.message() or self._backlog(record.metrics)
 
     def _first_batch(self, run: _Run) -> str | None:
-        """A sentence while a query that was started FIRST_BATCH_S ago has not finished a batch, else None."""
+        """Return a sentence while a query that was started FIRST_BATCH_S ago has not finished a batch, else None."""
         if run.has_batch or run.running_since is None:
             return None
         waited_s = time.monotonic() - run.running_since
@@ -174,15 +174,15 @@ class Supervisor:
     # --- what drivers say: heard at once, and dealt with in that order by the task that reconciles
 
     def query_started(self, message: QueryStarted) -> None:
-        """The query runs."""
+        """Note that the query runs."""
         self._hear(lambda: self._started(message))
 
     def query_waits(self, message: QueryWaits) -> None:
-        """The query gets nowhere because of a store, or does again. It is not started anew: Spark goes on where it waits."""
+        """Note that the query waits for a store, or no longer does. It is not restarted: Spark continues where it waits."""
         self._hear(lambda: self._waits(message))
 
     def waits_for(self, query_id: str, error: HeadraceError | None) -> None:
-        """As `query_waits`, for what the server itself writes for the query: why it cannot; None: it does again."""
+        """Note, as `query_waits` does, why the server cannot write for the query; None: it can again."""
         record = self._records.get(query_id)
         if record is not None and record.run is not None:
             reason, state = (error.text(), error.state.value) if error is not None else (None, None)
@@ -192,13 +192,13 @@ class Supervisor:
             )
 
     def query_ended(self, message: QueryEnded) -> None:
-        """The query is over, for one of four reasons: terminated, stopped to be started anew, bounded and done, failed."""
+        """Handle a query's end: terminated, stopped for a new start, bounded and complete, or failed."""
         if not self._stopping:
             # Else the driver ends all its queries because the server ends: none has failed, and none is done.
             self._hear(lambda: self._ended(message))
 
     def driver_ended(self, pool: str, reason: str) -> None:
-        """Every query of the pool is started again with the pool: whichever of them it was, the others are not to blame."""
+        """Restart every query of the pool with the pool: only one of them can have caused the end."""
         self._hear(lambda: self._lost(pool, reason))
 
     def _hear(self, what: Callable[[], Awaitable[None]]) -> None:
@@ -222,13 +222,13 @@ class Supervisor:
                 await self._becomes(query, state, message.reason, sqlstate=message.sqlstate)
 
     def _running(self, message: QueryStarted | QueryWaits) -> tuple[Query, _Run] | None:
-        """The query and the run of it that a message speaks of, while that is the present one."""
+        """Return the query and the run of it that a message speaks of, while that is the present one."""
         record, query = self._records.get(message.query_id), self._unfinished(message.query_id)
         run = record.run if record is not None else None
         return (query, run) if query and run and run.generation == message.generation else None
 
     def query_progress(self, message: QueryProgress) -> None:
-        """The query did something: failures before it no longer count."""
+        """Note a query's progress: earlier failures no longer count."""
         record = self._records.get(message.query_id)
         if record is None or record.run is None:
             return
@@ -321,7 +321,7 @@ class Supervisor:
             log.exception("pools_not_kept")
 
     def _occupied(self) -> set[str]:
-        """The pools in which queries run, or are to run as soon as they can."""
+        """Return the pools in which queries run, or are to run as soon as they can."""
         pools = {record.run.pool for record in self._records.values() if record.run is not None}
         unfinished = self._catalog.unfinished_queries()
         idle = (QueryState.ERRORED, QueryState.STOPPED)
@@ -346,12 +346,12 @@ class Supervisor:
             await self._start(query, record)
 
     def _held_back(self, query: Query) -> bool:
-        """Whether its pool is not to run: the query ends where it is, and goes on with the pool."""
+        """True if its pool is not to run: the query ends where it is, and goes on with the pool."""
         pool = self._catalog.compute_pool(query.compute_pool)
         return pool is None or pool.desired_state is PoolIntent.STOPPED
 
     def _waiting(self, query: Query) -> tuple[QueryState, str | None]:
-        """The state, and the reason for it, of a query that is wanted and that no driver runs."""
+        """Return the state, and the reason for it, of a query that is wanted and that no driver runs."""
         if not self._held_back(query):
             return QueryState.STARTING, None
         name = query.compute_pool
@@ -361,7 +361,7 @@ class Supervisor:
         return QueryState.STOPPED, reason
 
     def _allowed(self, query: Query, record: _Record) -> bool:
-        """Whether its role may still run it. One that may not is stopped, and told why when it is to start again."""
+        """True if the query's role may still run it. Otherwise it is stopped, with the reason."""
         state = self._catalog.snapshot()
         if record.allowed_at is not state:
             try:
@@ -482,7 +482,7 @@ class Supervisor:
         log.info("query_state", query_id=query.id, state=state.value, pool=query.compute_pool)
 
     async def _write(self, write: Callable[[], None]) -> None:
-        """While the catalog's database does not answer nothing is decided, and nothing that was heard is forgotten; queries run on."""
+        """Write to the catalog. While its database does not answer, nothing is decided and no message is lost; queries run on."""
         while True:
             try:
                 return await asyncio.to_thread(write)
@@ -491,7 +491,7 @@ class Supervisor:
 
 
 def _is_end_of(message: QueryEnded, run: _Run) -> bool:
-    """Whether `message` speaks of `run`: a driver answers StopQuery of a query that it does not know with generation 0.
+    """True if `message` concerns `run`: a driver answers StopQuery of an unknown query with generation 0.
 
     Such an answer may arrive late: after the query ended by itself, when its next run has already begun.
     """

@@ -1,4 +1,4 @@
-"""How records are laid out: bytes of a store to columns, and back.
+"""Layouts of records: from bytes of a store to columns, and back.
 
 Entry points: `base.Format` (what a format is; a module for each, `known.AnyFormat` for all), `types.spark_type` (a data type as
 Spark writes it), `base.DecodeSpec` and `base.EncodeSpec` (what to do), `spark.decode` and `spark.encode` (doing it, on DataFrames).

@@ -32,11 +32,11 @@ class Avro(Format):
     schema_id: int | None = None
 
     def refusal(self, columns: Struct) -> str | None:
-        """What Avro's names and types cannot say."""
+        """Return what Avro's names and types cannot represent."""
         return self.key_refusal(columns)
 
     def key_refusal(self, kind: DataType) -> str | None:
-        """A key may be a single value, too."""
+        """Accept what `refusal` accepts, and single values."""
         try:
             generated_schema(kind, "record")
         except UserError as error:
@@ -44,15 +44,15 @@ class Avro(Format):
         return None
 
     def read(self, data: str, columns: Struct) -> str:
-        """By `AvroDecoder`."""
+        """Return a call of `AvroDecoder`."""
         return self.read_key(data, columns)
 
     def read_key(self, data: str, kind: DataType) -> str:
-        """By `AvroDecoder`."""
+        """Return a call of `AvroDecoder`."""
         return f"headrace_from_avro({data}, {text_sql(spark_type(kind))}, {text_sql(self.registry)})"
 
     def written(self, fields: Sequence[Field]) -> str:
-        """By `AvroEncoder`. Raises ValueError when the schema is not pinned."""
+        """Return a call of `AvroEncoder`. Raises ValueError when the schema is not pinned."""
         if self.schema_text is None or self.schema_id is None:
             raise ValueError("expected a schema that is registered, found none")
         record = json.loads(self.schema_text)
@@ -64,7 +64,7 @@ class Avro(Format):
 
 
 def generated_schema(kind: DataType, name: str, *, required: frozenset[str] = frozenset()) -> str:
-    """The Avro schema of values of `kind`: of a STRUCT a record called `name`, whose `required` fields have no null.
+    """Return the Avro schema of values of `kind`: of a STRUCT a record called `name`, whose `required` fields have no null.
 
     Raises UserError 42P16 or 0A000 for what Avro cannot say.
     """

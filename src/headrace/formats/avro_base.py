@@ -1,4 +1,4 @@
-"""What the Avro schema of a query takes over of a schema that a user keeps: what is said there of the fields that both have."""
+"""Merging of a generated Avro schema with a schema that a user keeps: its entries for the fields that both have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _OF_A_TYPE = ("logicalType", "precision", "scale")
 
 
 def based_on(generated: str, base: str) -> str:
-    """The schema `generated` of columns, where each field that `base` has by the same name and of the same type is as `base` has it.
+    """Return the schema `generated` of columns, where each field that `base` has by the same name and of the same type is as `base` has
+    it.
 
     So are its doc, its default, its other properties and a logical type that ours lacks; of another type ours stays. Of a record its
     doc is taken, too. Both are JSON text, and so is what comes out.
@@ -37,7 +38,7 @@ def _is_record(schema: Any) -> bool:
 
 
 def _is_same(ours: Any, theirs: Any) -> bool:
-    """Whether bytes of one are those of the other, but for the order of a union's branches. What is only named there is another one."""
+    """True if bytes of one are those of the other, but for the order of a union's branches. What is only named there is another one."""
     if isinstance(ours, list) and isinstance(theirs, list):
         left = list(theirs)
         for branch in ours:
@@ -68,7 +69,7 @@ def _is_same(ours: Any, theirs: Any) -> bool:
 
 
 def _opened(schema: Any) -> dict[str, Any]:
-    """A type that is not a union, as an object."""
+    """Return a type that is not a union, as an object."""
     while isinstance(schema, dict) and isinstance(schema.get("type"), dict):
         schema = schema["type"]
     return schema if isinstance(schema, dict) else {"type": schema}

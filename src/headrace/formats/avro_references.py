@@ -15,7 +15,7 @@ _NAMED = ("record", "error", "enum", "fixed")
 
 
 def self_contained(schema: str, references: Sequence[str]) -> str:
-    """`schema` with each type of the `references` written out where it is named first; all are JSON text.
+    """Return `schema` with each type of the `references` written out where it is named first; all are JSON text.
 
     A name that none of them defines is left as it is. Raises UserError 22000 for what is no JSON, 53000 for what is too deep.
     """

@@ -73,7 +73,7 @@ _DECLARE = "Declare the columns that you need, with types that hold them: (name 
 
 
 def columns_of(schema: str, references: Sequence[str] = ()) -> tuple[Column, ...]:
-    """The columns of a record's schema, as JSON text; NOT NULL where the schema has no null.
+    """Return the columns of a record's schema, as JSON text; NOT NULL where the schema has no null.
 
     `references` are the schemas whose types it names, each after those that it needs itself. Raises UserError 0A000 for what no
     data type holds, 22000 for a text that is no Avro schema, 53000 for one that is too large.
@@ -89,14 +89,14 @@ def columns_of(schema: str, references: Sequence[str] = ()) -> tuple[Column, ...
 
 
 def type_of(schema: str, references: Sequence[str] = ()) -> DataType:
-    """The data type of any schema; a key's may be a single value. Raises as `columns_of`."""
+    """Return the data type of any schema; a key's may be a single value. Raises as `columns_of`."""
     with reading():
         kind, _ = _Reader(references).read(json.loads(schema), "", "the value")
         return parse_type(str(kind))
 
 
 def record_schema(columns: Sequence[Column], name: str) -> str:
-    """The schema of records with these columns, as JSON text; `name` is made a name of Avro's.
+    """Return the schema of records with these columns, as JSON text; `name` is made a name of Avro's.
 
     Raises UserError 42P16 for a column whose name Avro has not, 0A000 for a type that it has not.
     """
@@ -104,7 +104,7 @@ def record_schema(columns: Sequence[Column], name: str) -> str:
 
 
 def value_schema(kind: DataType, name: str) -> str:
-    """The schema of a single value that is never null, such as a key. Raises as `record_schema`."""
+    """Return the schema of a single value that is never null, such as a key. Raises as `record_schema`."""
     return _dumped(_written(kind, _named(name), name))
 
 
@@ -119,7 +119,7 @@ class _Reader:
         self._fields = 0
 
     def read(self, node: Any, namespace: str, place: str) -> tuple[DataType, bool]:
-        """The type of a schema, and whether it has null. `place` is what is read, for errors."""
+        """Return the type of a schema, and whether it has null. `place` is what is read, for errors."""
         match node:
             case list():
                 return self._union(node, namespace, place)
@@ -139,7 +139,7 @@ class _Reader:
         raise _malformed(f"{place} is {_shown(node)}")
 
     def record(self, node: dict[str, Any], namespace: str) -> list[tuple[str, DataType, bool]]:
-        """The fields of a record: name, type, and whether it has null."""
+        """Return the fields of a record: name, type, and whether it has null."""
         full = full_name(node, namespace)
         self._types[full] = None
         fields = node.get("fields")
@@ -195,7 +195,7 @@ class _Reader:
 
 
 def _logical(node: dict[str, Any], place: str) -> DataType | None:
-    """What a logical type stands for; None for one that we lack, or that is not on its own type, which are to be ignored."""
+    """Return the type of a logical type; None for one that is unknown or on another base type, which Avro ignores."""
     name = node.get("logicalType")
     if name != "decimal" or node["type"] not in ("bytes", "fixed"):
         return _LOGICAL.get((node["type"], str(name)))
@@ -232,7 +232,7 @@ def _record(fields: Any, full: str) -> dict[str, Any]:
 
 
 def _written(kind: DataType, full: str, place: str) -> Any:
-    """`full` is the name that a record here has: that of the field in the record around it, so that no two are the same."""
+    """Return the schema of a type. `full` is the name of a record here: the field's in the enclosing record, so that names are unique."""
     if kind in _WRITTEN:
         return _WRITTEN[kind]
     match kind:
@@ -259,7 +259,7 @@ def _written(kind: DataType, full: str, place: str) -> Any:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Around what reads a schema: raises UserError for what JSON cannot be read as, and what is nested so deep that nobody could."""
+    """Raise UserError for a schema that is no JSON, or nested too deeply, while it is read."""
     try:
         yield
     except json.JSONDecodeError:
@@ -273,7 +273,7 @@ def _dumped(schema: Any) -> str:
 
 
 def full_name(node: dict[str, Any], namespace: str) -> str:
-    """Of a definition, with the namespace that it says or that is around it."""
+    """Return the full name of a definition, with its own namespace or the enclosing one."""
     name, own = str(node.get("name", "record")), node.get("namespace", namespace)
     return name if "." in name or not own else f"{own}.{name}"
 

@@ -1,4 +1,4 @@
-"""What a format is, and what a decoder and an encoder are told; free of any plan and of Spark."""
+"""Interface of formats, decoders and encoders; free of any plan and of Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Field = tuple[str, str, DataType]
 
 
 class Format(BaseModel, ABC):
-    """How the bytes of a record's value or key stand for columns. `format` is its tag, and what users call it, in lower case.
+    """Layout of columns in the bytes of a record's value or key. `format` is its tag and the user's word, in lower case.
 
     The catalog keeps it with a relation, a plan carries it, and the driver has it make the Spark SQL that reads and writes:
     it is the same value everywhere, and holds no secret. `known.AnyFormat` is the union of all.
@@ -36,43 +36,44 @@ class Format(BaseModel, ABC):
 
     @model_serializer(mode="wrap")
     def _tagged(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Also where defaults are left out."""
+        """Write the tag even where defaults are left out."""
         return {"format": self.format, **handler(self)}
 
     @property
     def label(self) -> str:
-        """As statements write it."""
+        """The name in statements."""
         return self.format.upper()
 
     @abstractmethod
     def refusal(self, columns: Struct) -> str | None:
-        """Why records of these columns cannot be laid out so, as the end of a sentence that begins with a format; None if they can."""
+        """Return why the format cannot hold these columns, as the end of a sentence that begins with a format; None if it can."""
 
     @abstractmethod
     def read(self, data: str, columns: Struct) -> str:
-        """SQL of a STRUCT: `value`, the columns in the BINARY `data` as a STRUCT, and `reason`, why there is none. NULL for NULL."""
+        """Return SQL of a STRUCT: `value`, the columns in the BINARY `data` as a STRUCT, and `reason`, why there is none. NULL for NULL."""
 
     @abstractmethod
     def written(self, fields: Sequence[Field]) -> str:
-        """SQL of a BINARY, NULL only where `null_is_a_row`."""
+        """Return SQL of a BINARY, NULL only where `null_is_a_row`."""
 
     def key_refusal(self, kind: DataType) -> str | None:
-        """As `refusal`, for a record key of that type: a STRUCT of its columns where the format has names, else one column's."""
+        """Return the same as `refusal`, for a record key of that type: a STRUCT of its columns if the format has names, else one
+        column's type."""
         return self.refusal(kind) if isinstance(kind, Struct) else "needs a STRUCT<name TYPE, …>"
 
     def read_key(self, data: str, kind: DataType) -> str:
-        """As `read`, where `value` is of type `kind`."""
+        """Return the same as `read`, where `value` is of type `kind`."""
         if not isinstance(kind, Struct):
             raise TypeError(f"expected a STRUCT as the {self.label} key's type, found {kind}")
         return self.read(data, kind)
 
     def written_key(self, fields: Sequence[Field]) -> str:
-        """As `written`, for a record key, which is never NULL."""
+        """Return the same as `written`, for a record key, which is never NULL."""
         return self.written(fields)
 
 
 class TextFormat(Format):
-    """One that writes times as text. `timestamps`: in this layout, and no other is read; None: `sql` is written, both are read."""
+    """A format that writes times as text. `timestamps`: the only layout; None: `sql` is written, both layouts are read."""
 
     timestamps: TimestampFormat | None = None
 

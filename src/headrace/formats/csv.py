@@ -22,12 +22,12 @@ class Csv(TextFormat):
     delimiter: str = ","
 
     def refusal(self, columns: Struct) -> str | None:
-        """Single values only."""
+        """Refuse everything but single values."""
         nested = next((kind for _, kind in columns.fields if isinstance(kind, Array | Map | Struct)), None)
         return f"cannot hold a {nested}: its fields are single values" if nested else None
 
     def read(self, data: str, columns: Struct) -> str:
-        """By `CsvDecoder`."""
+        """Return a call of `CsvDecoder`."""
         arguments = (spark_type(columns), self.timestamps or "any", self.delimiter)
         return f"headrace_from_csv({data}, {', '.join(map(text_sql, arguments))})"
 
@@ -48,5 +48,5 @@ class Csv(TextFormat):
         return self._quoted(f"CAST({value} AS STRING)")
 
     def _quoted(self, text: str) -> str:
-        """Numbers and times, some of which have the delimiter in them if that is a point, a minus, a colon or a blank."""
+        """Return SQL that quotes numbers and times which contain the delimiter, a point or a minus for example."""
         return f"""concat('"', {text}, '"')""" if self.delimiter in ".-+: " else text

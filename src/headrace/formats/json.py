@@ -43,22 +43,22 @@ class Json(TextFormat):
     for_keys: ClassVar[bool] = True
 
     def refusal(self, columns: Struct) -> str | None:
-        """A MAP's keys are names."""
+        """Refuse a MAP whose keys are not text."""
         found = next(_unnamed(columns, lambda key: isinstance(key, Varchar)), None)
         return f"cannot hold a {found}: the keys of its objects are VARCHAR" if found else None
 
     def read(self, data: str, columns: Struct) -> str:
-        """By `JsonDecoder`."""
+        """Return a call of `JsonDecoder`."""
         return self.read_key(data, columns)
 
     def read_key(self, data: str, kind: DataType) -> str:
-        """Any JSON may be a key."""
+        """Return a call of `JsonDecoder`: any JSON may be a key."""
         return (
             f"headrace_from_json({data}, {text_sql(spark_type(kind))}, {text_sql(self.timestamps or 'any')})"
         )
 
     def written(self, fields: Sequence[Field]) -> str:
-        """NULLs are written."""
+        """Return to_json with NULLs included."""
         layout = self.timestamps or "sql"
         values = ", ".join(f"{text_sql(name)}, {_told(value, kind, layout)}" for name, value, kind in fields)
         return f"CAST(to_json(named_struct({values}), map('ignoreNullFields', 'false')) AS BINARY)"
@@ -76,14 +76,14 @@ def nested_sql(value: str) -> str:
 
 
 def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
-    """A TIMESTAMP as text: milliseconds are always printed, microseconds where there are any and the type has them."""
+    """Return a TIMESTAMP as text: milliseconds are always printed, microseconds where there are any and the type has them."""
     precise = str(kind.precision > 3).lower()
     zone = "Z" if kind.local else ""
     return f"headrace_time_text({value}, {text_sql(layout)}, {precise}, {text_sql(zone)})"
 
 
 def _told(value: str, kind: DataType, layout: TimestampFormat, depth: int = 0) -> str:
-    """A value in which times are texts, since Spark writes all times within others in one form."""
+    """Return SQL of a value whose nested times are texts, since Spark writes all nested times in one layout."""
     if not _has_time(kind):
         return value
     match kind:

@@ -25,16 +25,16 @@ _ANY: TypeAdapter[AnyFormat] = TypeAdapter(AnyFormat)
 
 
 def registry_of(layout: Format | None) -> str | None:
-    """The schema registry that a format's records are read or written by."""
+    """Return the schema registry that a format's records are read or written by."""
     return layout.registry if isinstance(layout, Avro | Protobuf) else None
 
 
 def with_registry(layout: AnyFormat, old: str, new: str) -> AnyFormat:
-    """A format whose registry, if it is `old`, has the name `new`."""
+    """Return a format whose registry, if it is `old`, has the name `new`."""
     same = registry_of(layout) == old
     return layout.model_copy(update={"registry": new}) if same else layout
 
 
 def format_of(data: object) -> AnyFormat:
-    """The inverse of `model_dump`; raises pydantic.ValidationError."""
+    """Return the inverse of `model_dump`; raises pydantic.ValidationError."""
     return _ANY.validate_python(data)

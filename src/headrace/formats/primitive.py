@@ -20,26 +20,26 @@ _BYTES: dict[DataType, int] = {SMALLINT: 2, INTEGER: 4, BIGINT: 8, DOUBLE: 8}
 
 
 class Primitive(Format):
-    """One value without a name, in bytes of its type. A NULL is a record without a value; of a key it is `NULL_KEY`."""
+    """A single value without a name, in the bytes of its type. A NULL is a record without a value; in a key it is `NULL_KEY`."""
 
     format: Literal["primitive"] = "primitive"
     null_is_a_row: ClassVar[bool] = True
     for_keys: ClassVar[bool] = True
 
     def refusal(self, columns: Struct) -> str | None:
-        """One column of one of five types."""
+        """Refuse everything but one column of one of five types."""
         if len(columns.fields) != 1:
             return f"is one column without a name, found {len(columns.fields)}"
         return self.key_refusal(columns.fields[0][1])
 
     def key_refusal(self, kind: DataType) -> str | None:
-        """One of the types."""
+        """Refuse all but the five types."""
         if kind in TYPES or isinstance(kind, Varchar):
             return None
         return f"is SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR, found {kind}"
 
     def read(self, data: str, columns: Struct) -> str:
-        """Numbers by their length; text must be UTF-8."""
+        """Return SQL that reads numbers by their length; text must be UTF-8."""
         ((name, kind),) = columns.fields
         text = isinstance(kind, Varchar)
         bad = (
@@ -60,12 +60,12 @@ class Primitive(Format):
         )
 
     def written(self, fields: Sequence[Field]) -> str:
-        """NULL for NULL."""
+        """Return NULL for NULL."""
         ((_, value, kind),) = fields
         return f"CASE WHEN {value} IS NOT NULL THEN {_encoded_sql(value, kind)} END"
 
     def read_key(self, data: str, kind: DataType) -> str:
-        """By its length alone: text is taken as it comes."""
+        """Return SQL that reads a key by its length alone: text is taken as it is."""
         readable = (
             f"({data} IS NULL OR {data} = {NULL_KEY} OR octet_length({data}) = {_BYTES[kind]})"
             if kind in _BYTES
@@ -77,7 +77,7 @@ class Primitive(Format):
         )
 
     def written_key(self, fields: Sequence[Field]) -> str:
-        """BINARY of one field. Raises TypeError for a type that no primitive has."""
+        """Return BINARY of one field. Raises TypeError for a type that no primitive has."""
         ((_, value, kind),) = fields
         return _written_key(value, kind)
 

@@ -32,7 +32,7 @@ class Protobuf(Format):
     schema_id: int | None = None
 
     def refusal(self, columns: Struct) -> str | None:
-        """What Protobuf's names and types cannot say; without a registry, columns that are no fields of the message."""
+        """Return what Protobuf's names and types cannot represent; without a registry, columns that are not fields of the message."""
         if self.registry is None:
             return decoded(self.descriptors or "").misfit(self.message or "", columns)
         try:
@@ -42,13 +42,13 @@ class Protobuf(Format):
         return None
 
     def read(self, data: str, columns: Struct) -> str:
-        """By `ProtobufDecoder`."""
+        """Return a call of `ProtobufDecoder`."""
         of_source = self.descriptors if self.registry is None else None
         given = (spark_type(columns), self.registry or "", self.message or "", of_source or "")
         return f"headrace_from_protobuf({data}, {', '.join(map(text_sql, given))})"
 
     def written(self, fields: Sequence[Field]) -> str:
-        """By `ProtobufEncoder`. Raises ValueError when the message is not pinned."""
+        """Return a call of `ProtobufEncoder`. Raises ValueError when the message is not pinned."""
         if self.descriptors is None or self.message is None or (self.registry and self.schema_id is None):
             raise ValueError("expected a message that is known, found none")
         row = ", ".join(f"{text_sql(name)}, {item}" for name, item, _ in fields)

@@ -171,7 +171,7 @@ class Descriptors:
         return tuple(name for prefix, file in packages for name in within(prefix, file.message_type))
 
     def named(self, name: str | None) -> str:
-        """The full name of the message called so, the package of which may be left out; None: the first. Raises UserError 3D010."""
+        """Return the full name of the message called so, the package of which may be left out; None: the first. Raises UserError 3D010."""
         found = [item for item in self.messages if name in (None, item) or item.endswith(f".{name}")]
         exact = [item for item in found if item == name]
         if exact or (found and (name is None or len(found) == 1)):
@@ -190,7 +190,8 @@ class Descriptors:
         )
 
     def columns(self, message: str) -> tuple[Column, ...]:
-        """Of a message's fields. A `required` one is NOT NULL. Raises UserError 0A000 for what no data type holds, 53000 for too many."""
+        """Return the columns of a message's fields. A `required` one is NOT NULL. Raises UserError 0A000 for a field without a data
+        type, 53000 for too many."""
         reader = _Reader()
         fields = reader.fields(self.message(message), ())
         return tuple(
@@ -199,11 +200,11 @@ class Descriptors:
         )
 
     def misfit(self, message: str, columns: Struct) -> str | None:
-        """Why the columns are none of the message's fields, as the end of a sentence; None if they are."""
+        """Return why the columns are not the message's fields, as the end of a sentence; None if they are."""
         return _misfit(self.message(message), columns, "")
 
     def without(self, message: str, columns: Struct) -> list[str]:
-        """The required fields of a message for which there is no column."""
+        """Return the required fields of a message for which there is no column."""
         given = {name for name, _ in columns.fields}
         return [
             field.name
@@ -212,7 +213,7 @@ class Descriptors:
         ]
 
     def encoded(self, message: str) -> str:
-        """The file of a message and what it needs, each behind what it needs itself: a FileDescriptorSet in base64."""
+        """Return the file of a message and what it needs, each behind what it needs itself: a FileDescriptorSet in base64."""
         needed: set[str] = set()
 
         def need(name: str) -> None:
@@ -226,7 +227,7 @@ class Descriptors:
         return base64.b64encode(chosen.SerializeToString(deterministic=True)).decode()
 
     def indexes(self, message: str) -> tuple[int, ...]:
-        """Where a message stands in its file: which of its messages, which of those in it, and so on.
+        """Return the index of a message in its file, and those of messages nested in it.
 
         The entries of maps are not counted, as Confluent's serializer for Java does not, which parses the text.
         """
@@ -240,7 +241,7 @@ class Descriptors:
         return tuple(place)
 
     def message(self, name: str) -> Descriptor:
-        """By its full name, one of `messages`."""
+        """Return the message of that full name, one of `messages`."""
         return self._pool.FindMessageTypeByName(name)
 
     def _link(self, name: str, within: tuple[str, ...]) -> None:
@@ -267,7 +268,7 @@ class Descriptors:
 
 
 def of_set(data: bytes) -> Descriptors:
-    """What `protoc --descriptor_set_out` writes. Raises UserError 22000 for other bytes, 3D010 for a file that lacks what it imports."""
+    """Parse the output of `protoc --descriptor_set_out`. Raises UserError 22000 for other bytes, 3D010 for a file with missing imports."""
     try:
         files = list(FileDescriptorSet.FromString(data).file)
     except DecodeError:
@@ -284,19 +285,19 @@ def of_set(data: bytes) -> Descriptors:
 
 
 def of_text(text: str, references: Sequence[tuple[str, str]] = ()) -> Descriptors:
-    """The `.proto` file `text`, with those that it imports by their names. Raises as `parse_proto` and `Descriptors`."""
+    """Return the `.proto` file `text`, with those that it imports by their names. Raises as `parse_proto` and `Descriptors`."""
     others = [parse_proto(other, name) for name, other in references if name not in _KNOWN_FILES]
     return Descriptors([*others, parse_proto(text, _MAIN)], _MAIN)
 
 
 @lru_cache(maxsize=256)
 def decoded(encoded: str) -> Descriptors:
-    """The inverse of `Descriptors.encoded`."""
+    """Return the inverse of `Descriptors.encoded`."""
     return of_set(base64.b64decode(encoded))
 
 
 def proto_text(columns: Sequence[Column], name: str, *, before: Descriptors | None = None) -> str:
-    """The file of a message with these columns; a dot in its `name` ends its package.
+    """Return the file of a message with these columns; a dot in its `name` ends its package.
 
     What is in the message of that name `before` keeps its number there. Raises UserError 42P16 or 0A000 for what Protobuf cannot say.
     """
@@ -313,13 +314,13 @@ def proto_text(columns: Sequence[Column], name: str, *, before: Descriptors | No
 
 
 def message_name(text: str) -> str:
-    """A text as the name of a message."""
+    """Return a text as the name of a message."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
     return plain if _NAME.fullmatch(plain) else f"_{plain}"
 
 
 def wrapped(message: Descriptor) -> FieldDescriptor | None:
-    """The field of a wrapper, such as google.protobuf.Int64Value; None for other messages."""
+    """Return the field of a wrapper, such as google.protobuf.Int64Value; None for other messages."""
     is_one = message.file.name == wrappers_pb2.DESCRIPTOR.name
     return message.fields_by_name["value"] if is_one else None
 
@@ -331,7 +332,7 @@ class _Reader:
         self._count = 0
 
     def fields(self, message: Descriptor, within: tuple[str, ...]) -> list[tuple[str, DataType, bool]]:
-        """Name, type and whether it must be there."""
+        """Return name, type and whether it must be there."""
         if message.full_name in within:
             raise _unsupported(f"the message {message.full_name} has itself as a part")
         if not message.fields:
@@ -417,7 +418,7 @@ def _mismatch(field: FieldDescriptor, kind: DataType, path: str) -> str:
 def _message_text(
     name: str, fields: Sequence[tuple[str, DataType, bool]], known: Descriptor | None
 ) -> list[str]:
-    """The lines of a message; `known` is what it was before."""
+    """Return the lines of a message; `known` is what it was before."""
     before = dict(known.fields_by_name) if known is not None else {}
     names = [field for field, _, _ in fields]
     gone = [(field.number, field.number + 1) for field in before.values() if field.name not in names]
@@ -455,7 +456,7 @@ def _message_text(
 def _field_type(
     field: str, kind: DataType, nested: str, own: FieldDescriptor | None
 ) -> tuple[str, list[str]]:
-    """A field's type, and the definition of the message `nested` where it is one. `own` is what it was before."""
+    """Return a field's type, and the definition of the message `nested` where it is one. `own` is what it was before."""
     match kind:
         case Map(key, value):
             if key not in _MAP_KEYS or isinstance(value, Array | Map):

@@ -40,7 +40,7 @@ _ENUM_MAX = 2**31 - 1
 
 
 def parse_proto(text: str, name: str) -> FileDescriptorProto:
-    """The file called `name` that says `text`; types that it names are as they are written.
+    """Parse the `.proto` file `text`, called `name`; types in it are named as they are written.
 
     Raises UserError 22000 for a text that is no such file, 0A000 for one with editions or groups, 53000 for one nested too deep.
     """
@@ -48,7 +48,7 @@ def parse_proto(text: str, name: str) -> FileDescriptorProto:
 
 
 def malformed(message: str) -> UserError:
-    """22000: this is no schema of Protobuf's."""
+    """Return 22000: this is no schema of Protobuf's."""
     return UserError(SqlState.DATA_EXCEPTION, f"the Protobuf schema cannot be read: {message}")
 
 
@@ -202,7 +202,7 @@ class _Parser:
                 self._expect(";")
 
     def _reserved(self, made: DescriptorProto | EnumDescriptorProto, largest: int) -> None:
-        """Of an enum the last number of a range belongs to it, of a message it does not."""
+        """Add a reserved range: its last number belongs to it in an enum, but not in a message."""
         beyond = isinstance(made, DescriptorProto)
         while True:
             if self._ahead[:1] in ('"', "'"):
@@ -217,14 +217,14 @@ class _Parser:
         self._expect(";")
 
     def _skip(self) -> None:
-        """Whatever stands there, to its `;` or the end of its braces."""
+        """Step over a statement, to its `;` or the end of its braces."""
         while True:
             token = self._one()
             if token in (";", "{"):
                 return
 
     def _one(self) -> str:
-        """One token, with all that it encloses."""
+        """Step over one token, with all that it encloses."""
         token = self._next()
         if token in _CLOSING:
             awaited = [_CLOSING[token]]
@@ -301,7 +301,7 @@ def _set_type(field: FieldDescriptorProto, kind: str) -> None:
 
 
 def _camel(name: str) -> str:
-    """The name of a map's entries, as protoc makes it."""
+    """Return the name of a map's entries, as protoc makes it."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 

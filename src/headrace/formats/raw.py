@@ -11,26 +11,26 @@ from headrace.formats.types import text_sql
 
 
 class Raw(Format):
-    """One column of BYTES is the record. A NULL is a record without a value."""
+    """A record that is one column of BYTES. A NULL is a record without a value."""
 
     format: Literal["raw"] = "raw"
     null_is_a_row: ClassVar[bool] = True
 
     def refusal(self, columns: Struct) -> str | None:
-        """One column of BYTES."""
+        """Refuse everything but one column of BYTES."""
         if [kind for _, kind in columns.fields] == [BYTES]:
             return None
         found = ", ".join(str(kind) for _, kind in columns.fields)
         return f"is one column of BYTES, found {found}"
 
     def read(self, data: str, columns: Struct) -> str:
-        """There is no bad one."""
+        """Return the bytes: every record is valid."""
         ((name, _),) = columns.fields
         return (
             f"named_struct('value', named_struct({text_sql(name)}, {data}), 'reason', CAST(NULL AS STRING))"
         )
 
     def written(self, fields: Sequence[Field]) -> str:
-        """The bytes."""
+        """Return SQL of the bytes."""
         ((_, value, _),) = fields
         return value

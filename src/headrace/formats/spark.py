@@ -31,7 +31,7 @@ _HEADERS = (
 
 
 def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
-    """The declared and hidden columns of `records`, which are as `connectors.streaming` says.
+    """Return the declared and hidden columns of `records`, which are as `connectors.streaming` says.
 
     A record without a value is a deletion for an upsert relation and is skipped for others, unless its format has a row for it.
     One that cannot be decoded is counted and skipped, or set aside, where `on_error` says so; else the query fails with a message
@@ -89,7 +89,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
 
 
 def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
-    """`rows` as records: key BINARY, value BINARY; and where they may be tombstones with an event time, their headers."""
+    """Return `rows` as records: key BINARY, value BINARY; and where they may be tombstones with an event time, their headers."""
     fields = [(column.name, name_sql(column.name), column.type) for column in spec.columns]
     value = spec.value.written(fields)
     if spec.deleted is not None:
@@ -109,7 +109,7 @@ def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
 
 
 def _key_sql(spec: DecodeSpec) -> str:
-    """A STRUCT of the decoded key's `value` and the `reason` why there is none; NULL, or both NULL, without a key."""
+    """Return a STRUCT of the decoded key's `value` and the `reason` why there is none; NULL, or both NULL, without a key."""
     if spec.key is None or spec.key_type is None:
         return "named_struct('value', CAST(NULL AS STRING), 'reason', CAST(NULL AS STRING))"
     return spec.key.read_key("key", spec.key_type)
@@ -122,7 +122,7 @@ def _row_sql(spec: DecodeSpec) -> str:
 
 
 def _reason_sql(spec: DecodeSpec) -> str:
-    """Why a record is bad; NULL for a good one."""
+    """Return SQL of why a record is bad; NULL for a good one."""
     reasons = [
         "concat('its key is not of the declared ''key.type'': ', __decoded_key.reason)",
         "__parsed.reason",
@@ -149,7 +149,8 @@ def _tombstone_sql(spec: DecodeSpec) -> str:
 
 
 def _row_time_sql(spec: DecodeSpec) -> str:
-    """The event time; of a deletion, the record's. A batch that runs again has the time that it had: Spark keeps it with its offsets."""
+    """Return the event time; of a deletion, the record's. A batch that runs again has the time that it had: Spark keeps it with its
+    offsets."""
     if spec.arrival:
         return "timestamp_millis(headrace_of_batch(unix_millis(current_timestamp())))"
     column = next((column for column in spec.columns if column.name == spec.timestamp), None)
@@ -160,14 +161,14 @@ def _row_time_sql(spec: DecodeSpec) -> str:
 
 
 def _time_sql(column: Column, value: str) -> str:
-    """The `value` of an event-time column as a TIMESTAMP; NULL for what is none."""
+    """Return the `value` of an event-time column as a TIMESTAMP; NULL for what is none."""
     if column.type != BIGINT:
         return value
     return f"CASE WHEN {value} BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN timestamp_millis({value}) END"
 
 
 def _record_time_sql(records: DataFrame, spec: DecodeSpec) -> str:
-    """The time of a record: of a tombstone of ours what its header says, where rows have event times of their own too."""
+    """Return the time of a record: of a tombstone of ours what its header says, where rows have event times of their own too."""
     if not spec.upsert or spec.timestamp is None or "headers" not in records.columns:
         return "timestamp"
     header = f"get(filter(headers, header -> header.key = '{EVENT_TIME_HEADER}'), 0).value"
@@ -199,6 +200,6 @@ def _carried_key_sql(rows: DataFrame, expression: str, key: Format) -> str:
 
 
 def _kind_of(rows: DataFrame, expression: str) -> DataType:
-    """The type of a Spark SQL expression over `rows`."""
+    """Return the type of a Spark SQL expression over `rows`."""
     text = rows.selectExpr(f"{expression} AS value").schema["value"].dataType.simpleString()
     return parse_type(text.replace(":", " ").replace("binary", "bytes"))

@@ -18,7 +18,7 @@ _PRIMITIVES = {
 
 
 def spark_type(kind: DataType) -> str:
-    """`kind` as Spark SQL text, usable in CAST and in a schema.
+    """Return `kind` as Spark SQL text, usable in CAST and in a schema.
 
     Both TIMESTAMP kinds are Spark's TIMESTAMP (microseconds in UTC), and VARCHAR loses its length.
     """
@@ -41,11 +41,11 @@ def spark_type(kind: DataType) -> str:
 
 
 def name_sql(name: str) -> str:
-    """A column's name as a Spark SQL identifier."""
+    """Return a column's name as a Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def text_sql(text: str) -> str:
-    """A string as a Spark SQL literal."""
+    """Return a string as a Spark SQL literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
     return f"'{escaped}'"

@@ -1,4 +1,4 @@
-"""What must be on the machine before anything streams: Java, jars, the JVM extension, the web page, Kafka.
+"""Requirements of the machine: Java, jars, the JVM extension, the web page, Kafka.
 
 Entry points: :func:`headrace.runtime.spark_jvm.spark_jvm`, :func:`headrace.runtime.jars.jars`,
 :func:`headrace.runtime.extension.extension_jar`, :class:`headrace.runtime.kafka_broker.KafkaBroker`,

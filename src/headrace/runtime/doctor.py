@@ -1,4 +1,4 @@
-"""What this machine has and lacks for `headrace up`, without changing anything."""
+"""Report on the machine for `headrace up`, without changing anything."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PROVIDER_TIMEOUT_S = 3.0
 
 
 class State(StrEnum):
-    """What a finding means for `headrace up`.
+    """Severity of a finding for `headrace up`.
 
     MISSING: it cannot run. ON_FIRST_USE: it gets it by itself, and needs the network for that. OPTIONAL: one feature misses it.
     """
@@ -47,7 +47,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the doctor's report: `found` is what there is, `fix` what to do when it is not OK."""
+    """A line of the doctor's report: `found` is the present state, `fix` the remedy when it is not OK."""
 
     name: str
     state: State
@@ -56,7 +56,8 @@ class Check:
 
 
 def checks(settings: Settings) -> list[Check]:
-    """Everything that is looked at, in the order of what needs what; takes well under a second, unless a sign-in provider is away."""
+    """Return everything that is looked at, in the order of what needs what; takes well under a second, unless a sign-in provider is
+    away."""
     makers: list[Callable[[], Check]] = [
         _python,
         _pyspark,
@@ -198,7 +199,7 @@ def _port(host: str, port: int) -> Check:
 
 
 def _single_sign_on(settings: Settings) -> Check:
-    """Whether the provider answers; nobody who signs in with a password or a token needs it."""
+    """Check that the provider answers; users who sign in with a password or a token do not need it."""
     name, issuer = "Single sign-on", settings.oidc_issuer
     if issuer is None:
         return Check(name, State.OK, "not used", "")
@@ -245,7 +246,7 @@ def _disk(name: str, folder: Path) -> Check:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """Return the folder, or the nearest one above it that is there."""
     while not folder.exists():
         folder = folder.parent
     return folder

@@ -30,7 +30,7 @@ _TEST_SUFFIXES = ("Suite", "Test")
 
 
 def extension_jar() -> Path:
-    """The compiled extension, for ``spark.jars`` and the driver's class path; compiles it when that is due.
+    """Return the compiled extension, for ``spark.jars`` and the driver's class path; compiles it when that is due.
 
     Raises `InternalError` with the compiler's messages when the sources do not compile.
     """
@@ -46,7 +46,7 @@ def extension_jar() -> Path:
 
 
 def group_jars(group: str) -> list[Path]:
-    """The jars of a store type's group, and what the extension adds to them: fetched and compiled when that is due.
+    """Return the jars of a store type's group, and what the extension adds to them: fetched and compiled when that is due.
 
     Raises what `jars` and `extension_jar` do.
     """
@@ -61,7 +61,7 @@ def group_jars(group: str) -> list[Path]:
 
 
 def is_compiled() -> bool:
-    """Whether the extension for the sources as they are now is in the cache."""
+    """True if the extension for the sources as they are now is in the cache."""
     return _jar_path().is_file()
 
 
@@ -124,7 +124,7 @@ def _jar_path() -> Path:
 
 
 def _digest(made_from: Sequence[Path], *groups: str) -> str:
-    """A name for what is made from these files, this Spark, these connector jars and compiler options."""
+    """Return a name for what is made from these files, this Spark, these connector jars and compiler options."""
     digest = hashlib.sha256()
     libraries = (str(jar) for group in (SPARK, *groups) for jar in coordinates(group))
     for part in (_spark_core().name, *libraries, *_COMPILER_OPTIONS):
@@ -135,7 +135,7 @@ def _digest(made_from: Sequence[Path], *groups: str) -> str:
 
 
 def pyspark_folder() -> Path:
-    """Where pyspark is installed. Raises `InternalError` when it is not."""
+    """Return the folder of pyspark. Raises `InternalError` when it is not installed."""
     folder = package_folder("pyspark", "pyspark")
     if folder is None:
         raise InternalError("the Python package pyspark is not installed", hint="Install headrace again.")
@@ -143,12 +143,12 @@ def pyspark_folder() -> Path:
 
 
 def _spark_core() -> Path:
-    """Spark's core jar: its name carries the versions of Spark and Scala."""
+    """Return Spark's core jar: its name carries the versions of Spark and Scala."""
     return next((pyspark_folder() / "jars").glob("spark-core_*.jar"))
 
 
 def spark_class_path() -> list[Path]:
-    """Spark's jars and those of its connectors; raises what `jars` and `pyspark_folder` do."""
+    """Return Spark's jars and those of its connectors; raises what `jars` and `pyspark_folder` do."""
     return [*jars(SPARK), *sorted((pyspark_folder() / "jars").glob("*.jar"))]
 
 

@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def guarded(command: Sequence[str], *, grace_s: float) -> list[str]:
-    """The command line that runs `command` under a guard; start it with ``stdin=PIPE``, keep the pipe open.
+    """Return the command line that runs `command` under a guard; start it with ``stdin=PIPE``, keep the pipe open.
 
     After SIGTERM, or when the pipe closes, `command` has `grace_s` seconds to end.
     """

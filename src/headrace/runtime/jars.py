@@ -40,7 +40,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One jar of a Maven repository and the digest it must have."""
+    """A jar of a Maven repository with its digest."""
 
     organization: str
     artifact: str
@@ -55,7 +55,7 @@ class Coordinate:
 
     @property
     def path(self) -> Path:
-        """Where the cache keeps the jar, whether it is there or not."""
+        """The jar's place in the cache, present or not."""
         return cache_dir() / "jars" / self.file_name
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Coordinate:
 
     @classmethod
     def of(cls, text: str, sha512: str = "") -> Coordinate | None:
-        """What `organization:artifact:version[:classifier]` names; None for a text of another form."""
+        """Parse `organization:artifact:version[:classifier]`; None for a text of another form."""
         parts = text.split(":")
         if len(parts) not in (3, 4):
             return None
@@ -72,7 +72,7 @@ class Coordinate:
 
 
 def jars(group: str) -> list[Path]:
-    """The jars of `group`, fetched when they are missing.
+    """Return the jars of `group`, fetched when they are missing.
 
     Raises `ExternalError` when a jar cannot be fetched or is not the one that the lock names.
     """
@@ -86,12 +86,12 @@ def jars(group: str) -> list[Path]:
 
 
 def missing(group: str) -> list[Coordinate]:
-    """The jars of `group` that are not in the cache yet."""
+    """Return the jars of `group` that are not in the cache yet."""
     return [coordinate for coordinate in coordinates(group) if not coordinate.path.is_file()]
 
 
 def coordinates(group: str) -> tuple[Coordinate, ...]:
-    """The jars that the lock names for `group`. Raises `InternalError` for a group that it does not have."""
+    """Return the jars that the lock names for `group`. Raises `InternalError` for a group that it does not have."""
     groups = locked_groups()
     if group not in groups:
         raise InternalError(f"expected a group of jars.lock ({', '.join(groups)}), found {group}")
@@ -100,7 +100,7 @@ def coordinates(group: str) -> tuple[Coordinate, ...]:
 
 @cache
 def locked_groups() -> Mapping[str, tuple[Coordinate, ...]]:
-    """All of ``jars.lock``: group name to jars."""
+    """Return all of ``jars.lock``: group name to jars."""
     return MappingProxyType(parse_lock(files(__package__).joinpath("jars.lock").read_text(encoding="utf-8")))
 
 

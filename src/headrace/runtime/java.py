@@ -66,7 +66,7 @@ class JavaRuntime:
 
 
 def java_runtime() -> JavaRuntime:
-    """The Java installation in use. Raises `UserError` when there is none or Spark does not run on it."""
+    """Return the Java installation in use. Raises `UserError` when there is none or Spark does not run on it."""
     override = os.environ.get("HEADRACE_JAVA_HOME")
     home = Path(override).expanduser() if override else _bundled_home()
     if not (home / "bin" / "java").is_file():
@@ -86,17 +86,17 @@ def java_runtime() -> JavaRuntime:
 
 
 def java_command() -> Path:
-    """The ``java`` executable to run a class with. Raises `UserError` as `java_runtime` does."""
+    """Return the ``java`` executable to run a class with. Raises `UserError` as `java_runtime` does."""
     return java_runtime().home / "bin" / "java"
 
 
 def further_java_options() -> list[str]:
-    """What ``HEADRACE_JAVA_OPTIONS`` adds to the command of each JVM."""
+    """Return the options that ``HEADRACE_JAVA_OPTIONS`` adds to the command of each JVM."""
     return os.environ.get("HEADRACE_JAVA_OPTIONS", "").split()
 
 
 def spark_java(memory_mb: int) -> list[str]:
-    """The command that runs a class of Spark's, but for the class path: `java`, what Spark needs of it, a heap of so many MiB.
+    """Return the command that runs a class of Spark's, but for the class path: `java`, what Spark needs of it, a heap of so many MiB.
 
     Raises `UserError` as `java_runtime` does.
     """

@@ -72,7 +72,7 @@ appender.console.layout.pattern = %d %p %m (%c)%n
 
 
 class KafkaBroker:
-    """One broker process over `data_dir`; also a context manager that starts and stops it.
+    """A broker process over `data_dir`; also a context manager that starts and stops it.
 
     `port` 0 takes the port of the last run in that folder when it is free, else any free one. `heap_mb` is
     the JVM's heap in MiB. The log is ``broker.log`` in `data_dir`.
@@ -93,12 +93,12 @@ class KafkaBroker:
 
     @property
     def log(self) -> Path:
-        """Where the broker writes its log."""
+        """The file of the broker's log."""
         return self._folder / "broker.log"
 
     @property
     def running(self) -> bool:
-        """Whether the process that was started is still there."""
+        """True if the process that was started is still there."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
@@ -223,7 +223,7 @@ class KafkaBroker:
 
 
 def _hold_port(held: ExitStack, choices: Sequence[int]) -> int:
-    """The first of `choices` that can be bound (0: any), bound until `held` closes."""
+    """Return the first of `choices` that can be bound (0: any), bound until `held` closes."""
     for port in choices:
         probe = held.enter_context(socket.socket())
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

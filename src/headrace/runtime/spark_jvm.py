@@ -35,7 +35,7 @@ _STARTED: list[subprocess.Popen[bytes]] = []
 def spark_jvm(
     *, memory_mb: int, options: Sequence[str] = (), ended: Callable[[int], None] | None = None
 ) -> Iterator[None]:
-    """A JVM for the Spark session that is made in this block; it ends with this process.
+    """Start a JVM for the Spark session that is created in this block; it ends with this process.
 
     `memory_mb` is its heap in MiB. `ended` is called from a thread, with the exit code (a signal's is negative), when the JVM
     has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does not come up, UserError if that is due to
@@ -73,7 +73,7 @@ def _watch(process: subprocess.Popen[bytes], ended: Callable[[int], None]) -> No
 
 
 def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:
-    """The port and the secret that the JVM writes into the file `told` when it is up."""
+    """Return the port and the secret that the JVM writes into the file `told` when it is up."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not told.is_file():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -94,7 +94,7 @@ def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]
 
 
 def class_archive() -> Path:
-    """Where the archive of classes for this Java and these jars is, or is to be."""
+    """Return the path of the archive of classes for this Java and these jars, present or not."""
     runtime = java_runtime()
     digest = hashlib.sha256(f"{runtime.home} {runtime.version}".encode())
     for jar in _class_path():
@@ -106,7 +106,7 @@ def class_archive() -> Path:
 
 @contextmanager
 def recorded_classes() -> Iterator[list[str]]:
-    """JVM options to run Spark with once; at the end, the classes loaded are put into the archive.
+    """Yield JVM options for one run of Spark; at its end, the loaded classes are put into the archive.
 
     Raises InternalError with the JVM's words when it does not make one.
     """

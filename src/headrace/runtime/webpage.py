@@ -24,7 +24,7 @@ _STAMP = ".headrace-sources"
 
 
 def web_page() -> Path | None:
-    """The folder of the built page (``index.html`` and its assets), or None when it was not built."""
+    """Return the folder of the built page (``index.html`` and its assets), or None when it was not built."""
     folder = shipped("_web", in_tree="web/dist")
     return folder if folder and (folder / "index.html").is_file() else None
 
@@ -66,7 +66,7 @@ def _sources() -> Path:
 
 
 def install_packages(folder: Path) -> None:
-    """Into `folder` what its package-lock.json names, and nothing else; costs nothing when it is there already.
+    """Install into `folder` the packages of its package-lock.json; does nothing if they are there.
 
     Raises `InternalError` when there is no Node or a package cannot be had.
     """
@@ -90,7 +90,7 @@ def _npm(folder: Path, *arguments: str) -> None:
 
 
 def node_folder() -> Path:
-    """The folder of a ``node`` of version 20 or later and its ``npm``: the system's, else this environment's.
+    """Return the folder of a ``node`` of version 20 or later and its ``npm``: the system's, else this environment's.
 
     Raises `InternalError` when there is neither.
     """

@@ -80,7 +80,7 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
 
 
 def _end_with_jvm(code: int) -> None:
-    """Nothing works without the JVM, and calls that wait for it may wait for ever: the server is to start another driver."""
+    """End the process: nothing works without the JVM, calls that wait for it may never return, and the server starts another driver."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     logging.getLogger(__name__).error("%sthe JVM of Spark %s", DRIVER_FAILED, how)
     sys.stderr.flush()

@@ -65,12 +65,12 @@ class RunningApplication:
 
     @property
     def reported(self) -> bool:
-        """Whether the server was told that it is over."""
+        """True if the end was reported to the server."""
         return self._reported
 
     @property
     def begun(self) -> bool:
-        """Whether Spark was told to start any of it."""
+        """True if Spark was asked to start any part."""
         return any(part.begun for part in self._parts)
 
     def start(self, *, after: Run | None = None) -> None:
@@ -84,27 +84,27 @@ class RunningApplication:
         _at_once([part.stop for part in self._parts])
 
     def look_at_stores(self, watch: StoreWatch) -> None:
-        """As of a query."""
+        """Check the stores of each part, as for a query."""
         for part in self._parts:
             part.look_at_stores(watch)
 
     def limit_planning(self) -> None:
-        """As of a query: each part has its own time."""
+        """Limit the planning of each part, which has its own time."""
         for part in self._parts:
             part.limit_planning()
 
     def join(self, timeout: float) -> bool:
-        """Whether all parts have ended, each within `timeout` seconds."""
+        """True if all parts have ended, each within `timeout` seconds."""
         over = [part.join(timeout) for part in self._parts]
         return all(over)
 
     def progress(self) -> QueryProgress | None:
-        """What the batches of all parts did since the last call; None when there were none."""
+        """Return the progress of all parts' batches since the last call; None without a batch."""
         new = [found for part in self._parts if (found := part.progress()) is not None]
         return self._together(new) if new else None
 
     def _hear(self, message: Message) -> None:
-        """What a part says to the server, as what the whole has to say."""
+        """Translate a part's message to the server into one of the whole query."""
         match message:
             case QueryStarted():
                 with self._lock:
@@ -133,7 +133,7 @@ class RunningApplication:
             return together(self.id, new, list(self._progress.values()))
 
     def _finish(self) -> None:
-        """The others end too, and the server is told why the first one did. One that cannot be ended is not waited for for ever."""
+        """End the other parts, and report the first one's failure. A part that cannot be ended is not waited for."""
         self.stop()
         over = self.join(EARLIER_RUN_S)
         if over:
@@ -172,7 +172,7 @@ def _part_of(start: StartQuery, plan: SparkPlan) -> StartQuery:
 
 
 def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress]) -> QueryProgress:
-    """The progress of several parts as one: of what is `new` rows are summed, of each part's `last` what is so now.
+    """Return the progress of several parts as one: rows of `new` are summed, the rest is each part's `last`.
 
     The watermark is the earliest; `batch_id` is the sum of the parts' own, which grows with each of them.
     """

@@ -1,4 +1,4 @@
-"""How much of its log a store keeps because a query has not confirmed to have read it."""
+"""The size of the log that a store retains because a query has not confirmed reading it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _INTERVAL_S = 10.0
 
 
 class Backlog:
-    """Of one query, by entity; asked by a thread of its own, now and then until the query has ended. Nothing where no store keeps a log."""
+    """Retained logs of a query by entity, read periodically in a thread of its own until the query ends. Empty if no store retains a
+    log."""
 
     def __init__(self, work: Build) -> None:
         self.bytes: dict[str, int] = {}

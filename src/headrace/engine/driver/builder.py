@@ -34,7 +34,7 @@ _DELAY = "spark.watermarkDelayMs"
 
 
 def connector_module(name: str) -> Any:
-    """The driver half of a store type; see `connectors.streaming`. Raises InternalError when there is none."""
+    """Return the driver half of a store type; see `connectors.streaming`. Raises InternalError when there is none."""
     try:
         return spark_module(name)
     except (KeyError, ModuleNotFoundError) as error:
@@ -43,7 +43,7 @@ def connector_module(name: str) -> Any:
 
 @dataclass
 class Build:
-    """What has been built of one query: a DataFrame for each step so far, and what the steps need.
+    """Build of a query: a DataFrame for each step so far, and shared resources.
 
     `poll_ms` is the least time between two batches that its sources ask for, in milliseconds.
     """
@@ -56,13 +56,13 @@ class Build:
     poll_ms: int = 0
 
     def properties(self, store: str) -> Mapping[str, str]:
-        """The properties of a store that the plan names."""
+        """Return the properties of a store that the plan names."""
         if store not in self.start.stores:
             raise InternalError(f"the properties of the store {store!r} did not come with the plan")
         return self.start.stores[store]
 
     def reads(self, step_id: str) -> physical.ReadEntity | physical.ReadRows:
-        """The one entity that a step's rows come from."""
+        """Return the one entity that a step's rows come from."""
         step = next(step for step in self.start.plan.steps if step.id == step_id)
         if isinstance(step, physical.ReadEntity | physical.ReadRows):
             return step
@@ -72,7 +72,7 @@ class Build:
         return self.reads(inputs[0])
 
     def source_request(self, step: physical.ReadEntity) -> SourceRequest:
-        """How to read an entity."""
+        """Return the request to read an entity."""
         return SourceRequest(
             entity=step.entity,
             properties=self.properties(step.store),
@@ -94,7 +94,7 @@ class Build:
         )
 
     def row_request(self, step: physical.ReadRows) -> RowRequest:
-        """How to read an entity's rows."""
+        """Return the request to read an entity's rows."""
         checkpoint = self.start.checkpoint
         return RowRequest(
             entity=step.entity,
@@ -128,7 +128,7 @@ def build(
 
 
 def add_steps(work: Build, steps: Iterable[physical.Step]) -> Build:
-    """`work`, with a DataFrame for each of the steps, which come after those that they read."""
+    """Return `work`, with a DataFrame for each of the steps, which come after those that they read."""
     for step in steps:
         work.frames[step.id] = BUILDERS[step.step](work, step)
     return work
@@ -396,7 +396,7 @@ def _match_recognize(work: Build, step: physical.MatchRecognize) -> DataFrame:
 
 
 def _ordered(work: Build, keys: list[physical.OrderKey]) -> tuple[Any, Any, Any]:
-    """The columns of an order, and for each of them whether it descends and whether NULL comes first."""
+    """Return the columns of an order, and for each of them whether it descends and whether NULL comes first."""
     return (
         _listed(work, [key.column for key in keys]),
         _listed(work, [key.descending for key in keys]),
@@ -409,7 +409,7 @@ def _operators(work: Build) -> Any:
 
 
 def _listed(work: Build, values: Iterable[Any]) -> Any:
-    """As a list of Java's."""
+    """Return values as a Java list."""
     java_list = jvm(work.session).java.util.ArrayList()
     for value in values:
         java_list.add(value)
@@ -431,7 +431,7 @@ def _encode_rows(work: Build, step: physical.EncodeRows) -> DataFrame:
 
 
 def schema_columns(columns: list[physical.Column]) -> tuple[Column, ...]:
-    """Columns of a plan as what they are."""
+    """Return a plan's columns as schema columns."""
     return tuple(Column(column.name, parse_type(column.type), column.nullable) for column in columns)
 
 

@@ -1,4 +1,4 @@
-"""What each row of a live changelog does: insert, update or delete its key."""
+"""Operation of each row of a live changelog: insert, update or delete its key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowKinds:
         self._knows_all = True
 
     def of(self, key: Sequence[object], *, deleted: bool) -> RowKind | None:
-        """What the next row does; None when it deletes what was never shown and need not be."""
+        """Return the operation of the next row; None if it deletes a row that was never shown."""
         if self._changes.final:
             return RowKind.INSERT
         # A digest: keys may be long, and need not be hashable.
@@ -64,7 +64,7 @@ class ChangeReader:
         self._kinds = RowKinds(changes)
 
     def read(self, rows: Iterable[Sequence[object]]) -> LiveRows:
-        """The rows to show, in order."""
+        """Return the rows to show, in order."""
         cells: list[list[Cell]] = []
         kinds: list[str] = []
         for row in rows:

@@ -41,7 +41,7 @@ class Outgoing(Protocol):
 
 
 class Channel:
-    """One connection; `send` and `ask` may be called from any thread, `messages` from one."""
+    """A connection to the server; `send` and `ask` may be called from any thread, `messages` from one."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -81,7 +81,7 @@ class Channel:
             del self._waiting[sequence]
 
     def messages(self) -> Iterator[Message]:
-        """What the server says, without Acks, which go to those who wait; ends with the connection."""
+        """Yield the server's messages, without Acks, which go to their waiting callers; ends with the connection."""
         try:
             while header := self._read(FRAME_HEADER.size):
                 body_length, payload_length = FRAME_HEADER.unpack(header)
@@ -108,7 +108,7 @@ class Channel:
             waiting.arrived.set()
 
     def _read(self, length: int) -> bytes:
-        """Exactly `length` bytes, or none at the end of the connection."""
+        """Return exactly `length` bytes, or none at the end of the connection."""
         data = bytearray()
         while len(data) < length:
             try:

@@ -1,4 +1,4 @@
-"""Which file of a checkpoint cannot be read: after a crash of the machine, a full disk or a failed copy.
+"""Search for the file of a checkpoint that cannot be read: after a crash of the machine, a full disk or a failed copy.
 
 Spark's exceptions name the class that could not parse, and seldom the file. So the files are read here, once their query has failed for no
 reason that is known.

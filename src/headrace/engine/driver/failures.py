@@ -1,4 +1,4 @@
-"""What ended a query, told so that a user can act: SQLSTATE, one sentence, a hint, and whose fault it is.
+"""Classification of failures for users: SQLSTATE, one sentence, a hint, and whose fault it is.
 
 The trace stays in the driver's log. No text holds a secret of a store.
 """
@@ -87,7 +87,7 @@ UNCLASSIFIED = Failure(
 
 
 def classify(error: BaseException, start: StartQuery) -> Failure:
-    """The failure that `error` means for the query that `start` began."""
+    """Return the failure that `error` means for the query that `start` began."""
     # Spark puts the query's plan, literals and options included, into the text of its exceptions.
     trace = _PLAN.sub("\n", "".join(traceback.format_exception(error)))
     found = error if isinstance(error, UserError | ExternalError) else _found(trace, start, error)
@@ -139,12 +139,12 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
 
 
 def began_slowly(text: str) -> bool:
-    """Whether Spark gave up waiting for the Python process that reads a source; it is the load, and to try again helps."""
+    """True if Spark gave up waiting for the Python process that reads a source, because of the machine's load."""
     return "Python worker failed to connect back" in text
 
 
 def _full_disk(text: str, start: StartQuery) -> ExternalError:
-    """Nothing of the query's is wrong, and to try again helps once there is space: so it is, for ever."""
+    """Return the error of a full disk: the query is retried for ever, since it continues once there is space."""
     return ExternalError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
         f"no space is left on the server's disk: that of {_full_folder(text, start)}",
@@ -153,7 +153,7 @@ def _full_disk(text: str, start: StartQuery) -> ExternalError:
 
 
 def _full_folder(text: str, start: StartQuery) -> str:
-    """Spark seldom says which file it was; then it is where there is no space."""
+    """Return the folder without space: the one that Spark names, else its own."""
     if "views.duckdb" in text:
         return "views.duckdb in the data directory"
     checkpoints = Path(start.checkpoint).parent if start.checkpoint else None
@@ -165,7 +165,7 @@ def _full_folder(text: str, start: StartQuery) -> str:
 
 
 def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:
-    """A client that misses an entity in the midst of a query does not say which: then it is one of the query's."""
+    """Return the error with the query's entities: a client that misses an entity within a query does not name it."""
     entities = list(
         dict.fromkeys(
             path_text(step.entity) for step in start.plan.steps if isinstance(step, physical.StoreStep)
@@ -178,7 +178,7 @@ def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:
 
 
 def spark_error(text: str) -> HeadraceError | None:
-    """By Spark's own error conditions: those of class 22 are the data's fault, some of analysis the statement's."""
+    """Classify by Spark's error conditions: class 22 is the data's fault, some conditions of analysis the statement's."""
     for condition, detail, message in _CONDITION.findall(text):
         if condition in _WRAPPERS:
             continue
@@ -198,7 +198,7 @@ def spark_error(text: str) -> HeadraceError | None:
 
 
 def _spark_state(condition: str) -> str:
-    """The SQLSTATE that Spark's catalog of errors gives a condition; empty for none."""
+    """Return the SQLSTATE of a condition in Spark's error catalog; empty for none."""
     session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     return str(jvm(session).org.apache.spark.SparkThrowableHelper.getSqlState(condition) or "")
 

@@ -1,4 +1,4 @@
-"""Whether a query's entities are still those that its checkpoint belongs to. ADR 49 says why.
+"""Comparison of a query's entities with those of its checkpoint. ADR 49 gives the reasons.
 
 An offset is a number: in a topic that was deleted and created again it is a place among other records, and going on from there would
 leave records out in silence. So what an entity was when the query began is kept beside the offsets, and compared at each start and
@@ -34,7 +34,7 @@ class _Use(NamedTuple):
 
 
 class Identities:
-    """Of the entities that a query reads, and of those that it writes exactly once; nothing of stores that have no identities.
+    """Identities of the entities that a query reads, and of those that it writes exactly once; empty for stores without identities.
 
     `begin` and `compare` raise UserError 22000 where an entity is another one than the checkpoint belongs to.
     """

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 
 def jvm(session: SparkSession) -> Any:
-    """The JVM's packages, through py4j; raises RuntimeError when the JVM is gone."""
+    """Return the JVM's packages, through py4j; raises RuntimeError when the JVM is gone."""
     found = session.sparkContext._jvm
     if found is None:
         raise RuntimeError("the JVM of this driver is gone")

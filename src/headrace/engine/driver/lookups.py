@@ -49,7 +49,7 @@ def found(
     name: str,
     find: Find,
 ) -> DataFrame:
-    """`frame` with a column `name`: an ARRAY of the rows that `find` has for the `keys` of each row."""
+    """Return `frame` with a column `name`: an ARRAY of the rows that `find` has for the `keys` of each row."""
     fields = ", ".join(f"{name_sql(column.name)} {spark_type(column.type)}" for column in columns)
     row = frame.sparkSession.createDataFrame([], fields).schema
     schema = to_arrow_schema(row, timestamp_utc=True)
@@ -68,7 +68,7 @@ def found(
 
 
 def matching(keys: pa.Table, find: Find, schema: pa.Schema) -> pa.ListArray:
-    """For each row of `keys` the rows of `schema`, found by the columns of the same names, that have its values; none for a NULL."""
+    """Return for each row of `keys` the matching rows of `schema`, by the columns of the same names; none for a NULL."""
     names = keys.column_names
     asked = keys.drop_null().group_by(names).aggregate([])
     rows = (find(asked) if asked.num_rows else schema.empty_table()).select(schema.names).cast(schema)
@@ -97,7 +97,7 @@ class KeptTable:
     path: str
 
     def __call__(self, keys: pa.Table) -> pa.Table:
-        """The rows that may have one of `keys`; raises RuntimeError with what the driver could not read it for."""
+        """Return the rows that may have one of `keys`; raises RuntimeError with what the driver could not read it for."""
         failure = Path(self.failure)
         if failure.exists():
             raise RuntimeError(failure.read_text())

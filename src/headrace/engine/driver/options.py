@@ -1,4 +1,4 @@
-"""What a driver process is started with: JSON on its command line, never a secret."""
+"""Options of a driver process: JSON on its command line, never a secret."""
 
 from __future__ import annotations
 

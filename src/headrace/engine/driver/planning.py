@@ -1,4 +1,4 @@
-"""How much of the JVM's processor time the planning of one query has taken.
+"""The JVM's processor time for planning a query.
 
 Processor time, since time on the clock says little while a driver that was just started plans all its queries at once.
 """
@@ -21,11 +21,11 @@ class PlanningTime:
         self._query: StreamingQuery | None = None
 
     def begun(self, query: StreamingQuery) -> None:
-        """The query was started, but no batch of it is planned yet."""
+        """Start counting for a query that was started, before its first batch is planned."""
         self._query = query
 
     def used_ms(self) -> int | None:
-        """The sum so far; None once a batch is done, which shows that there is an end to it."""
+        """Return the sum so far; None once a batch is done, which shows that there is an end to it."""
         used = self._clock.usedMs(self._caller) - self._before_ms
         if self._query is not None:
             if self._query.lastProgress is not None:

@@ -1,4 +1,4 @@
-"""What Spark says that a query's batches did, as `QueryProgress`.
+"""Progress of a query's batches, as Spark reports it, as `QueryProgress`.
 
 Read by polling: a listener would call into Python for every batch of every query, idle ones too.
 """
@@ -42,7 +42,7 @@ class ProgressReader:
         self._last: tuple[int, str] = (-1, "")
 
     def read(self) -> QueryProgress | None:
-        """The batches since the last call as one: rows are summed, all else is the last batch's."""
+        """Return the batches since the last call as one: rows are summed, all else is the last batch's."""
         batches = self._unread()
         if not batches:
             return None
@@ -96,7 +96,7 @@ class ProgressReader:
 
 
 def lag(sources: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Entity -> split -> how far what was read is behind what there was, of the sources of a batch as Spark reports them.
+    """Return, by entity and split, how far a batch's sources are behind their ends.
 
     Of stores whose offsets are numbers by entity and split. Of two sources that read one entity, the one that is further behind.
     """
@@ -125,7 +125,7 @@ def _numbers(offsets: object) -> dict[tuple[str, str], int]:
 
 
 def _dropped(batches: list[dict[str, Any]]) -> int:
-    """What joins dropped; of windows Spark would say how many *groups* it dropped."""
+    """Return how many rows joins dropped; for windows Spark counts dropped *groups* instead."""
     return sum(
         operator.get("numRowsDroppedByWatermark", 0)
         for batch in batches

@@ -13,7 +13,7 @@ class ProtoFiles:
     """See the JVM's trait of this name: a question in JSON, and an answer in JSON."""
 
     def descriptors(self, question: str) -> str:
-        """The files of a schema's text and of what it imports, that of the text last; or the reason why there are none."""
+        """Return the files of a schema's text and of what it imports, that of the text last; or the reason why there are none."""
         asked: dict[str, Any] = json.loads(question)
         try:
             found = of_text(asked["text"], list(asked["imports"].items()))
@@ -22,6 +22,6 @@ class ProtoFiles:
             return json.dumps({"reason": error.message})
 
     class Java:
-        """What py4j looks for."""
+        """Interface that py4j looks for."""
 
         implements = ("io.headrace.spark.ProtoFiles",)

@@ -44,11 +44,11 @@ EARLIER_RUN_S = 30.0
 
 
 class Run(Protocol):
-    """What is to end before another run begins."""
+    """A run that must end before the next one of its query begins."""
 
     @property
     def begun(self) -> bool:
-        """Whether Spark was told to start it."""
+        """True if Spark was asked to start it."""
         ...
 
     def stop(self) -> None:
@@ -56,12 +56,12 @@ class Run(Protocol):
         ...
 
     def join(self, timeout: float) -> bool:
-        """Whether it has ended within `timeout` seconds."""
+        """True if it has ended within `timeout` seconds."""
         ...
 
 
 class RunningQuery:
-    """One plan as one streaming query, in a Spark session and a thread of its own."""
+    """A plan as a streaming query, in a Spark session and a thread of its own."""
 
     def __init__(
         self,
@@ -96,17 +96,17 @@ class RunningQuery:
 
     @property
     def generation(self) -> int:
-        """Which start of the query this is."""
+        """The number of this start of the query."""
         return self._start.generation
 
     @property
     def begun(self) -> bool:
-        """Whether Spark was told to start it."""
+        """True if Spark was asked to start it."""
         return self._begun
 
     @property
     def reported(self) -> bool:
-        """Whether the server was told that it is over; what the JVM does for it may go on a while, to no effect."""
+        """True if the end was reported to the server; later work of the JVM for the query has no effect."""
         return self._reported
 
     def start(self, *, after: Run | None = None) -> None:
@@ -187,12 +187,12 @@ class RunningQuery:
             )
 
     def join(self, timeout: float | None) -> bool:
-        """Whether the query has ended within `timeout` seconds; None: when it has."""
+        """True if the query has ended within `timeout` seconds; None: when it has."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def progress(self) -> QueryProgress | None:
-        """What the batches since the last call did; None when there were none."""
+        """Return the progress of the batches since the last call; None without a batch."""
         reader = self._progress
         return reader.read() if reader is not None else None
 
@@ -249,7 +249,7 @@ class RunningQuery:
             return False
 
     def _give_up(self, error: HeadraceError) -> None:
-        """The query is over, though its thread may not be."""
+        """End the query for the server, though its thread may still run."""
         self._sink.stopping.set()
         self._report(self._failure(error))
         threading.Thread(target=self.stop, name=f"stop-{self.id}", daemon=True).start()
@@ -360,7 +360,7 @@ class RunningQuery:
         return writer
 
     def _finish(self) -> None:
-        """The sink needs no more, and no other batch begins. From a batch, whose thread Spark would wait for: so in another one."""
+        """Stop the query because its sink is complete. Called from a batch, whose thread Spark would wait for: so in another thread."""
         self._sink.stopping.set()
         threading.Thread(target=self.stop, daemon=True).start()
 

@@ -78,7 +78,7 @@ class _DriverContext(SparkContext):
 
 
 def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | None = None) -> SparkSession:
-    """A session with its JVM, of whose unwanted end `jvm_ended` is told: see `runtime.spark_jvm`.
+    """Return a session with its JVM, of whose unwanted end `jvm_ended` is told: see `runtime.spark_jvm`.
 
     Raises HeadraceErrors of `runtime` when Java or a jar is missing.
     """
@@ -158,12 +158,12 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
 
 
 def _batches(query: StreamingQuery) -> int:
-    """How many have ended."""
+    """Return how many batches have ended."""
     return query.lastProgress.batchId + 1 if query.lastProgress is not None else 0
 
 
 def _authentication(options: DriverOptions) -> dict[str, str]:
-    """Spark makes up a secret for a driver that has all its executors; those of a cluster share one with it."""
+    """Return the options of authentication: Spark generates a secret for a driver with local executors; a cluster shares one."""
     # Taken out of the environment: nothing that this process starts is to find it there.
     secret = os.environ.pop(_SECRET_VARIABLE, None)
     if re.match(r"local$|local\[|yarn$|k8s:", options.spark_master):
@@ -178,7 +178,7 @@ def _authentication(options: DriverOptions) -> dict[str, str]:
 
 
 def _start_callback_server(session: SparkSession) -> None:
-    """Python's end of `foreachBatch`, started as pyspark would, but that it asks its callers for a token."""
+    """Start Python's end of `foreachBatch` as pyspark does, but with a token required of callers."""
     gateway: Any = session.sparkContext._gateway
     token = secrets.token_urlsafe(32)
     gateway.callback_server_parameters.auth_token = token
@@ -190,7 +190,7 @@ def _start_callback_server(session: SparkSession) -> None:
 
 
 def _quiet(session: SparkSession) -> None:
-    """A failed query's trace is logged once, by us and without secrets; what Spark says beside it is noise."""
+    """Silence Spark's logger of failures: the trace is logged once, by us and without secrets."""
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     levels = jvm(session).org.apache.logging.log4j.Level
     configurator = jvm(session).org.apache.logging.log4j.core.config.Configurator

@@ -39,7 +39,7 @@ class QueryStoppedError(Exception):
 
 @dataclass
 class SinkContext:
-    """What a sink needs of its query: the way to the server, and the events of its end.
+    """Context of a sink: the channel to the server, and the events of the query's end.
 
     `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows. `is_behind` tells
     whether more rows wait than the batch before could take. `resources` are closed when the query has ended. `error` is the one that
@@ -56,7 +56,7 @@ class SinkContext:
     error: HeadraceError | None = None
 
     def batches(self, records: DataFrame, write: Batch) -> DataStreamWriter:
-        """A writer that gives each batch to `write`. What that raises is kept: Spark would keep no more than its text."""
+        """Return a writer that gives each batch to `write`. What that raises is kept: Spark would keep no more than its text."""
 
         def attempt(batch: DataFrame, epoch: int) -> None:
             if self.stopping.is_set():
@@ -75,7 +75,7 @@ class SinkContext:
 
 
 def sink(work: Build, context: SinkContext) -> DataStreamWriter:
-    """A writer for what the plan writes, without trigger, output mode, name and checkpoint."""
+    """Return a writer for what the plan writes, without trigger, output mode, name and checkpoint."""
     sinks = work.start.plan.sinks
     if len(sinks) > 1:
         return _write_apart(work, sinks, context)
@@ -84,7 +84,8 @@ def sink(work: Build, context: SinkContext) -> DataStreamWriter:
 
 
 def _write_apart(work: Build, sinks: Sequence[Any], context: SinkContext) -> DataStreamWriter:
-    """Several sinks whose rows are made, row by row, of those of one source: a batch of these is read once and kept until all have theirs.
+    """Return several sinks whose rows are made, row by row, of those of one source: a batch of these is read once and kept until all
+    have theirs.
 
     Each sink marks its epochs as its own: of a batch that is run again, those that had it take it as an old one.
     """
@@ -166,7 +167,7 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
 
 
 def _newest(batch: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The last row of each key. Rows of one key come from one task, whose rows have growing numbers: so it is the stream's last."""
+    """Return the last row of each key. Rows of one key come from one task, whose rows have growing numbers: so it is the stream's last."""
     row = functions.struct(*map(name_sql, batch.columns))
     numbered = batch.withColumn("__row", functions.monotonically_increasing_id())
     last = numbered.groupBy(*map(name_sql, keys)).agg(functions.max_by(row, "__row").alias("__last"))
@@ -239,7 +240,7 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
 def send_answer(
     work: Build, step: physical.WriteResults | physical.OptimizeEntity, context: SinkContext
 ) -> None:
-    """All rows of a result that has an end, which is no stream, to its reader, who may have had enough before."""
+    """Send all rows of a bounded result to its reader, who may leave early."""
     rows: Iterator[Any]
     columns, read = _row_reader(step)
     if isinstance(step, physical.OptimizeEntity):
@@ -273,7 +274,7 @@ def _optimized(work: Build, step: physical.OptimizeEntity) -> Sequence[Any]:
 def _row_reader(
     step: physical.WriteResults | physical.OptimizeEntity,
 ) -> tuple[list[str], Callable[[Sequence[Row]], LiveRows]]:
-    """The columns that are collected, and what makes rows of wire text of them."""
+    """Return the columns that are collected, and what makes rows of wire text of them."""
     names = [column.name for column in step.columns]
     encode = encoder([parse_type(column.type) for column in step.columns])
     if isinstance(step, physical.OptimizeEntity) or step.changes is None:
@@ -311,7 +312,7 @@ def last_of_each(table: pyarrow.Table, keys: list[str]) -> pyarrow.Table:
 
 
 def _without_zone(table: pyarrow.Table, kinds: dict[str, Any]) -> pyarrow.Table:
-    """Spark gives every time a zone; a TIMESTAMP has none, only a TIMESTAMP_LTZ does."""
+    """Return a table whose TIMESTAMPs have no zone, since Spark sets one; only a TIMESTAMP_LTZ has one."""
     fields = []
     for column in table.schema:
         kind = kinds.get(column.name)

@@ -1,4 +1,4 @@
-"""Whether the stores of the running queries answer.
+"""Availability of the running queries' stores.
 
 Spark's clients wait for a store for minutes before they fail, and a query without new records may not even notice. So each store is asked
 by a thread of its own, every few seconds, for as long as a query uses it. What is found is shown; to end a query is left to
@@ -41,7 +41,7 @@ class Store(NamedTuple):
 
 
 def stores_of(start: StartQuery) -> list[Store]:
-    """The stores that a query reads and writes."""
+    """Return the stores that a query reads and writes."""
     return sorted(
         {
             store_of(start, step)
@@ -52,7 +52,7 @@ def stores_of(start: StartQuery) -> list[Store]:
 
 
 def store_of(start: StartQuery, step: StoreStep) -> Store:
-    """The store that a step uses."""
+    """Return the store that a step uses."""
     return Store(step.store, step.connector, tuple(sorted(start.stores[step.store].items())))
 
 
@@ -75,7 +75,7 @@ class StoreWatch:
         self._watched: dict[Store, _Watched] = {}
 
     def silence(self, stores: list[Store]) -> StoreSilentError | None:
-        """What to say when one of `stores` has not answered for SILENCE_S."""
+        """Return an error if one of `stores` has not answered for SILENCE_S."""
         now = time.monotonic()
         for store in [store for store, watched in self._watched.items() if now - watched.asked > _UNUSED_S]:
             self._watched.pop(store).unused.set()
@@ -83,7 +83,7 @@ class StoreWatch:
         return silent[0].told() if silent else None
 
     def identity(self, store: Store, entity: EntityPath, *, since: float) -> Mapping[str, str]:
-        """What the connector's `identify` says of an entity; nothing where it has not answered a question of after `since`."""
+        """Return the connector's `identify` for an entity; empty without an answer to a question asked after `since`."""
         identified = self._watch(store).entities.setdefault(entity, _Identified())
         identified.wanted = time.monotonic()
         asked, answer = identified.answer
@@ -105,7 +105,7 @@ class _Identified:
 
 
 class _Watched:
-    """One store and the thread that asks it."""
+    """A watched store and the thread that asks it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -72,7 +72,7 @@ _READING = {"output_format_arrow_string_as_string": 1, "max_query_size": 1 << 24
 
 
 def store_of(url: str, password: str) -> dict[str, str]:
-    """The properties, as of a ClickHouse store, of a server and its user in the form of HEADRACE_VIEWS."""
+    """Return the server and user of HEADRACE_VIEWS as the properties of a ClickHouse store."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return {
@@ -94,7 +94,7 @@ class _Marks:
 
 
 class ClickHouseViews:
-    """As `ViewStore`. A query of several views holds up writers while it reads them, so that it sees one moment.
+    """ClickHouse as a `ViewStore`. A query of several views blocks writers while it reads them, so that it sees one moment.
 
     `owner` tells the tables of this server from those of others, and `spill` is as of `DuckDbViews`.
     """
@@ -170,7 +170,7 @@ class ClickHouseViews:
                 ) from error
 
     def purge(self) -> int:
-        """None is deleted at once: rows that are too old are shown no more, and ClickHouse deletes them when it merges."""
+        """Return 0: expired rows are hidden, and ClickHouse deletes them when it merges."""
         for view in self._undropped.copy():
             self.drop(view)
         for view, marks in self._marks.copy().items():
@@ -258,14 +258,14 @@ class ClickHouseViews:
         return self._marks[view]
 
     def _size(self, view: str) -> tuple[int, int]:
-        """How many rows of ended keys the table has, and how many rows."""
+        """Return the number of rows of ended keys in the table, and of all rows."""
         (size,) = self._clickhouse.rows(
             f"SELECT countIf({DELETED} = 1) AS dead, count() AS every FROM {identifier(view)}"  # noqa: S608
         )
         return int(size["dead"]), int(size["every"])
 
     def _rows(self, message: ApplyView, table: ViewTable, version: int, batch: Any) -> Any:
-        """The rows that an epoch writes, with the one that marks it: a `pyarrow.Table` of the table's columns."""
+        """Return the rows that an epoch writes, with the one that marks it: a `pyarrow.Table` of the table's columns."""
         cursor = self._database.cursor()
         try:
             cursor.register("__batch", batch)
@@ -287,7 +287,7 @@ class ClickHouseViews:
     def _bag(
         self, cursor: duckdb.DuckDBPyConnection, message: ApplyView, table: ViewTable, version: int
     ) -> str:
-        """What selects the rows that came, each with its digest and a number of its own, and those that went."""
+        """Return the query for the rows that arrived, each with its digest and a number of its own, and those that left."""
         values = ", ".join(map(quote, table.columns))
         count = f"CAST(sum({quote(message.sign)}) AS BIGINT)" if message.sign else "count(*)"
         cursor.execute(
@@ -311,7 +311,7 @@ class ClickHouseViews:
         )
 
     def _kept(self, view: str, table: ViewTable, going: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Of each digest the numbers of as many rows that are there."""
+        """Yield for each digest the numbers of as many rows as are present."""
         left = Counter(going)
         every = list(going)
         for first in range(0, len(every), _DIGESTS_AT_ONCE):
@@ -357,7 +357,7 @@ class ClickHouseViews:
         return ViewRows(Table(read.view, columns, decoded(types)), *self._batches(sql, left))
 
     def _batches(self, sql: str, left: Left) -> tuple[Any, Iterator[Any]]:
-        """The schema of an answer, and its Arrow batches as they come."""
+        """Return the schema of an answer, and its Arrow batches as they come."""
         import pyarrow
 
         def read() -> Iterator[Any]:
@@ -379,7 +379,7 @@ class ClickHouseViews:
 
 
 def _stream(table: Any) -> bytes:
-    """An Arrow stream of one block."""
+    """Return an Arrow stream of one block."""
     import pyarrow
 
     stream = io.BytesIO()
@@ -391,7 +391,7 @@ def _stream(table: Any) -> bytes:
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Errors say which ClickHouse it is: a user of views knows of none."""
+    """Name the ClickHouse server in errors: a user of views knows of none."""
     try:
         yield
     except ExternalError as error:

@@ -48,7 +48,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class ViewTable:
-    """What a view was made with; the comment of its table says it. `owner` is the server's catalog."""
+    """Definition of a view's table, kept in the table's comment. `owner` is the server's catalog."""
 
     owner: str
     columns: Mapping[str, str]
@@ -57,7 +57,7 @@ class ViewTable:
 
     @classmethod
     def read(cls, comment: str) -> ViewTable | None:
-        """None: the table is none of ours."""
+        """Return the definition in a comment; None if the table is not ours."""
         try:
             found = json.loads(comment)
             return cls(found["owner"], found["columns"], tuple(found["key"]), found["retention_ms"])
@@ -66,16 +66,16 @@ class ViewTable:
 
     @cached_property
     def types(self) -> dict[str, DataType]:
-        """Of the view's columns."""
+        """The types of the view's columns."""
         return {name: parse_type(kind) for name, kind in self.columns.items()}
 
     @property
     def order(self) -> tuple[str, ...]:
-        """What tells rows apart."""
+        """The columns that identify rows."""
         return self.key or (DIGEST, ROW)
 
     def creation(self, name: str) -> str:
-        """The statement that makes the table unless it is there."""
+        """Return the statement that makes the table unless it is there."""
         columns = {column: f"Nullable({_type(kind)})" for column, kind in self.types.items()}
         columns |= {} if self.key else {DIGEST: "String", ROW: "UInt64"}
         columns |= {QUERY: "String", EPOCH: "Int64", VERSION: "UInt64", DELETED: "UInt8", WRITTEN: "Int64"}
@@ -94,23 +94,23 @@ class ViewTable:
         return f" TTL toDateTime(intDiv({WRITTEN}, 1000000)) + toIntervalSecond({seconds}) DELETE WHERE {QUERY} = ''"
 
     def alive(self, now: int) -> str:
-        """ClickHouse's condition on the rows that the view has at `now`, in microseconds since 1970."""
+        """Return ClickHouse's condition on the rows that the view has at `now`, in microseconds since 1970."""
         old = f" AND {WRITTEN} >= {now - 1000 * self.retention_ms}" if self.retention_ms is not None else ""
         return f"{QUERY} = ''{old}"
 
 
 def encoded(types: Mapping[str, DataType]) -> str:
-    """DuckDB's select list that makes of a view's columns those of its table."""
+    """Return DuckDB's select list that makes of a view's columns those of its table."""
     return ", ".join(f"{_encode(quote(name), kind)} AS {quote(name)}" for name, kind in types.items())
 
 
 def decoded(types: Mapping[str, DataType]) -> str:
-    """DuckDB's select list that makes them again of what `selected` gives."""
+    """Return DuckDB's select list that makes them again of what `selected` gives."""
     return ", ".join(_decode(f"{_READ}{number}", kind) for number, kind in enumerate(types.values()))
 
 
 def selected(types: Mapping[str, DataType]) -> str:
-    """ClickHouse's select list: Arrow has one type for texts and bytes, if not for the digits of bytes."""
+    """Return ClickHouse's select list, with bytes as digits, since Arrow has one type for texts and bytes."""
     texts = (
         f"hex({identifier(name)})" if kind == BYTES else identifier(name) for name, kind in types.items()
     )
@@ -118,7 +118,7 @@ def selected(types: Mapping[str, DataType]) -> str:
 
 
 def condition_sql(condition: Condition, kind: DataType) -> str | None:
-    """A condition on a column of that type; None where it has no counterpart."""
+    """Return a condition on a column of that type; None where it has no counterpart."""
     return condition.sql(identifier(condition.column), lambda text: _value(text, kind))
 
 

@@ -10,7 +10,7 @@ from headrace.planner.view_reads import Condition
 
 
 def condition_sql(condition: Condition, kind: str) -> str | None:
-    """A condition on a column of DuckDB's type `kind`; None if there is no such condition."""
+    """Return a condition on a column of DuckDB's type `kind`; None if there is no such condition."""
     return condition.sql(quote(condition.column), lambda text: _value(text, kind))
 
 

@@ -41,7 +41,8 @@ _ROWS_AT_ONCE = 16_384
 
 
 class DuckDbViews:
-    """As `ViewStore`. Reads see a snapshot of all views; `spill` is the folder for the rows that queries read and for large results."""
+    """DuckDB as a `ViewStore`. Reads see a snapshot of all views; `spill` is the folder for the rows that queries read and for large
+    results."""
 
     def __init__(self, path: Path, *, spill: Path, bounds: Bounds) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +154,7 @@ class DuckDbViews:
             self._database.close()
 
     def _read(self, cursor: duckdb.DuckDBPyConnection, read: ViewRead) -> ViewRows:
-        """The rows of one view, a batch at a time: they are never all in the memory of the server."""
+        """Return the rows of one view, a batch at a time: they are never all in the memory of the server."""
         known = self._types_of(cursor, read.view)
         types = {name: kind for name, kind in known.items() if read.columns is None or name in read.columns}
         conditions = [condition_sql(each, known[each.column]) for each in read.conditions]
@@ -166,7 +167,7 @@ class DuckDbViews:
         return ViewRows(Table(read.view, columns), reader.schema, reader)
 
     def _types_of(self, cursor: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
-        """DuckDB's types of a view's columns, which never change."""
+        """Return DuckDB's types of a view's columns, which never change."""
         if view not in self._types:
             sql = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?"
             types = dict(cursor.execute(sql, [view]).fetchall())

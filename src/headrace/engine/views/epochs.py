@@ -6,7 +6,7 @@ from typing import Any
 
 
 def rows_of(payload: bytes) -> Any:
-    """The `pyarrow.Table` of an Arrow IPC stream, without time zones: Spark's times are UTC whatever zone they carry."""
+    """Return the `pyarrow.Table` of an Arrow IPC stream, without time zones: Spark's times are UTC whatever zone they carry."""
     import pyarrow
 
     table = pyarrow.ipc.open_stream(payload).read_all()

@@ -1,4 +1,4 @@
-"""What the function catalogue needs of DuckDB and DuckDB has not, or has with another meaning, in Python.
+"""Functions of the catalogue that DuckDB lacks or defines otherwise, in Python.
 
 A continuous query and a query of views must give the same answer: see tests/functions. A function of NULL is NULL. None of these
 takes long for any value, for the server waits while they run: regular expressions are left to DuckDB's own engine.
@@ -90,7 +90,7 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decimal_arithmetic(operator: str, left: str, right: str, precision: int, scale: int) -> str:
-    """An operator over two decimal texts as a DECIMAL(precision, scale), rounded half away from zero."""
+    """Return the result of an operator over two decimal texts as a DECIMAL(precision, scale), rounded half away from zero."""
     divisor = decimal.Decimal(right)
     if operator in "/%" and not divisor:
         raise ValueError("[22012] division by zero")
@@ -102,7 +102,7 @@ def _decimal_arithmetic(operator: str, left: str, right: str, precision: int, sc
 
 
 def _double_arithmetic(operator: str, left: float, right: float) -> str:
-    """The quotient or the remainder of two DOUBLEs, as text: DuckDB takes a NaN out of Python for NULL."""
+    """Return the quotient or the remainder of two DOUBLEs, as text: DuckDB takes a NaN from Python for NULL."""
     if right == 0:
         raise ValueError("[22012] division by zero")
     if operator == "/":
@@ -111,7 +111,7 @@ def _double_arithmetic(operator: str, left: float, right: float) -> str:
 
 
 def _round_double(value: float, places: int) -> str:
-    """Half away from zero, of the digits with which a DOUBLE is written."""
+    """Round half away from zero, in the decimal digits with which a DOUBLE is written."""
     if not math.isfinite(value):
         return repr(value)
     unit = decimal.Decimal(1).scaleb(-places)
@@ -121,7 +121,7 @@ def _round_double(value: float, places: int) -> str:
 
 
 def double_as_text(value: float) -> str:
-    """As Java writes it: 1.0E20, NaN, Infinity."""
+    """Return a DOUBLE as Java writes it: 1.0E20, NaN, Infinity."""
     return _java(value, repr(value))
 
 
@@ -150,12 +150,12 @@ def _finite_text(value: float) -> str | None:
 
 
 def _as_float(value: float) -> str:
-    """A DOUBLE that a FLOAT can hold, as text: beyond its range it is infinite."""
+    """Return a DOUBLE that a FLOAT can hold, as text: beyond its range it is infinite."""
     return repr(math.copysign(math.inf, value) if abs(value) >= _FLOAT_LIMIT else value)
 
 
 def _trimmed_value(text: str, kind: str, safe: bool) -> str | None:
-    """The part of a text that DuckDB reads as a value of a kind; anything else in it is an error, or NULL."""
+    """Return the part of a text that DuckDB reads as a value of a kind; raises an error for other characters, or returns None if `safe`."""
     trimmed = text.strip(_BLANKS)
     found = _VALUES[kind].fullmatch(trimmed)
     if found:
@@ -170,7 +170,7 @@ def _refuse(text: str, kind: str, safe: bool) -> None:
 
 
 def _time_of_text(text: str, kind: str, safe: bool) -> datetime.datetime | None:
-    """A DATE or TIMESTAMP of an ISO text, in UTC where it names a zone."""
+    """Return a DATE or TIMESTAMP of an ISO text, in UTC where it names a zone."""
     try:
         found = _moment(text.strip(_BLANKS), kind)
     except OverflowError as error:
@@ -225,7 +225,7 @@ def _refuse_long(function: str, length: int) -> None:
 
 
 def _padded(side: str, text: str, length: int, filling: str) -> str:
-    """A text of that length: cut, or filled on a side."""
+    """Return a text of that length: cut, or filled on a side."""
     _refuse_long("LPAD" if side == "left" else "RPAD", length)
     missing = length - len(text)
     if missing <= 0 or not filling:
@@ -235,7 +235,7 @@ def _padded(side: str, text: str, length: int, filling: str) -> str:
 
 
 def _like_pattern(pattern: str, escape: str) -> str:
-    """The pattern, once each of its escapes is seen to stand before what it can escape."""
+    """Return the pattern, once each of its escapes is seen to stand before what it can escape."""
     if len(escape) != 1:
         raise ValueError(f"[22000] the escape of LIKE is one character, found {escape!r}")
     if re.sub(re.escape(escape) + r"[%_" + re.escape(escape) + "]", "", pattern).count(escape):
@@ -244,7 +244,7 @@ def _like_pattern(pattern: str, escape: str) -> str:
 
 
 def _replacement(text: str) -> str:
-    """Java's $1 and escapes, as DuckDB writes them."""
+    """Return Java's $1 and escapes, as DuckDB writes them."""
 
     def part(found: re.Match[str]) -> str:
         if found[2] is not None:
@@ -257,7 +257,7 @@ def _replacement(text: str) -> str:
 
 
 def _whole_months(first: datetime.datetime, second: datetime.datetime) -> int:
-    """Whole months from the first time to the second; negative when it is the earlier one."""
+    """Return whole months from the first time to the second; negative when it is the earlier one."""
     months = 12 * (second.year - first.year) + second.month - first.month
     rests = [(moment.day, moment.time()) for moment in (first, second)]
     if months > 0 and rests[1] < rests[0]:

@@ -21,7 +21,7 @@ class _Number(str):
 
 
 class _NoAnswerError(Exception):
-    """What ON ERROR is for: no JSON, no path, or nothing of the kind that was asked for."""
+    """Case of ON ERROR: no JSON, no path, or no item of the requested kind."""
 
 
 def json_answer(text: str, path: str, asked: str) -> str | None:
@@ -95,7 +95,7 @@ def _answer(items: list[Any], kind: str, path: JsonPath | None) -> str | None:
 
 
 def _written(value: Any) -> str:
-    """JSON without blanks; numbers stand as they were."""
+    """Return JSON without blanks; numbers stand as they were."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_written(name)}:{_written(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Which store keeps the views."""
+"""Choice of the store of views."""
 
 from __future__ import annotations
 

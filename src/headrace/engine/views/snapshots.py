@@ -82,7 +82,7 @@ class Snapshots:
     def query(
         self, sql: str, timeout_s: float, beside: Mapping[str, Any], fetch: Fetch
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """As `ViewStore.query`; `fetch` gives the rows of its views."""
+        """Run a query as `ViewStore.query` does; `fetch` returns the rows of its views."""
         end = time.monotonic() + timeout_s
 
         def left() -> float:
@@ -159,7 +159,7 @@ class Snapshots:
         return InternalError(f"the process that evaluated the query ended with code {code}")
 
     def _error(self, kind: str, text: str) -> HeadraceError:
-        """What a worker could not do, in the user's words."""
+        """Return a worker's error in the user's words."""
         if kind == OutOfMemory.__name__:
             return UserError(
                 SqlState.OUT_OF_MEMORY,
@@ -183,7 +183,7 @@ class Snapshots:
 
 
 class _Worker:
-    """One worker process and the socket to it. Used by one thread at a time, but for `kill`."""
+    """A worker process and the socket to it. Used by one thread at a time, but for `kill`."""
 
     def __init__(self, spill: Path, memory_mb: int) -> None:
         self._spill = spill
@@ -204,7 +204,7 @@ class _Worker:
         self._connection = Connection(ours.detach())
 
     def evaluate(self, evaluation: Evaluation, file: int, left: Left) -> tuple[Any, Any]:
-        """Column names and rows, or the name of an exception and its text. Raises EOFError or OSError when the process dies."""
+        """Return column names and rows, or the name of an exception and its text. Raises EOFError or OSError when the process dies."""
         self._connection.send_bytes(pickle.dumps(evaluation))
         if evaluation.tables:
             send_handle(self._connection, file, self._process.pid)
@@ -240,7 +240,7 @@ class _Values(pickle.Unpickler):
     """Reads the values of rows and nothing else: a worker evaluates what users wrote."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """One of the types that DuckDB's values have."""
+        """Return a type of DuckDB's values; refuse any other."""
         for kind in (
             decimal.Decimal,
             datetime.date,
@@ -290,7 +290,7 @@ def _too_slow(timeout_s: float) -> UserError:
 
 
 def _data_error(kind: str, text: str) -> UserError | None:
-    """What DuckDB, or a function of ours in it, could not do with a value; None for any other error."""
+    """Return the error for a value that DuckDB, or a function of ours in it, refused; None for any other error."""
     text = _in_short(text)
     if kind == "InvalidInputException":
         own = OWN_ERROR.search(text)
@@ -309,6 +309,6 @@ def _data_error(kind: str, text: str) -> UserError | None:
 
 
 def _in_short(text: str) -> str:
-    """DuckDB's sentence without its kind and without the SQL that we wrote for it."""
+    """Return DuckDB's sentence without its kind and without the SQL that we wrote for it."""
     sentence = text.partition("\n\nLINE ")[0].partition("Error: ")[2] or text
     return sentence[:1].lower() + sentence[1:]

@@ -1,4 +1,4 @@
-"""What the server needs of the store of materialized views; ADR 10 says what keeps them."""
+"""Interface of the store of materialized views; ADR 10 names its implementations."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ViewStore(Protocol):
         reads: Sequence[ViewRead] = (),
         beside: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Column names and rows of a SELECT in DuckDB's SQL, as of one moment. `beside` the views it sees these Arrow tables.
+        """Return column names and rows of a SELECT in DuckDB's SQL, as of one moment. It sees the Arrow tables `beside` the views.
 
         `reads` names every view in it, and says what of that view is enough. Raises ExternalError when the store is away, UserError
         when the data does not allow it, 53200 for too much memory, 53000 for too large a result, 57014 when it takes too long.

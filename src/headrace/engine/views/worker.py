@@ -127,7 +127,7 @@ def _evaluate(
 
 
 def _parts(cursor: duckdb.DuckDBPyConnection, evaluation: Evaluation) -> list[bytes]:
-    """The rows, some at a time."""
+    """Return the rows, some at a time."""
     parts: list[bytes] = []
     rows = size = 0
     while found := cursor.fetchmany(_ROWS_AT_ONCE):
