@@ -170,7 +170,8 @@ class _Http(H11Protocol):
             return
         self._unwatch()
         seconds = {h11.IDLE: HEADER_TIMEOUT_S, h11.SEND_BODY: BODY_TIMEOUT_S}.get(state)
-        if seconds is not None and not self.transport.is_closing():
+        # The transport of a stream has another protocol by now, and only that one knows how the stream does.
+        if seconds is not None and not self.transport.is_closing() and self.transport.get_protocol() is self:
             self._arriving = arriving
             self._limit = self.loop.call_later(seconds, self._too_slow)
 

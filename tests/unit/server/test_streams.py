@@ -21,6 +21,7 @@ from headrace.catalog.objects import ApiToken
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.server import connections
 from headrace.server.app import create_app
 from headrace.server.dataplane.frames import PYTHON_FRAME_BYTES_MAX
 from headrace.server.ports import ServerParts
@@ -99,6 +100,19 @@ async def test_a_changelog_names_its_key_and_each_row_what_it_does(
         await stream.put(["1", "a"], ["1", None], kinds=["+I", "-D"])
         assert await frame(socket) == {"type": "data", "headers": {"op": "+I"}, "data": ["1", "a"]}
         assert await frame(socket) == {"type": "data", "headers": {"op": "-D"}, "data": ["1", None]}
+
+
+async def test_a_stream_outlives_the_time_limits_of_requests(
+    address: str, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(connections, "BODY_TIMEOUT_S", 0.5)
+    stream = ScriptedStream()
+    async with opened(address, statements, stream) as socket:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(socket.recv(), 1)
+        stream.running.set()
+        assert (await frame(socket))["type"] == "metadata"
 
 
 async def test_closing_the_socket_ends_the_query(address: str, statements: ScriptedStatements) -> None:
