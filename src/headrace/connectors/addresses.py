@@ -36,7 +36,7 @@ class Url:
 
 @dataclass(frozen=True)
 class Database:
-    """Where a database is, and its name; `port` is None where it is the usual one."""
+    """Address of a database, and its name; `port` is None for the default port."""
 
     host: str
     port: int | None
@@ -44,7 +44,7 @@ class Database:
 
 
 def read(text: str, form: str, *, schemes: Collection[str] = WEB, instead_of_user: str = "") -> Url:
-    """Of a URL that has no more than a `Url` does.
+    """Parse a URL without parts that a `Url` lacks.
 
     `form` says what is expected, `instead_of_user` where a user is named. Raises ValueError, with nothing of a user's name or password.
     """
@@ -64,7 +64,7 @@ def read(text: str, form: str, *, schemes: Collection[str] = WEB, instead_of_use
 
 
 def split(text: str, form: str) -> SplitResult:
-    """The parts of a URL; raises ValueError for what is none, and for one with blanks, of which `urlsplit` leaves some out."""
+    """Split a URL; raises ValueError for a malformed one, and for one with blanks, which urlsplit would drop."""
     try:
         if not _BLANK.search(text):
             return urlsplit(text)
@@ -82,7 +82,7 @@ def read_database(
     port: int | None = None,
     default: str | None = None,
 ) -> Database:
-    """As `read`, of a URL whose path is the name of a database; raises ValueError without one where `default` says none."""
+    """Parse a URL whose path is the name of a database, as `read` does; raises ValueError without a name if there is no `default`."""
     found = read(text, form, schemes=schemes, instead_of_user=instead_of_user)
     name = unquote(found.path) or default
     if not name or "/" in name or "\0" in name:
@@ -91,7 +91,7 @@ def read_database(
 
 
 def is_host(host: str) -> bool:
-    """Whether a text is an address, or a name that a host may have."""
+    """True if a text is an address, or a name that a host may have."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What stores on AWS share: who asks, and boto3's clients, made of checked properties and of nothing that the environment says.
+"""Common part of stores on AWS: credentials, and boto3's clients, made of checked properties alone, never of the environment.
 
 boto3 is imported where it is used: every driver loads this module, and few ask AWS.
 """
@@ -44,7 +44,7 @@ class Identity:
 
 
 def identity(prefix: str) -> Identity:
-    """Those whose names begin with `prefix` and a dot. A type may leave the external id out."""
+    """Return the properties of an identity, with names that begin with `prefix` and a dot. A type may leave the external id out."""
     return Identity(
         access_key_id=PropertySpec(
             f"{prefix}.access_key_id",
@@ -82,8 +82,8 @@ def identity(prefix: str) -> Identity:
 
 @dataclass(frozen=True)
 class Address:
-    """Where requests go (None: where AWS has the service), whether that is AWS, the region that they are signed for, and the authority
-    (PEM) to trust; None: public ones."""
+    """Address of a service: the endpoint (None: AWS's own), whether that is AWS, the region of signatures, and the trusted authority
+    (PEM); None: public ones."""
 
     endpoint: str | None
     aws: bool
@@ -92,12 +92,12 @@ class Address:
 
 
 def is_aws(host: str) -> bool:
-    """Whether a host is AWS's own."""
+    """True if the host is AWS's own."""
     return _AWS.search(host) is not None
 
 
 def client(service: str, address: Address, store: Mapping[str, str], who: Identity, config: Config) -> Any:
-    """A client as the one whom the store's properties name.
+    """Return a client as the one whom the store's properties name.
 
     Its methods raise botocore's errors, and so does this where a role cannot be assumed.
     """
@@ -123,7 +123,7 @@ def client(service: str, address: Address, store: Mapping[str, str], who: Identi
 
 
 def client_config(*, connections: int = 10, **more: Any) -> Config:
-    """For as many threads as it has connections; soon given up, and asked three times at most."""
+    """Client settings: `connections` pooled connections, short timeouts, at most three attempts."""
     from botocore.config import Config
 
     return Config(
@@ -158,5 +158,5 @@ def _keys(store: Mapping[str, str], who: Identity) -> dict[str, str]:
 
 
 def _authorities(address: Address) -> str | bool:
-    """botocore's `verify`: a file with the store's own authority, or True for the public ones."""
+    """Return botocore's `verify`: a file with the store's own authority, or True for the public ones."""
     return True if address.authority is None else authority_file(address.authority)

@@ -1,4 +1,4 @@
-"""What AWS says in its errors, without whose account it is: who may create stores is not to learn it of them.
+"""AWS's error texts without account names, which users who may create stores must not learn from them.
 
 Apart from `aws`, so that who only reads errors does not import boto3.
 """
@@ -11,5 +11,5 @@ _ACCOUNT = re.compile(r"arn:aws[\w-]*:[\w-]+:[\w-]*:\d*:| (?:under|in|for|of) ac
 
 
 def without_accounts(words: str) -> str:
-    """`words` with what is left of an ARN when its account, service and region are gone: `role/reader`, `stream/orders`."""
+    """Return `words` with ARNs cut down to their resource, without account, service and region."""
     return _ACCOUNT.sub("", words)

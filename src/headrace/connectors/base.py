@@ -1,4 +1,4 @@
-"""What a store type is: a `StoreDescriptor` with the facets that it has. What it cannot do is a facet that it lacks.
+"""Interface of a store type: a `StoreDescriptor` with its facets. An ability that the type lacks is a missing facet.
 
 Data goes one of two ways. As *records*, bytes that a format reads and writes: `RecordSource`, `RecordSink`. As *rows*,
 columns that the store itself types (a database's tables): `RowSource`, and of a TABLE `TableSource` and `RowSink`. The functions that
@@ -37,7 +37,7 @@ class EntityDescription:
 
 @dataclass(frozen=True)
 class PrintedRecord:
-    """One record of an entity as text (undecodable bytes as base64)."""
+    """A record of an entity as text (undecodable bytes as base64)."""
 
     key: Cell
     value: Cell
@@ -61,7 +61,7 @@ CreateRows = Callable[[Mapping[str, str], EntityPath, Schema, PropertyReader], N
 
 
 def no_options(_reader: PropertyReader) -> dict[str, str]:
-    """Nothing is passed on."""
+    """Return no options."""
     return {}
 
 
@@ -163,7 +163,7 @@ class EntityAdmin(Protocol):
     """Entities can be listed, described, made and dropped."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """What a user may see directly below a path, () being the top: names, and whether each is an entity itself."""
+        """List what a user may see directly below a path, () being the top: names, and whether each is an entity itself."""
         ...
 
     def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
@@ -173,7 +173,7 @@ class EntityAdmin(Protocol):
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
     ) -> EntityDescription:
-        """With what `options` give of the type's properties of scope ENTITY. Raises UserError 42710 when it exists, 3D008."""
+        """Create an entity with the type's properties of scope ENTITY in `options`. Raises UserError 42710 when it exists, 3D008."""
         ...
 
     def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
@@ -191,7 +191,7 @@ class Inserter(Protocol):
 
 @dataclass(frozen=True)
 class PrintStart:
-    """Where printing begins: `at` the beginning, the moment of the call, or a time in milliseconds since 1970.
+    """Start of printing: `at` the beginning, the moment of the call, or a time in milliseconds since 1970.
 
     `options` are what `StoreDescriptor.print_options` took.
     """
@@ -201,18 +201,18 @@ class PrintStart:
 
 
 class Printer(Protocol):
-    """What is in an entity can be shown as it comes."""
+    """Facet of a store whose entities can be printed."""
 
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """Records, until the iterator is closed."""
+        """Yield records, until the iterator is closed."""
         ...
 
 
 @dataclass(frozen=True)
 class EntityPattern:
-    """What a path means that stands for several entities: a stream reads them together, and nothing writes to it.
+    """Pattern of a path for several entities: a stream reads them together, and nothing writes to it.
 
     `names` are those that it names, which must be there; `matches` says of any whether it is among them. More may come at any time.
     """
@@ -222,7 +222,7 @@ class EntityPattern:
 
 
 def one_entity(_path: EntityPath) -> None:
-    """No path stands for several."""
+    """Return None: every path names one entity."""
 
 
 @dataclass(frozen=True)
@@ -264,5 +264,5 @@ class StoreDescriptor:
 
     @property
     def source(self) -> RecordSource | RowSource | None:
-        """How queries read it, if they can."""
+        """The facet for queries that read it, None if they cannot."""
         return self.record_source or self.row_source

@@ -18,7 +18,7 @@ _KINDS = {kind.__name__: kind for kind in (UserError, ExternalError)}
 
 @contextmanager
 def carrying_errors() -> Iterator[None]:
-    """Around what a worker does: our errors leave it so that `carried` knows them again."""
+    """Raise our errors inside in a form that `carried` recognizes."""
     try:
         yield
     except (UserError, ExternalError) as error:
@@ -26,7 +26,7 @@ def carrying_errors() -> Iterator[None]:
 
 
 def carried_text(error: UserError | ExternalError) -> str:
-    """What an exception says that carries an error."""
+    """Return the text of an exception that carries an error."""
     facts = {
         "kind": type(error).__name__,
         "state": error.state.value,
@@ -38,7 +38,7 @@ def carried_text(error: UserError | ExternalError) -> str:
 
 
 def carried(text: str) -> HeadraceError | None:
-    """The error that an exception's text carries, if any."""
+    """Return the error that an exception's text carries, if any."""
     found = _CARRIED.search(text)
     if found is None:
         return None

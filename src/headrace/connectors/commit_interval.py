@@ -19,12 +19,12 @@ class CommitInterval:
         self._due = 0.0
 
     def wait(self) -> None:
-        """To be called before a commit. Raises InterruptedError when the query is to stop."""
+        """Wait before a commit. Raises InterruptedError when the query is to stop."""
         if self._request.is_behind():
             return
         if self._request.stopping.wait(max(0.0, self._due - time.monotonic())):
             raise InterruptedError("the query is to stop")
 
     def committed(self) -> None:
-        """To be called after a commit."""
+        """Record a commit."""
         self._due = time.monotonic() + self._interval_s

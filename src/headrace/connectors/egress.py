@@ -1,4 +1,4 @@
-"""Which addresses may be connected to: those in properties of stores and schema registries come from users, and are hostile.
+"""Allowed addresses: those in properties of stores and schema registries come from users, and are hostile.
 
 `HEADRACE_EGRESS_ALLOWED` is the operator's word. Whatever it says, addresses that machines of clouds keep their secrets at are
 refused, as are those that are no single machine's: link-local, multicast, unspecified.
@@ -39,12 +39,12 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 @dataclass(frozen=True)
 class Egress:
-    """What an operator allows: `loopback`, `private`, `public`, networks, and names of hosts, `*.` standing for what is below one."""
+    """Allow-list of the operator: `loopback`, `private`, `public`, networks, and names of hosts, `*.` standing for subdomains."""
 
     allowed: tuple[str, ...] = EGRESS_DEFAULT
 
     def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, in the order in which to try them.
+        """Return the addresses of a host, in the order in which to try them.
 
         Whoever connects should connect to these: a name may have others when it is asked again. Raises UserError 3D008 when one of
         them is refused, ExternalError 57015 when the host is not known.
@@ -97,7 +97,7 @@ def _fits(entry: str, host: str, address: Address) -> bool:
 
 
 def _meant(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, if it does."""
+    """Return the IPv4 address embedded in an IPv6 one, else the address."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64:

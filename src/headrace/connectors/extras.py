@@ -10,7 +10,7 @@ from headrace.core.sqlstate import SqlState
 
 
 def client_module(module: str, *, extra: str, label: str) -> ModuleType:
-    """A module of a client library. Raises UserError 0A000, with what to install, where the library is missing."""
+    """Return a module of a client library. Raises UserError 0A000, with what to install, where the library is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

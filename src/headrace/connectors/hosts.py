@@ -1,4 +1,4 @@
-"""Whether the host of an address is known and something listens there, for clients that do not tell one from the other."""
+"""Checks that a host is known and something listens there, for clients that do not tell the two apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HINT = "Check the name in 'uris', and that it can be resolved from where Headra
 
 
 def resolve(host: str, port: int | None = None) -> list[str]:
-    """The addresses of a host, in the order in which to try them. Raises ExternalError 57015 when it is not known."""
+    """Return the addresses of a host, in the order in which to try them. Raises ExternalError 57015 when it is not known."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -20,7 +20,7 @@ def resolve(host: str, port: int | None = None) -> list[str]:
 
 
 def check_listening(host: str, port: int, *, timeout_s: float, hint: str = _HINT) -> None:
-    """That something listens there; `hint` is for a host that is not known. Raises ExternalError 57015 for that, else OSError."""
+    """Check that something listens there; `hint` is for an unknown host. Raises ExternalError 57015 for that, else OSError."""
     try:
         socket.create_connection((host, port), timeout_s).close()
     except (socket.gaierror, UnicodeError):

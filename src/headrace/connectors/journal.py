@@ -32,15 +32,15 @@ class Journal:
 
     @property
     def version(self) -> int | None:
-        """That of the last epoch."""
+        """The version of the last epoch."""
         return None if self._kept is None else self._kept.version
 
     def has(self, epoch: int) -> bool:
-        """Whether an epoch was kept, and perhaps sent, before."""
+        """True if an epoch was kept, and perhaps sent, before."""
         return self._kept is not None and self._kept.epoch >= epoch
 
     def begin(self, epoch: int) -> Path:
-        """A folder for the files of an epoch, which is not there yet; of another epoch nothing is left."""
+        """Create an empty folder for the files of an epoch, and delete those of other epochs."""
         for folder in self._folder.iterdir():
             if folder.is_dir():
                 shutil.rmtree(folder)
@@ -62,7 +62,7 @@ class Journal:
         _sync(self._folder)
 
     def left(self) -> Iterator[Path]:
-        """The files of the last epoch that are still to be sent."""
+        """Yield the files of the last epoch that are still to be sent."""
         if self._kept is not None:
             files = (self._files(self._kept.epoch) / name for name in self._kept.files)
             yield from (file for file in files if file.exists())

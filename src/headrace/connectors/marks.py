@@ -12,7 +12,7 @@ BEFORE_ANY = -1
 
 
 def is_written(mark: int | None, epoch: int, table: str = MARKS) -> bool:
-    """Whether a query's mark in a table says that it has written an epoch. Raises UserError 22000 when nothing can be said.
+    """True if a query's mark in a table covers an epoch. Raises UserError 22000 for an inconsistent mark.
 
     That is so without a mark, and when it says a later epoch: the checkpoint is older than the table.
     """

@@ -1,4 +1,4 @@
-"""How a store type tells what its clients and servers report: the rows of the table in its `failures.py`."""
+"""Recognition of reports by clients and servers: each store type's table of them is in its `failures.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.core.sqlstate import SqlState
 
 @dataclass(frozen=True)
 class Reaction:
-    """What a report is recognized by (a pattern), and what is told of it: whose fault it is, SQLSTATE, sentence, hint.
+    """Pattern of a report and the error for it: cause, SQLSTATE, sentence, hint.
 
     With `detail` the reporter's own words follow the sentence, in which `{server}` is the address that was asked.
     """
@@ -23,7 +23,7 @@ class Reaction:
     detail: bool = False
 
     def told(self, words: str = "", server: str = "") -> HeadraceError:
-        """The error, with the reporter's `words` where they are wanted and there are any."""
+        """Return the error, with the reporter's `words` where they are wanted and there are any."""
         message = self.message.format(server=server)
         return self.error(
             self.state, f"{message}: {words}" if self.detail and words else message, hint=self.hint

@@ -1,4 +1,4 @@
-"""Which store types there are."""
+"""Registry of store types."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _loaded: dict[str, StoreDescriptor] = {}
 
 
 def type_names() -> str:
-    """As CREATE STORE names them, for hints."""
+    """Return the names as CREATE STORE spells them, for hints."""
     return ", ".join(sorted(name.upper() for name in STORE_TYPES))
 
 
 def loaded() -> tuple[StoreDescriptor, ...]:
-    """The store types that somebody has asked for."""
+    """Return the store types loaded so far."""
     return tuple(_loaded.values())
 
 
 def spark_module(store_type: str) -> ModuleType:
-    """The driver half of a store type, which may share its folder with others. Raises KeyError for an unknown type."""
+    """Return the driver half of a store type, which may share its folder with others. Raises KeyError for an unknown type."""
     folder = STORE_TYPES[store_type].partition(":")[0].rpartition(".")[0]
     return importlib.import_module(f"{folder}.spark")
 
 
 def connector(store_type: str, *, span: Span | None = None) -> StoreDescriptor:
-    """A store type by its name, in any case; loaded on first use, because client libraries are heavy.
+    """Return a store type by its name, in any case; loaded on first use, because client libraries are heavy.
 
     Raises UserError 3D008 for an unknown type.
     """

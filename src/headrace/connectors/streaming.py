@@ -57,7 +57,7 @@ from headrace.core.schema import Column
 
 @dataclass(frozen=True)
 class SourceRequest:
-    """Where and how to read. The starting position counts for a query without a checkpoint only.
+    """Request to read records. The starting position only counts for a query without a checkpoint.
 
     With `headers` the records have a column `headers`: an ARRAY of STRUCTs of `key` STRING and `value` BINARY.
     """
@@ -73,7 +73,7 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class RowRequest:
-    """Which rows to read, and how. The starting position counts for a query without a checkpoint only.
+    """Request to read rows. The starting position only counts for a query without a checkpoint.
 
     With `upsert` a row is the new version of its `key`, or its end. `folder` is for what must outlive the driver, so that a batch can be
     given again; None: it need not. With `on_error` = `ignore` rows that cannot be read are skipped.
@@ -94,7 +94,7 @@ class RowRequest:
 
 @dataclass(frozen=True)
 class SinkRequest:
-    """Where and how to write. `query_id` and `checkpoint` name what an exactly-once sink must recognise after a restart.
+    """Request to write records. `query_id` and `checkpoint` identify the writer of an exactly-once sink after a restart.
 
     `resources` are closed when the query has ended, however it ended.
     """
@@ -110,7 +110,7 @@ class SinkRequest:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """Which columns of a table to read. `resources` are closed when the query has ended."""
+    """Columns of a table to read. `resources` are closed when the query has ended."""
 
     entity: EntityPath
     columns: tuple[Column, ...]
@@ -121,9 +121,8 @@ class TableRequest:
 
 @dataclass(frozen=True)
 class LookupRequest:
-    """Which columns of a table to read, its `key` among them, by which rows are found. A key may be of another type than its column,
-    which is compared with it: other integers or decimals.
-    """
+    """Columns of a table to read, with the `key` by which rows are found. A key may have another type than its column, which is compared
+    with it: other integers or decimals."""
 
     entity: EntityPath
     columns: tuple[Column, ...]
@@ -134,7 +133,7 @@ class LookupRequest:
 
 @dataclass(frozen=True)
 class RowSinkRequest:
-    """Which rows to write, and where. With `upsert` a row is the new version of its `key`, or its end.
+    """Request to write rows. With `upsert` a row is the new version of its `key`, or its end.
 
     The same epoch of a query may come again after a crash, with the same rows: with the guarantee `exactly_once` it has no effect then.
     `checkpoint` and `resources` are as of `SinkRequest`. `stopping` is set when the query is to stop: who waits in a batch waits for it,
@@ -157,7 +156,7 @@ class RowSinkRequest:
 
 @dataclass(frozen=True)
 class OptimizeRequest:
-    """Which entity to put in order, and how.
+    """Request to maintain an entity.
 
     `queries` are those that are not terminated, by id, with their checkpoints in the folder `checkpoints`, among those of interactive ones:
     what they still need to go on must stay.
@@ -171,7 +170,7 @@ class OptimizeRequest:
 
 
 def tasks(session: Any) -> int:
-    """Into how many tasks a store's part of a SparkSession's work is worth to be cut: as many as a stateful operator has.
+    """Return into how many tasks it pays to cut a store's part of a SparkSession's work: as many as a stateful operator has.
 
     A driver has far more places for tasks, since they are for all of its queries.
     """

@@ -1,4 +1,4 @@
-"""What CREATE ENTITY says of a table that it makes: its columns and its primary key, as a store type's own properties have them."""
+"""Columns and primary key of CREATE ENTITY for a table, in a store type's own properties."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NewTable:
         return self.columns, self.primary_key
 
     def read(self, reader: PropertyReader) -> tuple[Columns, tuple[str, ...]]:
-        """Columns and primary key of a table that is to be made; raises UserError 3D008 / 3D021."""
+        """Return columns and primary key of a table that is to be made; raises UserError 3D008 / 3D021."""
         columns = reader.require(self.columns)
         names = [column.name for column in columns]
         key = tuple(name.strip() for name in (reader.take(self.primary_key) or "").split(",") if name.strip())
@@ -44,7 +44,8 @@ class NewTable:
 
 
 def new_table(prefix: str, *, needed: str = "needed", keyed: str = "") -> NewTable:
-    """Those whose names begin with `prefix` and a dot; `needed` says when columns are, `keyed` what a key does, for the documentation."""
+    """Return the properties with names that begin with `prefix` and a dot; `needed` says when columns are required, `keyed` what a key
+    does, for the documentation."""
     return NewTable(
         PropertySpec(
             f"{prefix}.columns",

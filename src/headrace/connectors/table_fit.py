@@ -1,4 +1,4 @@
-"""Whether a relation and a table that is there fit each other, and what a user is told where they do not.
+"""Comparison of a relation with an existing table, and the errors where they differ.
 
 `there` are the table's columns: by the name that each has here, its type as the store type has it, and writes it by `shown`.
 """

@@ -17,7 +17,7 @@ ROWS_MAX = 100_000
 async def printed(
     read: Callable[[int], Iterable[PrintedRecord]], start: PrintStart
 ) -> AsyncGenerator[PrintedRecord]:
-    """What `read`, which may block, gives of at most so many rows: `ROWS_MAX` from the beginning, and else a sample of `SAMPLE_ROWS`.
+    """Yield the rows of `read`, which may block: `ROWS_MAX` from the beginning, otherwise a sample of `SAMPLE_ROWS`.
 
     Raises UserError 0A000 for a time to begin at, and what `read` does.
     """
@@ -36,7 +36,7 @@ def refuse_time(start: PrintStart, of: str) -> None:
 
 
 def printed_row(number: int, row: str, key: Sequence[str]) -> PrintedRecord:
-    """The row of a number, a JSON object; of the `key` one column as its text, several as a JSON object, none as NULL."""
+    """Return a numbered row as a JSON object, with one `key` column as its text, several as a JSON object."""
     told: str | None = None
     if key:
         values = json.loads(row)

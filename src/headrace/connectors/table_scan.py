@@ -43,7 +43,7 @@ class Scan:
     comparable: Mapping[str, str]
 
     def statement(self, conditions: Sequence[str]) -> str:
-        """A SELECT of the rows for which all of these hold."""
+        """Return a SELECT of the rows for which all of these hold."""
         # A column must not hide behind the expression of the same name.
         columns = ", ".join(f"{sql} AS c{number}" for number, sql in enumerate(self.columns))
         wanted = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -51,7 +51,7 @@ class Scan:
 
 
 class TableReader(DataSourceReader, ABC):
-    """What a store type says of itself; one partition, so that the rows are of one moment."""
+    """Reader of a store type's tables; one partition, so that all rows are of one moment."""
 
     def __init__(self, scan: Scan, schema: StructType) -> None:
         self.scan = scan
@@ -60,14 +60,14 @@ class TableReader(DataSourceReader, ABC):
 
     @abstractmethod
     def rows(self, statement: str) -> Iterator[pa.RecordBatch]:
-        """What the store answers, by `schema`; raises its own errors as ours."""
+        """Yield the store's answer, by `schema`; raises its errors as ours."""
 
     @abstractmethod
     def literal(self, value: Any) -> str | None:
-        """A value of Spark's as the store's SQL; None for what is not sure to mean the same there."""
+        """Return a value of Spark's as the store's SQL; None if it may mean something else there."""
 
     def condition(self, wanted: Filter, column: str) -> str | None:
-        """A filter on an expression as the store's SQL; None for what is not sure to mean the same there."""
+        """Return a filter on an expression as the store's SQL; None if it may mean something else there."""
         if isinstance(wanted, datasource.IsNull):
             return f"{column} IS NULL"
         if isinstance(wanted, datasource.IsNotNull):
@@ -108,7 +108,7 @@ class ScannedTable(DataSource):
 
 
 def frame(session: SparkSession, source: type[ScannedTable], scan: Scan, schema: str) -> DataFrame:
-    """The rows, when Spark asks for them; `schema` is Spark SQL of what the scan's columns give."""
+    """Return the rows, when Spark asks for them; `schema` is Spark SQL of what the scan's columns give."""
     session.dataSource.register(source)
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     return (

@@ -83,7 +83,7 @@ CLIENT_TLS: Specs = (TLS_CLIENT_CERT, TLS_CLIENT_KEY)
 
 
 def tls_properties(reader: PropertyReader, *, disabled: bool = False) -> dict[str, str]:
-    """What a store says of TLS, as canonical text; `disabled` where it does not say. Raises UserError 3D008."""
+    """Return a store's TLS properties as canonical text; `disabled` is the default. Raises UserError 3D008."""
     said = reader.take(TLS_DISABLED)
     verify = reader.take(TLS_VERIFY)
     authority = reader.take(TLS_CA)
@@ -95,7 +95,7 @@ def tls_properties(reader: PropertyReader, *, disabled: bool = False) -> dict[st
 
 
 def client_tls_properties(reader: PropertyReader) -> dict[str, str]:
-    """The certificate and the key that a store shows to its servers, both or none. Raises UserError 3D008."""
+    """Return the certificate and the key that a store shows to its servers, both or none. Raises UserError 3D008."""
     found = {spec: reader.take(spec) for spec in (TLS_CLIENT_CERT, TLS_CLIENT_KEY)}
     texts = {spec.name: text for spec, text in found.items() if text is not None}
     given = next((reader.span(spec) for spec, text in found.items() if text is not None), None)
@@ -122,7 +122,8 @@ def _belong_together(certificates: str, key: str) -> bool:
 
 
 def authority_file(text: str) -> str:
-    """The name of a file with an authority's PEM text, which is there until this process ends: clients read it at every connection."""
+    """Return the name of a file with an authority's PEM text, which is there until this process ends: clients read it at every
+    connection."""
     return str(_file(text).name)
 
 

@@ -1,4 +1,4 @@
-"""What a task of Spark's does with its rows, for stores where they are one transaction of a session that the task opens."""
+"""Task of Spark that writes its rows in one transaction of a session that it opens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITTEN = "written BIGINT"
 def in_a_transaction(
     part: Callable[[pa.RecordBatch], Part], write: Callable[[Iterator[Part]], None]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: `write` is given all that `part` makes of the rows, once, and is not called where there are none."""
+    """Return a function for `mapInArrow`: it calls `write` once with what `part` returns for the rows, and not without rows."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = (part(batch) for batch in batches if batch.num_rows)

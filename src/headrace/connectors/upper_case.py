@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 def folded(name: str) -> str:
-    """As the store has a name of ours."""
+    """Return the store's name for one of ours."""
     return name.upper() if name.isascii() and name.isidentifier() and name == name.lower() else name
 
 
 def unfolded(name: str) -> str:
-    """As we have a name of the store's."""
+    """Return our name for one of the store's."""
     return name.lower() if name.isascii() and name.isidentifier() and name == name.upper() else name
 
 
 def unfolded_all(names: list[str]) -> dict[str, str]:
-    """Of names that stand together what we call each. One that is in lower case there hides the one that would be here."""
+    """Return our names for names that stand together. One in lower case there hides its counterpart here."""
     return {name: name if unfolded(name) in names else unfolded(name) for name in names}

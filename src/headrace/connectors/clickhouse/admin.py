@@ -38,7 +38,7 @@ class ClickHouseTables:
     """Tables. See `connectors.base` for what each method promises."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """Databases, and in one of them tables."""
+        """List databases, or the tables of one."""
         with ClickHouse(store) as clickhouse:
             if not within:
                 return [(name, False) for name in tables.databases(clickhouse)]
@@ -69,7 +69,7 @@ class ClickHouseTables:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that count."""
+        """Yield the rows that count."""
         return await printed(partial(_sample, store, path), start)
 
 

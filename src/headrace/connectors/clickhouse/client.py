@@ -37,7 +37,7 @@ Parameters = Mapping[str, str]
 
 
 class ClickHouse:
-    """One server, as a store's user; a context manager. Methods raise UserError or ExternalError, classified."""
+    """Client of one server, as a store's user; a context manager. Methods raise UserError or ExternalError, classified."""
 
     def __init__(self, store: Mapping[str, str], *, timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
         place = address(store[URIS.name])
@@ -62,7 +62,7 @@ class ClickHouse:
         self._http.close()
 
     def ping(self) -> None:
-        """That something answers there as ClickHouse does. Its /ping looks at no user and no password."""
+        """Check that ClickHouse answers. Its /ping checks neither user nor password."""
         self._resolve()
         try:
             answer = self._http.get(f"{self._url}/ping")
@@ -72,21 +72,21 @@ class ClickHouse:
             raise no_clickhouse(self.server)
 
     def rows(self, statement: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
-        """What a query gives, its rows by the names of columns."""
+        """Run a query, and return its rows by the names of columns."""
         return [json.loads(line) for line in self.lines(statement, parameters)]
 
     def lines(self, statement: str, parameters: Parameters | None = None) -> list[str]:
-        """Likewise, each row as the text of a JSON object."""
+        """Run a query, and return each row as the text of a JSON object."""
         with self._answer(f"{statement} FORMAT JSONEachRow", parameters, _JSON) as answer:
             return answer.read().decode().splitlines()
 
     def execute(self, statement: str, parameters: Parameters | None = None) -> None:
-        """A statement without rows."""
+        """Execute a statement without rows."""
         with self._answer(statement, parameters) as answer:
             answer.read()
 
     def insert(self, target: str, file: Path, settings: Settings) -> None:
-        """A Parquet file into `target`, a table with its columns as SQL; returns when the server has it."""
+        """Insert a Parquet file into `target`, a table with its columns as SQL; returns when the server has it."""
         with (
             file.open("rb") as content,
             self._answer(f"INSERT INTO {target} FORMAT Parquet", None, settings, content) as answer,
@@ -94,14 +94,14 @@ class ClickHouse:
             answer.read()
 
     def insert_arrow(self, target: str, stream: bytes, settings: Settings) -> None:
-        """Likewise an Arrow stream."""
+        """Insert an Arrow stream, as `insert` does."""
         statement = f"INSERT INTO {target} FORMAT ArrowStream"
         with self._answer(statement, None, settings, io.BytesIO(stream)) as answer:
             answer.read()
 
     @contextmanager
     def arrow(self, statement: str, settings: Settings) -> Iterator[io.BufferedReader]:
-        """The Arrow stream of a query."""
+        """Yield the Arrow stream of a query."""
         with self._answer(f"{statement} FORMAT ArrowStream", None, settings) as answer:
             yield io.BufferedReader(_Content(answer.iter_bytes(_PART_BYTES)), _PART_BYTES)
 
@@ -143,7 +143,7 @@ class ClickHouse:
         raise of_clickhouse(int(number), told, self.server)
 
     def _resolve(self) -> None:
-        """httpx does not tell a name that nobody knows from a server that is away."""
+        """Resolve the host: httpx does not distinguish an unknown name from a server that is down."""
         resolve(self._host)
 
 
@@ -170,17 +170,17 @@ class _Content(io.RawIOBase):
 
 
 def identifier(name: str) -> str:
-    """A name as SQL."""
+    """Return a name as SQL."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def literal(value: str) -> str:
-    """A text as SQL."""
+    """Return a text as SQL."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _escaped(value: str) -> str:
-    """A parameter of type String: ClickHouse reads it as a field of its tab-separated format."""
+    """Return a parameter of type String: ClickHouse reads it as a field of its tab-separated format."""
     for plain, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"), ("\0", "\\0")):
         value = value.replace(plain, escaped)
     return value

@@ -1,4 +1,4 @@
-"""What ClickHouse says, and what goes wrong on the way to it, as errors with whose fault it is, a sentence and a hint.
+"""Errors of ClickHouse and of the way to it, with cause, sentence and hint.
 
 ClickHouse's own errors have a number. What is no ClickHouse that answers is told in the same words whatever it is: one who may create
 stores is not to explore the network with them.
@@ -111,7 +111,7 @@ _KINDS = (
 
 
 def of_clickhouse(code: int, text: str, server: str) -> HeadraceError:
-    """An error that ClickHouse answered, without a word of SQL."""
+    """Return an error that ClickHouse answered, without a word of SQL."""
     kind = next((kind for kind in _KINDS if re.fullmatch(kind.pattern, str(code))), None)
     detail = f"{_detail(text)} (ClickHouse error {code})"
     if kind is None:
@@ -124,7 +124,7 @@ def of_clickhouse(code: int, text: str, server: str) -> HeadraceError:
 
 
 def of_network(error: httpx.HTTPError, server: str) -> ExternalError:
-    """What kept an answer from coming: the name, the network, or TLS."""
+    """Return the error of a failed exchange: the name, the network, or TLS."""
     reason = _tls_reason(error)
     if reason is not None:
         return ExternalError(
@@ -137,18 +137,18 @@ def of_network(error: httpx.HTTPError, server: str) -> ExternalError:
 
 
 def no_clickhouse(server: str) -> ExternalError:
-    """57015 for silence, and for what is no answer of ClickHouse's."""
+    """Return error 57015 for silence, and for an answer that is not ClickHouse's."""
     return ExternalError(_AWAY, f"{server} did not answer as ClickHouse", hint=_RECEIVED)
 
 
 def _detail(text: str) -> str:
-    """The first sentence of the error's own text."""
+    """Return the first sentence of the error's own text."""
     found = _AFTER.sub("", _BEFORE.sub("", text.strip())).strip().rstrip(".:")
     return found.partition("\n")[0][:DETAIL_LENGTH_MAX]
 
 
 def _tls_reason(error: BaseException | None) -> str | None:
-    """What TLS says failed, if it was TLS."""
+    """Return the reason of a TLS failure, None for any other."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message

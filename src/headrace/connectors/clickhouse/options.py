@@ -20,7 +20,7 @@ DEFAULT_DATABASE = "default"
 
 
 def address(uris: str) -> Database:
-    """What a store's 'uris' say; raises ValueError for anything but host, port and database."""
+    """Parse a store's 'uris'; raises ValueError for anything but host, port and database."""
     return read_database(
         uris.strip().removeprefix("jdbc:"),
         _FORM,
@@ -31,7 +31,7 @@ def address(uris: str) -> Database:
 
 
 def base_url(store: Mapping[str, str]) -> str:
-    """Of a store's HTTP interface, without a slash at its end."""
+    """Return the address of a store's HTTP interface, without a slash at its end."""
     place = address(store[URIS.name])
     secure = store[TLS_DISABLED.name] != "TRUE"
     host = f"[{place.host}]" if ":" in place.host else place.host
@@ -64,7 +64,7 @@ PROPERTIES: Specs = (*(URIS, USERNAME, PASSWORD, *TLS), *(DATABASE, TABLE, *NEW_
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME, PASSWORD)}
     properties |= tls_properties(reader)
     plain, scheme = properties[TLS_DISABLED.name] == "TRUE", properties[URIS.name].partition(":")[0]
@@ -80,6 +80,6 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """The table that a relation is over: ("table",) of the store's own database, or ("database", "table")."""
+    """Return the table that a relation is over: ("table",) of the store's own database, or ("database", "table")."""
     database, table = reader.take(DATABASE), reader.take(TABLE) or relation
     return (database, table) if database else (table,)

@@ -63,23 +63,23 @@ class Table:
 
     @property
     def columns(self) -> dict[str, Type]:
-        """What a user sees of it: without the two columns that say which rows count."""
+        """The columns that a user sees: without the two columns that say which rows count."""
         hidden = (VERSION, DELETED)
         return {name: kind for name, kind in self.readable.items() if name not in hidden}
 
     @property
     def final(self) -> str:
-        """What stands behind its name in a query that reads the rows that count."""
+        """The modifier behind the table's name in a query that reads the rows that count."""
         return " FINAL" if _MERGING.search(self.engine) else ""
 
     @property
     def replaces(self) -> bool:
-        """Whether it keeps the newest row of each key, and can be told that there is none."""
+        """True if it keeps the newest row of each key, and can store that a key has ended."""
         return self.version is not None and self.deleted is not None
 
 
 def databases(clickhouse: ClickHouse) -> list[str]:
-    """Without ClickHouse's own."""
+    """Return the databases, without ClickHouse's own."""
     own = "[" + ",".join(f"'{name}'" for name in _OWN_DATABASES) + "]"
     return [row["name"] for row in clickhouse.rows(_DATABASES, {"own": own})]
 
@@ -137,7 +137,7 @@ def find(clickhouse: ClickHouse, path: EntityPath) -> Table:
 
 
 def describe(clickhouse: ClickHouse, path: EntityPath) -> EntityDescription:
-    """A table's columns and, where it keeps one row of each key, its key."""
+    """Return a table's columns and, where it keeps one row of each key, its key."""
     table = find(clickhouse, path)
     columns = tuple(
         Column(name, types.of_clickhouse(kind), kind.nullable) for name, kind in table.columns.items()
@@ -186,7 +186,7 @@ def drop(clickhouse: ClickHouse, path: EntityPath) -> None:
 
 
 def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
-    """Whether rows of `schema` can be written into a table, with `upsert` as versions of keys.
+    """Check that rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42P16.
 
     Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit, and for a key that is not its own.
     """
@@ -216,7 +216,7 @@ def check_key(table: Table, path: EntityPath, schema: Schema) -> None:
 
 
 def newest_version(clickhouse: ClickHouse, table: Table) -> int:
-    """The highest of a table that replaces rows; 0 when it is empty."""
+    """Return the highest of a table that replaces rows; 0 when it is empty."""
     (found,) = clickhouse.rows(f"SELECT max({identifier(table.version or '')}) AS newest FROM {table.name}")  # noqa: S608
     return int(found["newest"])
 
@@ -233,7 +233,7 @@ def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
 
 
 def named_sql(clickhouse: ClickHouse, path: EntityPath) -> str:
-    """A table as SQL, with its database."""
+    """Return a table as SQL, with its database."""
     return ".".join(map(identifier, _place(clickhouse, path)))
 
 
@@ -248,7 +248,7 @@ def _place(clickhouse: ClickHouse, path: EntityPath) -> tuple[str, str]:
 
 
 def _key(sorting: str, columns: Mapping[str, Type]) -> tuple[str, ...]:
-    """The columns of ORDER BY; none where it has expressions."""
+    """Return the columns of ORDER BY; none where it has expressions."""
     names = tuple(_plain(name) or "" for name in re.findall(_NAME, sorting))
     plain = re.sub(rf"{_NAME}|[\s,()]", "", sorting) == ""
     return names if plain and all(name in columns for name in names) else ()

@@ -95,12 +95,12 @@ class Type:
 
     @classmethod
     def read(cls, text: str) -> Type:
-        """Of a column's type as `system.columns` has it."""
+        """Parse a column's type as `system.columns` has it."""
         return _Reader(text).type()
 
 
 def of_clickhouse(found: Type) -> DataType:
-    """Ours for it."""
+    """Return our type for a column."""
     match found.name:
         case "Array":
             return Array(of_clickhouse(found.parts[0][1]))
@@ -119,7 +119,7 @@ def of_clickhouse(found: Type) -> DataType:
 
 
 def to_clickhouse(kind: DataType, *, nullable: bool = True) -> str:
-    """The type of a new table's column. Lists, maps and structs are never NULL there, but what is in them may be.
+    """Return the type of a new table's column. Lists, maps and structs are never NULL there, but their elements may be.
 
     A TIMESTAMP, which has no zone, shows its own hours in UTC; a TIMESTAMP_LTZ shows those of the server's zone.
     """
@@ -147,7 +147,7 @@ def to_clickhouse(kind: DataType, *, nullable: bool = True) -> str:
 
 
 def read_sql(column: str, kind: DataType, found: Type) -> str:
-    """An expression of a query that gives a column as what Spark has for `kind`, whatever the column is."""
+    """Return an expression of a query that gives a column as what Spark has for `kind`, whatever the column is."""
     name = identifier(column)
     if found.name == "String" and not isinstance(kind, Varchar):
         return name if kind == BYTES else f"CAST({name}, {literal(to_clickhouse(kind))})"
@@ -157,12 +157,12 @@ def read_sql(column: str, kind: DataType, found: Type) -> str:
 
 
 def compares(found: Type) -> bool:
-    """Whether ClickHouse and Spark compare such a column's values alike, of floats not NaN: as they are, without a cast."""
+    """True if ClickHouse and Spark compare such a column's values alike, floats without NaN."""
     return found.name in (*_PLAIN, "Decimal") and found.name not in ("Float32", "Float64", "UInt64")
 
 
 def reads(own: DataType, kind: DataType) -> bool:
-    """Whether a column whose type is ours for it can be read as a relation's: text lengths and parts of a second do not matter."""
+    """True if a column whose type is ours for it can be read as a relation's: text lengths and parts of a second do not matter."""
     match own, kind:
         case Varchar(), (Varchar() | Primitive("BYTES")):
             return True
@@ -179,7 +179,7 @@ def reads(own: DataType, kind: DataType) -> bool:
 
 
 def fits(kind: DataType, found: Type) -> bool:
-    """Whether a column takes every value of our type as it is, or `refused_sql` or ClickHouse refuses the values that it does not take."""
+    """True if a column takes every value of our type as it is, or `refused_sql` or ClickHouse refuses the values that it does not take."""
     own = of_clickhouse(found)
     match kind, own:
         case (Varchar() | Primitive("BYTES"), Varchar()):
@@ -215,7 +215,8 @@ def fits(kind: DataType, found: Type) -> bool:
 
 
 def refused_sql(value: str, kind: DataType, found: Type, *, depth: int = 0) -> str | None:
-    """Spark SQL that is true for values of ours that a column would store as others, or as NULL, without an error; None: for none.
+    """Return Spark SQL that is true for values of ours that a column would store as others, or as NULL, without an error; None: for
+    none.
 
     `depth` counts the lists and maps around the value. A NULL outside of them is refused by ClickHouse itself if the column is no
     list, map or struct.
@@ -260,7 +261,7 @@ def _misfit_sql(value: str, found: Type, *, text: bool, inside: bool) -> str | N
 
 
 def default(kind: DataType) -> str | None:
-    """As Spark SQL, what stands for nothing in a column that is not Nullable; None for those that are empty by themselves."""
+    """Return Spark SQL of the default value for a non-Nullable column; None if ClickHouse's own default serves."""
     match kind:
         case Array() | Map() | Struct():
             return None
@@ -276,12 +277,12 @@ def default(kind: DataType) -> str | None:
 
 
 def _in_microseconds(kind: DataType) -> str:
-    """The type of ours, with whatever parts of a second Spark's has."""
+    """Return the type of ours with microseconds, Spark's fraction of a second."""
     return re.sub(r"DateTime64\(\d", f"DateTime64({_MICROSECONDS}", to_clickhouse(kind))
 
 
 class _Reader:
-    """Of types such as `Map(LowCardinality(String), Array(Nullable(Float64)))`."""
+    """Parser of types such as `Map(LowCardinality(String), Array(Nullable(Float64)))`."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _TOKEN.findall(text)[::-1]

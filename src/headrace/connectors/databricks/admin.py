@@ -58,7 +58,7 @@ class DatabricksTables:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that there are."""
+        """Yield the present rows."""
         return await printed(partial(_sample, store, path), start)
 
 

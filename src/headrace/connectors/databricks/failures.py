@@ -1,4 +1,4 @@
-"""What a warehouse and its client say, as errors with whose fault it is, a sentence and a hint.
+"""Errors of a warehouse and its client, with cause, sentence and hint.
 
 Spark and Databricks name their conditions alike, in brackets: `[TABLE_OR_VIEW_NOT_FOUND] The table …`.
 """
@@ -99,7 +99,7 @@ _KINDS = (
 
 
 def of_statement(text: str) -> HeadraceError:
-    """What a warehouse told of a statement; none of its stack trace, nor of the statement."""
+    """Return the error of a statement, without its stack trace or the statement."""
     condition = _CONDITION.search(text)
     detail = _END.sub("", text[text.rfind(condition[0]) + len(condition[0]) :] if condition else text).strip()
     detail = detail[:_DETAIL_LENGTH_MAX].rstrip(".")
@@ -115,7 +115,7 @@ def of_statement(text: str) -> HeadraceError:
 
 
 def of_status(status: int | None, server: str) -> ExternalError:
-    """What an HTTP status says in place of an answer to a session's beginning."""
+    """Return the error of an HTTP status instead of an answer to the start of a session."""
     if status in _REFUSED:
         return ExternalError(
             _AWAY,
@@ -132,12 +132,12 @@ def of_status(status: int | None, server: str) -> ExternalError:
 
 
 def no_warehouse(server: str) -> ExternalError:
-    """57015 for silence, and for what is no answer of a warehouse's."""
+    """Return error 57015 for silence, and for an answer that is not a warehouse's."""
     return ExternalError(_AWAY, f"{server} did not answer as a SQL warehouse", hint=_RECEIVED)
 
 
 def of_network(error: OSError, server: str) -> ExternalError:
-    """What kept a connection from being made: the network, or TLS."""
+    """Return the error of a failed connection: the network, or TLS."""
     if not isinstance(error, ssl.SSLError):
         return ExternalError(_AWAY, f"network: there is no connection to {server}", hint=_RECEIVED)
     reason = getattr(error, "verify_message", "") or "the server does not speak TLS as expected"

@@ -167,7 +167,7 @@ PROPERTIES: Specs = (
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     uris, plain = reader.require(URIS), reader.take(TLS_DISABLED) is True
     if uris.startswith("http:") is not plain:
         raise reader.bad(
@@ -205,19 +205,19 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """The table that a relation is over: its catalog, schema and name; raises UserError 3D021."""
+    """Return the table that a relation is over: its catalog, schema and name; raises UserError 3D021."""
     return reader.require(CATALOG), reader.require(SCHEMA), reader.take(TABLE) or relation
 
 
 def sink_options(reader: PropertyReader) -> dict[str, str]:
-    """How a query writes, and where the table is said to lie."""
+    """Return how a query writes, and the declared location of the table."""
     interval, location = reader.take(COMMIT_INTERVAL), reader.take(LOCATION)
     found = {COMMIT_INTERVAL.name: str(30_000 if interval is None else interval)}
     return found if location is None else found | {LOCATION.name: location}
 
 
 def within_bucket(store: Mapping[str, str], location: str) -> str:
-    """The location; raises UserError 3D008 for one outside of the store's bucket."""
+    """Return the location; raises UserError 3D008 for one outside of the store's bucket."""
     if urlsplit(location).netloc != store[BUCKET.name]:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -228,5 +228,5 @@ def within_bucket(store: Mapping[str, str], location: str) -> str:
 
 
 def staging_folder(query: str, epoch: int) -> str:
-    """The folder of the store's bucket through which the rows of an epoch pass, without a slash at its end."""
+    """Return the folder of the store's bucket through which the rows of an epoch pass, without a slash at its end."""
     return f"{_STAGING}/{query}/{epoch}"

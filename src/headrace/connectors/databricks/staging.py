@@ -28,16 +28,16 @@ class Staging:
             self._client = s3(self._store, connections=_THREADS)
 
     def test(self) -> None:
-        """That the bucket can be listed."""
+        """Check that the bucket can be listed."""
         with self._classified():
             self._client.list_objects_v2(Bucket=self._bucket, MaxKeys=1)
 
     def uri(self, folder: str) -> str:
-        """A folder as a warehouse names it."""
+        """Return a folder as a warehouse names it."""
         return f"s3://{self._bucket}/{folder}/"
 
     def upload(self, files: Iterable[Path], folder: str) -> None:
-        """Files into a folder, under their own names; what was there under these is replaced."""
+        """Upload files into a folder, under their own names; files there are replaced."""
 
         def one(file: Path) -> None:
             self._client.upload_file(str(file), self._bucket, f"{folder}/{file.name}")
@@ -46,7 +46,7 @@ class Staging:
             list(pool.map(one, files))
 
     def delete(self, names: Iterable[str], folder: str) -> None:
-        """Files of a folder, whether they are there or not."""
+        """Delete files of a folder; missing ones are ignored."""
         with self._classified():
             for name in names:
                 self._client.delete_object(Bucket=self._bucket, Key=f"{folder}/{name}")
@@ -61,7 +61,7 @@ class Staging:
 
 
 def _as_s3(store: Mapping[str, str]) -> dict[str, str]:
-    """The bucket as an S3 store's properties."""
+    """Return the bucket as an S3 store's properties."""
     endpoint, bucket, region = store.get(S3_ENDPOINT.name), store[BUCKET.name], store[REGION.name]
     uris = f"{endpoint}/{bucket}" if endpoint else f"https://s3.{region}.amazonaws.com/{bucket}"
     keys = (IDENTITY.access_key_id, IDENTITY.secret_access_key, IDENTITY.role, IDENTITY.external_id)

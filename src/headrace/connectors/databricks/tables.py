@@ -34,7 +34,7 @@ class Table:
 
 
 def children(warehouse: Warehouse, within: EntityPath) -> list[str]:
-    """The catalogs, the schemas of a catalog, or the tables of a schema. Raises UserError 3D007 where there is no such thing."""
+    """Return the catalogs, the schemas of a catalog, or the tables of a schema. Raises UserError 3D007 where there is no such thing."""
     if not within:
         return sorted(row[0] for row in warehouse.rows("SHOW CATALOGS"))
     if len(within) == 1:
@@ -57,7 +57,7 @@ def find(warehouse: Warehouse, path: EntityPath) -> Table:
 
 
 def describe(warehouse: Warehouse, path: EntityPath) -> EntityDescription:
-    """A table's columns, its key if it was made here, and where it lies."""
+    """Return a table's columns, its key if it was made here, and where it lies."""
     table = find(warehouse, path)
     key: list[str] = next(
         (
@@ -117,7 +117,7 @@ def create(
 
 
 def check(table: Table, path: EntityPath, schema: Schema, location: str | None) -> None:
-    """Whether rows of `schema` can be written into a table, which lies at `location` if one is said.
+    """True if rows of `schema` can be written into a table, which lies at `location` if one is said.
 
     Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit, and for a table that is no Delta table.
     """
@@ -139,7 +139,7 @@ def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
 
 
 def table_sql(path: EntityPath) -> str:
-    """A table as SQL; raises UserError 3D008 for a path that is none."""
+    """Return a table as SQL; raises UserError 3D008 for a path that is none."""
     if len(path) != len(_LEVELS):
         raise _not_a("catalog.schema.table", path)
     return ".".join(map(name_sql, path))

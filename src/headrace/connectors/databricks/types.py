@@ -51,7 +51,7 @@ _PLAIN: dict[str, DataType] = {
 
 
 def to_delta(kind: DataType) -> str:
-    """The type of a new table's column: a TIMESTAMP has no zone there either."""
+    """Return the type of a new table's column: a TIMESTAMP has no zone there either."""
     match kind:
         case Timestamp(_, False):
             return "TIMESTAMP_NTZ"
@@ -65,7 +65,7 @@ def to_delta(kind: DataType) -> str:
 
 
 def of_delta(text: str) -> DataType:
-    """The type that DESCRIBE writes as `text`: 'decimal(12,2)', 'array<struct<a:int>>'."""
+    """Return the type that DESCRIBE writes as `text`: 'decimal(12,2)', 'array<struct<a:int>>'."""
     text = text.strip()
     name, _, inside = text.partition("<")
     parts = _split(inside.removesuffix(">")) if text.endswith(">") else []
@@ -84,7 +84,7 @@ def of_delta(text: str) -> DataType:
 
 
 def fits(kind: DataType, column: DataType) -> bool:
-    """Whether every value of a type of ours can be written into a column, which is `column` to us."""
+    """True if every value of a type of ours can be written into a column, which is `column` to us."""
     match kind, column:
         case Varchar(), Varchar():
             return True
@@ -108,12 +108,12 @@ def fits(kind: DataType, column: DataType) -> bool:
 
 
 def reads(kind: DataType, column: DataType) -> bool:
-    """Whether a column, which is `column` to us, can be read as a relation's: text lengths and parts of a second do not matter."""
+    """True if a column, which is `column` to us, can be read as a relation's: text lengths and parts of a second do not matter."""
     return fits(column, kind) and fits(kind, column)
 
 
 def sent_sql(name: str, kind: DataType) -> str:
-    """What a warehouse is asked for, to have a column of a type that every way of sending rows has: see `received_sql`."""
+    """Return the expression asked of a warehouse, whose type every way of sending rows supports: see `received_sql`."""
     column = name_sql(name)
     match kind:
         case Timestamp(_, local):
@@ -128,7 +128,7 @@ def sent_sql(name: str, kind: DataType) -> str:
 
 
 def sent_type(kind: DataType) -> str:
-    """The type of what `sent_sql` gives, as Spark SQL."""
+    """Return the type of what `sent_sql` gives, as Spark SQL."""
     match kind:
         case Timestamp():
             return "BIGINT"
@@ -140,7 +140,7 @@ def sent_type(kind: DataType) -> str:
 
 
 def received_sql(name: str, kind: DataType) -> str:
-    """Spark SQL of the column itself, of one that has what `sent_sql` gave."""
+    """Return Spark SQL of the column itself, of one that has what `sent_sql` gave."""
     column = name_sql(name)
     match kind:
         case Timestamp():
@@ -155,7 +155,7 @@ def received_sql(name: str, kind: DataType) -> str:
 
 
 def _field(text: str) -> tuple[str, DataType]:
-    """`a:int`, `` `a b`:int ``; without a name what is not understood, as what Spark cuts off of a long struct."""
+    """Parse `a:int` or `` `a b`:int ``; without a name for what cannot be parsed, such as a type that Spark cut off."""
     if text.startswith("`"):
         end = text.replace("``", "  ").find("`", 1)
         name, rest = text[1:end].replace("``", "`"), text[end + 1 :].removeprefix(":")
@@ -165,7 +165,7 @@ def _field(text: str) -> tuple[str, DataType]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas that are in no brackets and no quoted name."""
+    """Split at commas outside brackets and quoted names."""
     parts, depth, quoted = [""], 0, False
     for sign in text:
         quoted ^= sign == "`"

@@ -60,12 +60,12 @@ class Warehouse:
         self._connection.close()
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """What a query gives."""
+        """Run a query, and return its rows."""
         with self._cursor(statement) as cursor, self._classified():
             return [tuple(row) for row in cursor.fetchall()]
 
     def execute(self, statement: str) -> None:
-        """A statement whose rows, if there are any, do not matter."""
+        """Execute a statement and ignore its rows."""
         with self._cursor(statement):
             pass
 
@@ -83,7 +83,7 @@ class Warehouse:
         return True
 
     def columns(self, statement: str, count: int) -> Iterator[list[Sequence[Any]]]:
-        """The columns of a query, as many rows at once as are there, `count` at most: Arrow's, or plain values."""
+        """Yield the columns of a query, as many rows at once as are there, `count` at most: Arrow's, or plain values."""
         with self._cursor(statement) as cursor:
             while True:
                 with self._classified():
@@ -118,7 +118,7 @@ class Warehouse:
             )
 
     def _token(self) -> str:
-        """The store's own, or one that its client is given for an hour."""
+        """Return the store's own token, or one that its client is granted for an hour."""
         if options.TOKEN.name in self._store:
             return self._store[options.TOKEN.name]
         client = self._store[options.CLIENT_ID.name], self._store[options.CLIENT_SECRET.name]
@@ -157,7 +157,7 @@ class Warehouse:
 
 
 def reach(store: Mapping[str, str]) -> None:
-    """That something listens there and, with TLS, may be trusted; no warehouse is woken. The error names the step that failed."""
+    """Check that a server listens there and, with TLS, is trusted; no warehouse is started. The error names the failed step."""
     url, port = urlsplit(store[options.URIS.name]), int(store[options.PORT.name])
     host = url.hostname or ""
     resolve(host, port)

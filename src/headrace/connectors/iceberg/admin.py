@@ -35,7 +35,7 @@ _TARGET = "write.target-file-size-bytes"
 
 
 def catalog_of(store: Mapping[str, str]) -> RestCatalog | GlueCatalog:
-    """The catalog of a store's checked properties."""
+    """Return the catalog of a store's checked properties."""
     return GlueCatalog(store) if options.WAREHOUSE.name in store else RestCatalog(store)
 
 

@@ -1,4 +1,4 @@
-"""What catalogs, S3 and Iceberg say, as errors with whose fault it is, a sentence and a hint: one table for both halves.
+"""Errors of catalogs, S3 and Iceberg, with cause, sentence and hint: one table for both halves.
 
 A catalog's answers have a type of their own, AWS's a code, and Java's exceptions a class; all three are part of what is looked at.
 """
@@ -146,12 +146,12 @@ _KINDS = (
 
 
 class CatalogAnswerError(Exception):
-    """What a REST catalog answered in place of what was asked: its status, and what it calls the error."""
+    """Unexpected answer of a REST catalog: its status, and its name of the error."""
 
 
 @contextmanager
 def classified(what: str = "") -> Iterator[None]:
-    """httpx's and botocore's errors inside become ours; `what` was asked for, and is named."""
+    """Translate httpx's and botocore's errors into ours; `what` was requested, and is named."""
     try:
         yield
     except (httpx.HTTPError, ClientError, BotoCoreError, CatalogAnswerError) as error:
@@ -164,7 +164,7 @@ def classified(what: str = "") -> Iterator[None]:
 
 
 def classify(text: str, what: str = "") -> HeadraceError | None:
-    """Whose fault an exception's text says it is; None when nothing in it is known."""
+    """Return the error for an exception's text; None if it is unknown."""
     kind = next((kind for kind in _KINDS if re.search(kind.pattern, text, re.DOTALL)), None)
     if kind is None:
         return None

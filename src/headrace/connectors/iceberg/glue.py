@@ -33,7 +33,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class GlueCatalog:
-    """One account's catalog, asked by one statement. The methods are those of `rest.RestCatalog`."""
+    """One account's catalog, used by one statement. The methods are those of `rest.RestCatalog`."""
 
     def __init__(self, store: Mapping[str, str]) -> None:
         self._store = store
@@ -50,12 +50,12 @@ class GlueCatalog:
         self._s3.close()
 
     def reach(self) -> None:
-        """That Glue answers; raises ExternalError 57015."""
+        """Check that Glue answers; raises ExternalError 57015."""
         with classified(self._glue.meta.endpoint_url):
             self._glue.get_databases(MaxResults=1, **self._catalog)
 
     def namespaces(self, within: tuple[str, ...]) -> list[str]:
-        """Glue's databases; none has any below it."""
+        """Return Glue's databases; none contains another."""
         if within:
             return []
         with classified():
@@ -63,7 +63,7 @@ class GlueCatalog:
             return [one["Name"] for page in pages for one in page["DatabaseList"]]
 
     def tables(self, namespace: tuple[str, ...]) -> list[str]:
-        """Those of Iceberg in a database."""
+        """Return the Iceberg tables of a database."""
         database = _database(namespace)
         with classified(database):
             self._glue.get_database(Name=database, **self._catalog)
@@ -71,7 +71,7 @@ class GlueCatalog:
             return [one["Name"] for page in pages for one in page["TableList"] if _is_iceberg(one)]
 
     def load(self, namespace: tuple[str, ...], table: str) -> Table:
-        """What the table's metadata says."""
+        """Return the table of the metadata."""
         database = _database(namespace)
         with classified(f"{database}.{table}"):
             found = self._glue.get_table(DatabaseName=database, Name=table, **self._catalog)["Table"]
@@ -147,7 +147,7 @@ def _database(namespace: tuple[str, ...]) -> str:
 
 
 def read_metadata(body: bytes) -> Any:
-    """A file of metadata as JSON: with the table's `write.metadata.compression-codec` it is gzip's. Raises UserError 0A000 for others."""
+    """Parse a file of metadata; with the table's `write.metadata.compression-codec` it is gzipped."""
     try:
         if body.startswith(_GZIP):
             body = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(body, _METADATA_BYTES_MAX)
@@ -177,7 +177,7 @@ def _place(uri: str) -> tuple[str, str]:
 
 
 def _columns(new: NewTable) -> list[dict[str, str]]:
-    """For those who look at Glue: the metadata is what counts."""
+    """Return the columns for Glue's users: Iceberg reads the metadata."""
     return [
         {"Name": one["name"], "Type": one["type"] if isinstance(one["type"], str) else "string"}
         for one in new.schema["fields"]

@@ -1,4 +1,4 @@
-"""What Iceberg's table format calls columns, types and partitions, as ours and back; pure.
+"""Conversion of columns, types and partitions between Iceberg's table format and ours; pure.
 
 Source: the table specification, version 2. A TINYINT and a SMALLINT are `int` there, and a VARCHAR loses its length. What we have no
 type for is text (`uuid`) or bytes (`fixed`), and a `time`, which Spark does not read, is refused.
@@ -72,7 +72,7 @@ _FIRST_PARTITION_FIELD = 1000
 
 @dataclass(frozen=True)
 class Table:
-    """What a catalog says of a table."""
+    """A table as its catalog describes it."""
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
@@ -84,7 +84,7 @@ class Table:
 
 @dataclass(frozen=True)
 class NewTable:
-    """What a table is to be: the `schema`, `partition-spec` and properties that a catalog is given."""
+    """A table to create: the `schema`, `partition-spec` and properties for a catalog."""
 
     schema: Json
     partition_spec: Json
@@ -111,7 +111,7 @@ def table_of(metadata: Json) -> Table:
 
 
 def new_table(schema: Schema, partition_by: str | None, properties: Mapping[str, str]) -> NewTable:
-    """A table with these columns, the key as its identifier fields.
+    """Return a table with these columns, the key as its identifier fields.
 
     Raises UserError 3D008 for partitions that are none, 42P16 for a key of another type than Iceberg takes.
     """
@@ -147,7 +147,7 @@ def new_table(schema: Schema, partition_by: str | None, properties: Mapping[str,
 
 
 def our_type(kind: Any, column: str) -> DataType:
-    """The type of a column as ours; raises UserError 0A000 for one that Spark does not read."""
+    """Return the type of a column as ours; raises UserError 0A000 for one that Spark does not read."""
     match kind:
         case {"type": "list", "element": element}:
             return Array(our_type(element, column))
@@ -169,7 +169,7 @@ def our_type(kind: Any, column: str) -> DataType:
 
 
 def check_written(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
-    """Whether rows of `schema` can be written into a table, with `upsert` by their key.
+    """Check that rows of `schema` can be written into a table, with `upsert` by their key; raises UserError 42P16.
 
     Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit or need a value, and for another key.
     """
@@ -286,7 +286,7 @@ def _said(part: Json, names: Mapping[int, str]) -> str:
 
 
 def first_metadata(table: NewTable, *, uuid: str, location: str, moment_ms: int) -> Json:
-    """The whole metadata of a table without rows, for a catalog that keeps no more than where it is."""
+    """Return the whole metadata of a table without rows, for a catalog that keeps only its location."""
     schema, spec = table.schema, table.partition_spec
     return {
         "format-version": 2,

@@ -225,7 +225,7 @@ GLUE: Specs = (URIS, TLS_DISABLED, CATALOG_ID, WAREHOUSE, *_FILES, *_OVER)
 
 
 def read_rest(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of an ICEBERG_REST store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of an ICEBERG_REST store; raises UserError 3D008 / 3D021 at the property."""
     texts = _addresses(reader, {URIS.name: reader.require(URIS)}, OAUTH_URI, S3_ENDPOINT)
     texts |= _given(reader, CATALOG_ID, TOKEN, REGION)
     client = _pair(reader, CLIENT_ID, CLIENT_SECRET)
@@ -241,7 +241,7 @@ def read_rest(reader: PropertyReader) -> dict[str, str]:
 
 
 def read_glue(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of an ICEBERG_GLUE store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of an ICEBERG_GLUE store; raises UserError 3D008 / 3D021 at the property."""
     uris = reader.take(URIS)
     texts = _addresses(reader, {URIS.name: uris} if uris else {}, S3_ENDPOINT)
     if uris:
@@ -254,18 +254,18 @@ def read_glue(reader: PropertyReader) -> dict[str, str]:
 
 
 def stand_in(store: Mapping[str, str]) -> str | None:
-    """The address of what stands in for AWS, roles included; None: AWS itself."""
+    """Return the address of a replacement for AWS, roles included; None: AWS itself."""
     address = store.get(URIS.name) if WAREHOUSE.name in store else store.get(S3_ENDPOINT.name)
     return None if address is None or is_aws(urlsplit(address).hostname or "") else address
 
 
 def path_of(reader: PropertyReader, relation: str) -> EntityPath:
-    """The table that a relation is over: its namespace's names, and its own."""
+    """Return the table that a relation is over: its namespace's names, and its own."""
     return (*(reader.take(NAMESPACE) or ("default",)), reader.take(TABLE) or relation)
 
 
 def table_of(path: EntityPath) -> tuple[tuple[str, ...], str]:
-    """The namespace and the name of a table; raises UserError 3D008 for what is none."""
+    """Return the namespace and the name of a table; raises UserError 3D008 for what is none."""
     if len(path) < 2 or not all(_PART.match(part) for part in path):
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -276,13 +276,13 @@ def table_of(path: EntityPath) -> tuple[tuple[str, ...], str]:
 
 
 def sink_options(reader: PropertyReader) -> dict[str, str]:
-    """What a query writes by."""
+    """Return how a query writes."""
     interval = reader.take(COMMIT_INTERVAL)
     return {} if interval is None else {COMMIT_INTERVAL.name: str(interval)}
 
 
 def source_options(reader: PropertyReader) -> dict[str, str]:
-    """How a stream follows a table."""
+    """Return how a stream follows a table."""
     interval, skip = reader.take(MONITOR_INTERVAL), reader.take(SKIP_CHANGES)
     return {
         MONITOR_INTERVAL.name: str(5000 if interval is None else interval),
@@ -291,7 +291,7 @@ def source_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def table_options(reader: PropertyReader) -> dict[str, str]:
-    """As of when a TABLE is read; raises UserError 3D008 where two things say it."""
+    """Return the time or snapshot at which a TABLE is read; raises UserError 3D008 if two properties say it."""
     snapshot, as_of = reader.take(SNAPSHOT), reader.take(AS_OF)
     if snapshot is not None and as_of is not None:
         raise reader.bad(AS_OF, f"left out where '{SNAPSHOT.name}' is given")
@@ -300,7 +300,7 @@ def table_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def optimize_options(reader: PropertyReader) -> dict[str, str]:
-    """What OPTIMIZE ENTITY does beside putting files together."""
+    """Return what OPTIMIZE ENTITY does beside compaction."""
     retention = reader.take(RETENTION)
     return {} if retention is None else {RETENTION.name: str(retention)}
 

@@ -33,7 +33,7 @@ _PAGES_MAX = 1000
 
 
 class RestCatalog:
-    """One catalog, asked by one statement; a context manager.
+    """One catalog, used by one statement; a context manager.
 
     Methods raise what `failures` makes of the answers; namespaces are tuples of names.
     """
@@ -62,19 +62,19 @@ class RestCatalog:
         self._client.close()
 
     def namespaces(self, within: tuple[str, ...]) -> list[str]:
-        """Those directly below a namespace, () being the top."""
+        """Return the namespaces directly below a namespace, () being the top."""
         parent = {"parent": _LEVELS.join(within)} if within else {}
         with classified(".".join(within)):
             found = self._pages("/namespaces", "namespaces", parent)
             return [levels[-1] for levels in found if len(levels) == len(within) + 1]
 
     def tables(self, namespace: tuple[str, ...]) -> list[str]:
-        """The tables of a namespace."""
+        """Return the tables of a namespace."""
         with classified(".".join(namespace)):
             return [one["name"] for one in self._pages(f"{_path(namespace)}/tables", "identifiers", {})]
 
     def load(self, namespace: tuple[str, ...], table: str) -> Table:
-        """What the catalog says of a table."""
+        """Return a table as the catalog describes it."""
         with self._of(namespace, table) as path:
             return table_of(self._ask("GET", self._prefix + path)["metadata"])
 
@@ -160,7 +160,7 @@ class RestCatalog:
 
 
 def reach(store: Mapping[str, str]) -> None:
-    """That something answers where the catalog is, whatever it says to one without a token; raises ExternalError 57015."""
+    """Check that a server answers at the catalog's address, even if it refuses a request without a token; raises ExternalError 57015."""
     timeout = httpx.Timeout(_CONNECT_TIMEOUT_S)
     with classified(store[URIS.name]):
         url = f"{store[URIS.name]}/v1/config"
@@ -170,7 +170,7 @@ def reach(store: Mapping[str, str]) -> None:
 
 
 def token_address(store: Mapping[str, str]) -> str:
-    """Where a store's client gets its tokens."""
+    """Return the address from which a store's client gets its tokens."""
     return store.get(OAUTH_URI.name) or f"{store[URIS.name]}/v1/oauth/tokens"
 
 
@@ -179,7 +179,7 @@ def _path(namespace: tuple[str, ...]) -> str:
 
 
 def _said(status: int, told: Any) -> str:
-    """The type of an error and nothing of its text, which is the server's to choose."""
+    """Return the type of an error without its text, which the server chooses."""
     match told:
         case {"error": {"type": str() as kind}}:
             return f"HTTP {status} {kind[:100]}"

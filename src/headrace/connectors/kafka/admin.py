@@ -198,7 +198,7 @@ CONFLUENT_KAFKA = replace(KAFKA, type="confluent_kafka", label="ConfluentKafka")
 
 
 def _configs(admin: AdminClient, topic: str) -> dict[str, str]:
-    """The settings that are the topic's own; none where the store's user may not see them, who may still read and write."""
+    """Return the topic's own settings; none if the store's user may not see them."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     described = admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
     try:

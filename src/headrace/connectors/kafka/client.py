@@ -21,12 +21,12 @@ _LOGIN_MODULES = {
 
 
 def uses_tokens(properties: Mapping[str, str]) -> bool:
-    """Whether a store logs in with tokens, which are had anew all the time."""
+    """True if the store logs in with tokens, which are renewed all the time."""
     return _mechanism(properties) in TOKEN_MECHANISMS
 
 
 def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """`kafka.*` options of Spark's Kafka source and sink for a store; holds the store's secrets.
+    """Return `kafka.*` options of Spark's Kafka source and sink for a store; holds the store's secrets.
 
     What a store that uses tokens logs in with is not among them: see `spark.tokens`.
     """
@@ -54,7 +54,8 @@ def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def client_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """librdkafka's options for a store; holds the store's secrets. Raises ExternalError 57015 where a token is needed and not had.
+    """Return librdkafka's options for a store; holds the store's secrets. Raises ExternalError 57015 where a token is needed and not
+    had.
 
     librdkafka would write what it thinks of a connection to standard error: it is told not to, since errors are raised.
     """
@@ -88,7 +89,7 @@ def _token_of(properties: Mapping[str, str]) -> tuple[str, float, str, dict[str,
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Values to mask in logs and errors, in every form in which a client could print them."""
+    """Return values to mask in logs and errors, in every form in which a client could print them."""
     return tuple(
         form for value in secret_values(properties, PROPERTIES) for form in (value, _quoted(value)[1:-1])
     )
@@ -100,7 +101,7 @@ def _mechanism(properties: Mapping[str, str]) -> str:
 
 
 def is_encrypted(properties: Mapping[str, str]) -> bool:
-    """Whether a store's connections are over TLS."""
+    """True if a store's connections are over TLS."""
     return properties.get("tls.disabled", "FALSE").upper() != "TRUE"
 
 
@@ -114,6 +115,6 @@ def _protocol(properties: Mapping[str, str]) -> str:
 
 
 def _quoted(value: str) -> str:
-    """`value` as a JAAS string: Java reads it with `StreamTokenizer`, which knows these escapes."""
+    """Return `value` as a JAAS string: Java reads it with `StreamTokenizer`, which knows these escapes."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
     return '"' + "".join(escapes.get(character, character) for character in value) + '"'

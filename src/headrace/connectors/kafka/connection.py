@@ -1,4 +1,4 @@
-"""How long librdkafka's admin client waits: not long for a broker that is not there, long for one that is busy.
+"""Timeouts of librdkafka's admin client: short for an absent broker, long for a busy one.
 
 librdkafka waits for the whole time-out where every connection is refused. So a broker is asked for little first, again and
 again, and what the connections reported is looked at in between.
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata]:
-    """An admin client of a store that a broker has answered, and the answer: brokers and topics.
+    """Return a store's admin client to which a broker has answered, and the answer: brokers and topics.
 
     Callers keep the client in a variable: one that is collected cancels what it was asked.
 
@@ -77,7 +77,7 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
 
 
 def describe_topic(admin: AdminClient, name: str) -> TopicDescription:
-    """A topic, asked for by name: the broker then tells one that is not there from one that the store's user may not see.
+    """Describe a topic by name: the broker then distinguishes a missing one from one that the user may not see.
 
     Raises KafkaException.
     """
@@ -87,7 +87,7 @@ def describe_topic(admin: AdminClient, name: str) -> TopicDescription:
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """A function that asks a store's brokers for little, over one client: see `connectors.streaming`."""
+    """Return a function that sends a small request to a store's brokers, over one client: see `connectors.streaming`."""
     failures: list[KafkaError] = []
     settings: dict[str, Any] = {
         # So that one that is back is found soon.
@@ -113,7 +113,7 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 
 
 def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
-    """A function that asks for the ids of topics, over one client: see `connectors.streaming`."""
+    """Return a function that asks for the ids of topics, over one client: see `connectors.streaming`."""
     clients: list[AdminClient] = []
 
     def ask(entity: EntityPath) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What Kafka's clients say, as errors with whose fault it is, a sentence and a hint. The one table for both clients.
+"""Errors of Kafka's clients, with cause, sentence and hint: one table for both clients.
 
 librdkafka gives codes with names, Java's clients exceptions with class names inside some text. What a broker refuses for good
 (a record, a setting) is the user's to mend; what may pass by itself (a broker away, a quota, too few replicas) is the store's.
@@ -192,7 +192,7 @@ _KINDS = (
 
 
 def classify(text: str) -> HeadraceError | None:
-    """What the text of an exception (Java's or librdkafka's) says about the broker; None when it says nothing."""
+    """Return the broker's error in the text of an exception (Java's or librdkafka's); None for any other text."""
     kind = _kind(text)
     if kind is None:
         return None
@@ -201,7 +201,7 @@ def classify(text: str) -> HeadraceError | None:
 
 
 def of_client(error: KafkaException, *, uris: str | None = None, topic: str | None = None) -> HeadraceError:
-    """librdkafka's error. `uris` are the addresses as the user gave them, `topic` the one that was asked for."""
+    """Return librdkafka's error. `uris` are the addresses as the user gave them, `topic` the one that was asked for."""
     reason: KafkaError = error.args[0]
     kind = _kind_of(reason)
     if kind is None:
@@ -228,7 +228,7 @@ def is_silence(reason: KafkaError) -> bool:
 
 
 def missing_topic(topic: str) -> UserError:
-    """3D007, with the topic's name."""
+    """Return 3D007, with the topic's name."""
     return UserError(_MISSING_TOPIC.state, f"the topic {topic!r} does not exist", hint=_MISSING_TOPIC.hint)
 
 
@@ -246,5 +246,5 @@ def _kind(text: str) -> Reaction | None:
 
 
 def _in_short(reason: KafkaError) -> str:
-    """librdkafka's words without what only its authors read, and without the names of its own options."""
+    """Return librdkafka's message without details for its authors, and without its own names of brokers."""
     return _FOR_ITS_AUTHORS.sub(lambda match: ": " if match[0].startswith("/") else "", reason.str())

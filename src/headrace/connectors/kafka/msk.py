@@ -19,7 +19,7 @@ _TIMEOUT_S = 10
 
 
 def signed(properties: Mapping[str, str]) -> Token:
-    """A token of 15 minutes. Raises ExternalError 57015 when AWS does not give the role's keys."""
+    """Return a token of 15 minutes. Raises ExternalError 57015 when AWS does not give the role's keys."""
     region, role = properties["kafka.msk.aws_region"], properties["kafka.msk.iam_role_arn"]
     asked = time.time()
     try:

@@ -284,7 +284,7 @@ PROPERTIES: Specs = (*STORE, TOPIC, *LAYOUT.values(), TOPIC_CONFIGS, STARTING_OF
 
 
 def store_properties(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical text properties; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
+    """Return checked, canonical text properties; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
     texts = {URIS.name: reader.require(URIS), HASH_FUNCTION.name: reader.take(HASH_FUNCTION) or "NONE"}
     credentials = {spec.name: reader.take(spec) for spec in _ALL_CREDENTIALS}
     texts |= {name: value for name, value in credentials.items() if value}
@@ -297,7 +297,7 @@ def store_properties(reader: PropertyReader) -> dict[str, str]:
 
 
 def consumer_options(reader: PropertyReader) -> dict[str, str]:
-    """What a source passes to its consumer, and under its own name where it begins.
+    """Return a source's consumer options, and under its own name the starting position.
 
     Raises UserError 3D008 for offsets of several topics.
     """
@@ -308,24 +308,24 @@ def consumer_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def print_options(reader: PropertyReader) -> dict[str, str]:
-    """Where PRINT begins, under its own name."""
+    """Return the starting position of PRINT under its own name."""
     offsets = reader.take(STARTING_OFFSETS)
     return {} if offsets is None else {STARTING_OFFSETS.name: offsets}
 
 
 def starting_offsets(options: Mapping[str, str]) -> dict[int, int]:
-    """By partition, of what these two gave."""
+    """Return the offsets by partition of these two functions."""
     pairs = (part.split(":") for part in options.get(STARTING_OFFSETS.name, "").split(",") if part)
     return {int(partition): int(offset) for partition, offset in pairs}
 
 
 def producer_options(reader: PropertyReader) -> dict[str, str]:
-    """What a sink passes to its producer."""
+    """Return a sink's producer options."""
     return _options(reader, PRODUCER, _PRODUCER)
 
 
 def topic_name(entity: str) -> str:
-    """`entity` when it is a legal topic name; raises UserError 3D008."""
+    """Return `entity` when it is a legal topic name; raises UserError 3D008."""
     if not _TOPIC.match(entity) or entity in {".", ".."}:
         raise UserError(
             SqlState.INVALID_PARAMETER,

@@ -11,7 +11,7 @@ _SEPARATOR, _ANY = ";", "*"
 
 
 def pattern(path: EntityPath) -> EntityPattern | None:
-    """The topics that a relation's path stands for; None: one."""
+    """Return the pattern of topics in a relation's path; None for one topic."""
     text = path[-1]
     if _SEPARATOR not in text and _ANY not in text:
         return None
@@ -21,8 +21,7 @@ def pattern(path: EntityPath) -> EntityPattern | None:
 
 
 def java_pattern(text: str) -> str:
-    """A regular expression of the topics, for Java and Python. What begins with `*` is none of Kafka's own, such as
-    `__consumer_offsets`."""
+    """Return a regular expression of topics, for Java and Python. A leading `*` does not match internal topics."""
     return "|".join(
         ("(?!__)" if part.startswith(_ANY) else "") + ".*".join(map(re.escape, part.split(_ANY)))
         for part in _parts(text)

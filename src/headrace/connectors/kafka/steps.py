@@ -1,4 +1,4 @@
-"""At which step a connection ends, where no broker answers: DNS, TCP, TLS or Kafka itself, each tried for itself with plain sockets.
+"""Search for the step at which a connection fails if no broker answers: DNS, TCP, TLS or Kafka itself, each tried with plain sockets.
 
 What a server refuses that does speak Kafka (authentication, authorization, a topic) it says: that is in `failures.py`.
 """
@@ -21,7 +21,7 @@ _DNS, _TCP, _TLS, _KAFKA = range(4)
 
 
 def failing_step(properties: Mapping[str, str]) -> ExternalError:
-    """The step at which the address of `uris` fails that comes furthest, as 57015."""
+    """Return error 57015 of the address in `uris` whose connection comes furthest, with the step at which it fails."""
     addresses = properties["uris"].split(",")[:_ADDRESSES_MAX]
     with ThreadPoolExecutor(len(addresses)) as pool:
         failures = list(pool.map(lambda address: _failure(address, is_encrypted(properties)), addresses))
@@ -53,7 +53,7 @@ def _failure(address: str, encrypted: bool) -> tuple[int, str, str]:
 
 
 def _speaks_tls(connection: socket.socket) -> bool:
-    """Whether there is any answer in TLS, a refusal too: whom to trust is judged by the client itself."""
+    """True if there is an answer in TLS, even a refusal: the client judges whom to trust."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

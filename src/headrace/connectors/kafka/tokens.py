@@ -35,7 +35,7 @@ _ERRORS = (
 
 @dataclass(frozen=True)
 class Token:
-    """What a broker is shown; `expires_at` in seconds since 1970."""
+    """Credential for a broker; `expires_at` in seconds since 1970."""
 
     text: str = field(repr=False)
     principal: str
@@ -48,7 +48,7 @@ _known: dict[tuple[tuple[str, str], ...], Token] = {}
 
 
 def token(properties: Mapping[str, str]) -> Token:
-    """The token of a store: the last one while it is fresh, else a new one.
+    """Return the token of a store: the last one while it is fresh, else a new one.
 
     Raises ExternalError 57015 when its issuer does not answer or refuses it.
     """
@@ -72,7 +72,7 @@ def token(properties: Mapping[str, str]) -> Token:
 
 
 def extensions(properties: Mapping[str, str]) -> dict[str, str]:
-    """What goes to the broker beside the token, as Confluent Cloud asks for its cluster."""
+    """Return the extensions sent beside the token, as Confluent Cloud requires for its cluster."""
     text = properties.get("kafka.sasl.oauthbearer.extensions", "")
     return dict(part.split("=", 1) for part in text.split(",") if part)
 

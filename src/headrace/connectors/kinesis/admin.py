@@ -119,7 +119,7 @@ class KinesisStreams:
 
 
 def partition_key(key: bytes | None) -> str:
-    """What says which shard gets a record: its key, a digest of one that Kinesis does not take, a random text without one."""
+    """Return the text that selects a record's shard: its key, a digest of a key that Kinesis refuses, a random text without one."""
     if not key:
         return str(uuid.uuid4())
     text = _text(key)
@@ -161,7 +161,7 @@ def _summary(client: Any, store: Mapping[str, str], stream: str) -> dict[str, An
 
 
 def _wait(client: Any, store: Mapping[str, str], stream: str, status: str | None) -> None:
-    """Until the stream has that status, or None: is gone."""
+    """Wait until the stream has that status, or None: is gone."""
     deadline = time.monotonic() + _CHANGE_TIMEOUT_S
     while time.monotonic() < deadline:
         try:

@@ -49,7 +49,7 @@ _AggregatedRecord = _message_class()
 
 
 def unpacked(record: Record) -> list[Record]:
-    """The records in a record, in their order; the record itself if it is no such package."""
+    """Return the records of an aggregated record in order; any other record itself."""
     data: bytes = record["Data"]
     message, digest = data[len(_MAGIC) : -_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if not data.startswith(_MAGIC) or hashlib.md5(message, usedforsecurity=False).digest() != digest:

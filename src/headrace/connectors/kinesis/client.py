@@ -11,7 +11,7 @@ from headrace.connectors.tls import TLS_CA
 
 
 def kinesis(store: Mapping[str, str], *, connections: int = 10) -> Any:
-    """A client for as many threads as it has connections. Its methods raise botocore's errors: see `failures`."""
+    """Return a client with as many pooled connections. Its methods raise botocore's errors: see `classified`."""
     address = Address(
         store[options.URIS.name], options.is_aws(store), options.region(store), store.get(TLS_CA.name)
     )
@@ -21,7 +21,7 @@ def kinesis(store: Mapping[str, str], *, connections: int = 10) -> Any:
 
 
 def address(store: Mapping[str, str], stream: str) -> dict[str, str]:
-    """How a request names a stream: by its name, or in another account by its ARN."""
+    """Return a request's reference to a stream: its name, or for another account its ARN."""
     if options.ACCOUNT.name not in store:
         return {"StreamName": stream}
     region = options.region(store)

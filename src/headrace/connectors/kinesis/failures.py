@@ -1,4 +1,4 @@
-"""What AWS and botocore say, as errors with whose fault it is, a sentence and a hint.
+"""Errors of AWS and botocore, with cause, sentence and hint.
 
 AWS answers with a code, and botocore has a class where there is no answer.
 """
@@ -141,7 +141,7 @@ _KINDS = (
 
 @contextmanager
 def classified(store: Mapping[str, str], stream: str | None = None) -> Iterator[None]:
-    """botocore's errors inside become ours; `stream` is the one that was asked for.
+    """Translate botocore's errors into ours; `stream` is the requested one.
 
     What is not Kinesis is told in the same words whatever it is, a closed port or some other server: one who may create stores
     is not to explore the network with them.
@@ -153,12 +153,12 @@ def classified(store: Mapping[str, str], stream: str | None = None) -> Iterator[
 
 
 def missing_stream(stream: str) -> UserError:
-    """3D007, with the stream's name."""
+    """Return 3D007, with the stream's name."""
     return UserError(_MISSING.state, f"the stream {stream!r} does not exist", hint=_MISSING.hint)
 
 
 def is_throttled(error: ClientError) -> bool:
-    """Whether asking again, later, is the remedy."""
+    """True if a later retry is the remedy."""
     return re.search(_THROTTLED.pattern, str(error)) is not None
 
 

@@ -79,7 +79,7 @@ PROPERTIES: Specs = (*STORE, STREAM, SHARDS)
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     uris, plain = reader.require(URIS), reader.take(TLS_DISABLED) is True
     if uris.startswith("http:") is not plain:
         raise reader.bad(
@@ -104,18 +104,18 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def is_aws(store: Mapping[str, str]) -> bool:
-    """Whether a store's address is AWS's own."""
+    """True if the store's address is AWS's own."""
     return aws.is_aws(_host(store))
 
 
 def region(store: Mapping[str, str]) -> str:
-    """That of a store's address, or what is said of it."""
+    """Return the region of a store's address, or of its property."""
     named = _REGION_OF.search(_host(store))
     return named[1] if named else store.get(REGION.name, OWN_REGION)
 
 
 def stream_of(path: EntityPath) -> str:
-    """The stream that a path names; raises UserError 42601, 3D008."""
+    """Return the stream that a path names; raises UserError 42601, 3D008."""
     if len(path) != 1:
         raise UserError(
             SqlState.SYNTAX_ERROR,
@@ -132,7 +132,7 @@ def stream_of(path: EntityPath) -> str:
 
 
 def stream_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """The entity that a relation is over."""
+    """Return the entity that a relation is over."""
     return (reader.take(STREAM) or relation,)
 
 

@@ -36,7 +36,7 @@ _LISTED_S = 5.0
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard, by the number in its id; its parents are those that were split or merged into it and still have records."""
+    """A shard, by the number in its id; its parents are the shards that were split or merged into it and still have records."""
 
     number: int
     parents: tuple[int, ...]
@@ -44,12 +44,12 @@ class Shard:
 
 
 def shard_id(number: int) -> str:
-    """As AWS names it."""
+    """Return AWS's id of a shard."""
     return f"shardId-{number:012d}"
 
 
 def at_time(milliseconds: int) -> str:
-    """A position: the first record that arrived then or later."""
+    """Return a position: the first record that arrived then or later."""
     return f"{_TIME} {milliseconds}"
 
 
@@ -62,7 +62,7 @@ class Stream:
         self.address = address(store, name)
 
     def shards(self) -> list[Shard]:
-        """All whose records have not expired, by number."""
+        """Return the shards whose records have not expired, by number."""
         pages = self.client.get_paginator("list_shards").paginate(**self.address)
         listed = [shard for page in pages for shard in page["Shards"]]
         numbers = {shard["ShardId"]: int(shard["ShardId"].rpartition("-")[2]) for shard in listed}
@@ -83,7 +83,7 @@ class Stream:
         )
 
     def now(self) -> str:
-        """The position after what is there: the moment of this call by the store's clock, which tells whole seconds.
+        """Return the position after the present records: the moment of this call by the store's clock.
 
         Where ours agrees with it, ours tells the milliseconds.
         """
@@ -94,7 +94,7 @@ class Stream:
         return at_time(int((asked if agrees else second) * 1000))
 
     def beginnings(self, position: str) -> dict[int, str | None]:
-        """Where a reader begins that reads from a position: at the oldest shards, whose children follow when they have ended."""
+        """Return the starting places for a position: the oldest shards, whose children follow when they have ended."""
         return {shard.number: position for shard in self.shards() if not shard.parents}
 
 
@@ -123,7 +123,7 @@ class ShardReader:
         self._thread.start()
 
     def take(self, most: int) -> Sequence[Record]:
-        """What is there now, at most so many records; `ended` when the shard has no more. Raises what the thread ran into.
+        """Take the present records, at most `most`; `ended` when the shard has no more. Raises the thread's error.
 
         Waits where it is not known whether there is anything: at the start, and while Kinesis does not answer.
         """
@@ -139,7 +139,7 @@ class ShardReader:
             return taken
 
     def wait(self, seconds: float) -> None:
-        """Until there is something to take, or the time is up."""
+        """Wait until there is something to take, or the time is up."""
         self._arrived.wait(seconds)
         self._arrived.clear()
 
@@ -148,7 +148,7 @@ class ShardReader:
         return bool(self._records or self._last or self._failure or self._stopped or fresh)
 
     def stop(self) -> None:
-        """The thread ends with the answer that it waits for."""
+        """Stop the thread after its current answer."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -224,7 +224,7 @@ class StreamReader:
     def read(
         self, places: Mapping[int, str | None], *, most: int
     ) -> tuple[dict[int, Sequence[Record]], dict[int, str | None]]:
-        """The records that are there after `places`, by shard, about `most` of them; and the places after them.
+        """Return about `most` records after `places`, by shard, and the places after them.
 
         A shard without records had none a second ago. Its children are read only after the places have told that it has ended.
         """
@@ -238,7 +238,7 @@ class StreamReader:
         return found, self._followed_by_children(places, after)
 
     def wait(self, seconds: float) -> None:
-        """Until a shard has something new, or the time is up."""
+        """Wait until a shard has new records, or the time is up."""
         self._arrived.wait(seconds)
         self._arrived.clear()
 
@@ -260,7 +260,7 @@ class StreamReader:
     def _followed_by_children(
         self, before: Mapping[int, str | None], after: dict[int, str | None]
     ) -> dict[int, str | None]:
-        """`after` with the children of shards that have all ended, and without shards that have ended and expired.
+        """Return `after` with the children of shards that have all ended, and without shards that have ended and expired.
 
         A child begins at its beginning, unless its parent ended before the time at which reading began.
         """
@@ -282,13 +282,13 @@ class StreamReader:
 
 
 def arrival_ms(record: Record) -> int:
-    """When Kinesis got a record."""
+    """Return the time when Kinesis received a record."""
     arrived: datetime = record["ApproximateArrivalTimestamp"]
     return round(arrived.timestamp() * 1000)
 
 
 def of_shards(found: Mapping[int, Sequence[Record]]) -> Iterable[tuple[int, Record]]:
-    """Records with the number of their shard, those of a package each by itself."""
+    """Return records with the number of their shard, aggregated ones unpacked."""
     return (
         (number, record)
         for number, records in found.items()

@@ -41,7 +41,7 @@ class OracleTables:
     """Tables. See `connectors.base` for what each method promises."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """Schemas of the service of the store's 'uris'; in one of them tables."""
+        """List schemas of the service of the store's 'uris', or the tables of one."""
         if len(within) > 1:
             raise wrong_path(within, "schema")
         with Oracle(store) as oracle:
@@ -68,7 +68,7 @@ class OracleTables:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that there are."""
+        """Yield the present rows."""
         return await printed(partial(_sample, store, path), start)
 
 
@@ -85,7 +85,7 @@ def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[Prin
 
 
 def sample_sql(table: tables.Table, limit: int) -> str:
-    """The first rows of a table, by its key: those of its columns that have a value for us."""
+    """Return the first rows of a table, by its key: those of its columns that have a value for us."""
     columns = ", ".join(
         types.read_sql(tables.column_name(column), types.of_oracle(column.type), column.type)
         for column in tables.readable(table).values()

@@ -1,4 +1,4 @@
-"""One session of a database: statements with their parameters, rows in and out, over Oracle's thin driver.
+"""Session of a database: statements with their parameters, rows in and out, over Oracle's thin driver.
 
 The driver waits without end for a listener that takes a connection and says nothing, so that we wait for the driver.
 """
@@ -68,11 +68,11 @@ class Oracle:
             self._connection.close()
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """What a statement gives: numbers as Decimal, LOBs as texts and bytes."""
+        """Run a statement, and return its rows: numbers as Decimal, LOBs as texts and bytes."""
         return [row for part in self.parts(statement, parameters) for row in part]
 
     def parts(self, statement: str, parameters: Sequence[Any] = ()) -> Iterator[list[Row]]:
-        """The same, some thousands of rows at a time."""
+        """Yield the same, some thousands of rows at a time."""
         with self._classified(), self._connection.cursor() as cursor:
             cursor.arraysize = ROWS_PER_FETCH
             cursor.execute(statement, list(parameters), fetch_lobs=False, fetch_decimals=True)
@@ -80,12 +80,12 @@ class Oracle:
                 yield rows
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        """A statement that gives no rows."""
+        """Execute a statement without rows."""
         with self._classified(), self._connection.cursor() as cursor:
             cursor.execute(statement, list(parameters))
 
     def execute_many(self, statement: str, rows: list[Row], sent_as: Sequence[str | None]) -> None:
-        """A statement for each row. Of its values it says as what they are sent: a name of the driver's, or None for texts."""
+        """Execute a statement for each row. `sent_as` are the types of its values: names of the driver's, or None for texts."""
         sizes = [
             getattr(self._driver, name) if name else _longest(row[place] for row in rows)
             for place, name in enumerate(sent_as)
@@ -111,7 +111,7 @@ class Oracle:
 
 
 def reach(store: Mapping[str, str]) -> None:
-    """That the listener's host is known and something listens there; raises ExternalError 57015."""
+    """Check that the listener's host is known and something listens there; raises ExternalError 57015."""
     place = address(store[URIS.name])
     port = place.port_of(secure=store[TLS_DISABLED.name] != "TRUE")
     try:
@@ -155,7 +155,7 @@ def _tls(store: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _within(seconds: float, connect: Any) -> Any:
-    """What `connect` gives; raises Overdue when it gives nothing in time. A connection that comes later is closed."""
+    """Return the result of `connect`; raises Overdue when it is late. A connection that arrives later is closed."""
     made: Future[Any] = Future()
 
     def run() -> None:
@@ -178,7 +178,7 @@ def _close(made: Future[Any]) -> None:
 
 
 def _code(error: Any) -> str:
-    """'ORA-00942', or the driver's own 'DPY-4011'."""
+    """Return 'ORA-00942', or the driver's own 'DPY-4011'."""
     told = error.args[0]
     return f"ORA-{told.code:05}" if told.code else str(told.full_code)
 
@@ -188,7 +188,7 @@ def _longest(texts: Iterator[str | None]) -> int:
 
 
 def identifier(name: str) -> str:
-    """A name as SQL: one that would fold to lower case here is folded to upper case there, as Oracle does without quotes.
+    """Return a name as SQL: one that would fold to lower case here is folded to upper case there, as Oracle does without quotes.
 
     Raises UserError 3D008 for one that Oracle cannot have.
     """
@@ -196,7 +196,7 @@ def identifier(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name, as it is, as SQL; raises UserError 3D008 for one with a double quote, which cannot be written in any way."""
+    """Return a name, as it is, as SQL; raises UserError 3D008 for one with a double quote, which cannot be written in any way."""
     if '"' in name or "\0" in name or not name:
         raise UserError(
             SqlState.INVALID_PARAMETER,

@@ -1,4 +1,4 @@
-"""What Oracle says, and what its driver says of the way to it, as errors with whose fault it is, a sentence and a hint.
+"""Errors of Oracle and of its driver, with cause, sentence and hint.
 
 Oracle's own errors are ORA-00942 and the like, the driver's DPY-4011. Of connecting the driver has one, DPY-6005, below which stands what
 went wrong, once more with a code or as the operating system says it.
@@ -208,7 +208,7 @@ _ANSWERS = (
 
 
 def of_connecting(code: str, text: str, server: str) -> HeadraceError:
-    """Why no session was opened."""
+    """Return the error of a session that was not opened."""
     kind = next(kind for kind in _CONNECTING if re.search(kind.pattern, f"{code} {text}"))
     similar = re.search(r"Similar to (ORA-\d{5})", text)
     # Below the first line of DPY-6005, which has a connection's number, stands what went wrong.
@@ -217,17 +217,17 @@ def of_connecting(code: str, text: str, server: str) -> HeadraceError:
 
 
 def of_oracle(code: str, text: str, server: str) -> HeadraceError:
-    """An error of a statement, without a word of SQL or of a secret."""
+    """Return an error of a statement, without a word of SQL or of a secret."""
     kind = next(kind for kind in _ANSWERS if not kind.pattern or re.fullmatch(kind.pattern, code))
     return kind.told(f"{_words(text)} ({code})", server)
 
 
 def unanswered(server: str) -> HeadraceError:
-    """57015 where nothing listens, or nothing is said."""
+    """Return error 57015 if nothing listens, or nothing is answered."""
     return _UNANSWERED.told(server=server)
 
 
 def _words(text: str) -> str:
-    """The first line, without its code."""
+    """Return the first line, without its code."""
     lines = [re.sub(r"^(ORA|DPY)-\d+: ", "", line.strip()) for line in text.splitlines()]
     return next((line for line in lines if line), "")[:_WORDS_MAX].rstrip(".")

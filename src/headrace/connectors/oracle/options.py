@@ -25,19 +25,19 @@ _PORT, _TLS_PORT = 1521, 2484
 
 @dataclass(frozen=True)
 class Address:
-    """Where a database is; without a port at the one that is usual."""
+    """Address of a database; None is the default port."""
 
     host: str
     port: int | None
     service: str
 
     def port_of(self, *, secure: bool) -> int:
-        """The port to connect to."""
+        """Return the port to connect to."""
         return self.port or (_TLS_PORT if secure else _PORT)
 
 
 def address(uris: str) -> Address:
-    """What a store's 'uris' say; raises ValueError for anything but host, port and service."""
+    """Parse a store's 'uris'; raises ValueError for anything but host, port and service."""
     user = "'oracle.username' and 'oracle.password'"
     found = addresses.read(uris, _FORM, schemes=("oracle",), instead_of_user=user)
     if not _SERVICE.match(found.path):
@@ -93,26 +93,26 @@ PROPERTIES: Specs = (
 
 
 def server(store: Mapping[str, str]) -> str:
-    """Host and port of a store, for showing."""
+    """Return host and port of a store, for showing."""
     place = address(store[URIS.name])
     return f"{place.host}:{place.port_of(secure=store[TLS_DISABLED.name] != 'TRUE')}"
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME, PASSWORD)}
     return properties | tls_properties(reader) | client_tls_properties(reader)
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """The table that a relation is over: ("schema", "table"), before them the service if it is given. Raises UserError 3D021."""
+    """Return the table that a relation is over: ("schema", "table"), before them the service if it is given. Raises UserError 3D021."""
     service = reader.take(DATABASE)
     path = (reader.require(SCHEMA), reader.take(TABLE) or relation)
     return (service, *path) if service else path
 
 
 def wrong_path(path: EntityPath, expected: str) -> UserError:
-    """3D008 for a path that is not what was expected."""
+    """Return 3D008 for a path that is not what was expected."""
     return UserError(
         SqlState.INVALID_PARAMETER,
         f"expected {expected}, found {'.'.join(path) or 'nothing'}",

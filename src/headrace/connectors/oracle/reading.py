@@ -68,12 +68,12 @@ class Reading:
     parts: tuple[Part, ...] = (Part(),)
 
     def to_data(self) -> dict[str, Any]:
-        """As plain values, with the secrets of the store."""
+        """Return plain values, with the secrets of the store."""
         return asdict(self)
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Reading:
-        """The opposite of `to_data`."""
+        """Return the opposite of `to_data`."""
         columns = tuple((name, kind, sql) for name, kind, sql in data["columns"])
         return cls(**{**data, "columns": columns, "parts": tuple(Part(**part) for part in data["parts"])})
 
@@ -88,7 +88,7 @@ class Condition:
 
 
 def begin(store: Mapping[str, str], path: EntityPath, wanted: Sequence[Column], parts_max: int) -> Reading:
-    """How a table is read as it is now. Raises UserError 3D007, 42703 or 42P16; ExternalError 57015."""
+    """Plan how a table is read as it is now. Raises UserError 3D007, 42703 or 42P16; ExternalError 57015."""
     with tables.session(store, path) as oracle:
         table = tables.find(oracle, path)
         tables.check_readable(table, path, Schema(tuple(wanted)))
@@ -142,7 +142,7 @@ def _in_parts(oracle: Oracle, whole: Reading, key: str, count: int) -> Reading:
 
 
 def ranges(least: decimal.Decimal | None, most: decimal.Decimal | None, count: int) -> tuple[Part, ...]:
-    """All numbers as so many ranges, of which those between `least` and `most` are alike."""
+    """Split all numbers into ranges, of equal width between `least` and `most`."""
     if least is None or most is None or most - least < count:
         return (Part(),)
     first, width = int(least), int(most) + 1 - int(least)
@@ -151,7 +151,7 @@ def ranges(least: decimal.Decimal | None, most: decimal.Decimal | None, count: i
 
 
 def query(reading: Reading, part: Part, conditions: Sequence[Condition]) -> str:
-    """The SELECT of a part."""
+    """Return the SELECT of a part."""
     columns = ", ".join(f"{sql} AS C{number}" for number, (_, _, sql) in enumerate(reading.columns))
     terms = [
         f"{reading.key} {operator} {bound}"
@@ -164,7 +164,7 @@ def query(reading: Reading, part: Part, conditions: Sequence[Condition]) -> str:
 
 
 def condition_sql(condition: Condition, comparable: Mapping[str, str]) -> str | None:
-    """As Oracle's SQL; None for what is not sure to mean the same there as in Spark."""
+    """Return a condition as Oracle's SQL; None if it may mean something else there than in Spark."""
     column = comparable.get(condition.column)
     if column is None:
         return None
@@ -191,7 +191,7 @@ def _is_literal(value: Any) -> bool:
 def read(
     reading: Reading, part: Part, conditions: Sequence[Condition], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, as `schema` has them; raises UserError 22000 and 22003 for a value that is not of its column's type."""
+    """Yield the rows of a part, as `schema` has them; raises UserError 22000 and 22003 for a value that is not of its column's type."""
     kinds = [(name, parse_type(kind)) for name, kind, _ in reading.columns]
     with Oracle(reading.store, reading.service) as oracle:
         for rows in oracle.parts(query(reading, part, conditions)):
@@ -207,7 +207,8 @@ def read(
 
 
 def column(name: str, kind: DataType, values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
-    """Values of the driver's as Arrow's; raises UserError 22003 for a number that does not fit, 22000 for what is no value of the type."""
+    """Return values of the driver's as Arrow's; raises UserError 22003 for a number that does not fit, 22000 for what is no value of the
+    type."""
     try:
         return pa.array([None if value is None else _value(value, kind) for value in values], wanted)
     except (pa.ArrowInvalid, OverflowError):

@@ -58,18 +58,18 @@ class Table:
 
 
 def session(store: Mapping[str, str], path: EntityPath) -> Oracle:
-    """A session where a table is."""
+    """Return a session where a table is."""
     _check_path(path)
     return Oracle(store, *path[:-2])
 
 
 def schemas(oracle: Oracle) -> list[str]:
-    """Those of users, without Oracle's own."""
+    """Return the schemas of users, without Oracle's own."""
     return [unfolded(name) for (name,) in oracle.rows(SCHEMAS)]
 
 
 def tables(oracle: Oracle, schema: str) -> list[str]:
-    """Tables and views of a schema that the user may see."""
+    """Return tables and views of a schema that the user may see."""
     return [unfolded(name) for (name,) in oracle.rows(TABLES, (folded(schema),))]
 
 
@@ -97,7 +97,7 @@ def find(oracle: Oracle, path: EntityPath) -> Table:
 
 
 def describe(oracle: Oracle, path: EntityPath) -> EntityDescription:
-    """A table's columns and primary key; raises UserError 3D007."""
+    """Return a table's columns and primary key; raises UserError 3D007."""
     table = find(oracle, path)
     columns = tuple(
         Column(name, types.of_oracle(column.type), column.nullable) for name, column in table.columns.items()
@@ -137,7 +137,7 @@ def drop(oracle: Oracle, path: EntityPath) -> None:
 
 
 def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
-    """Whether rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42703 and 42P16."""
+    """Check that rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42P16."""
     there = {
         name: f"{column.type} GENERATED" if column.computed else column.type
         for name, column in table.columns.items()
@@ -158,12 +158,12 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
-    """Whether a table can be read as a relation. Raises UserError 42703 and 42P16."""
+    """Check that a table can be read as a relation. Raises UserError 42703 and 42P16."""
     table_fit.check_read(path, schema, table.types, types.reads)
 
 
 def named(path: EntityPath) -> str:
-    """A table as SQL, with its schema. Raises UserError 3D008 for a path that is no table's."""
+    """Return a table as SQL, with its schema. Raises UserError 3D008 for a path that is no table's."""
     _check_path(path)
     return ".".join(map(identifier, path[-2:]))
 
@@ -174,7 +174,7 @@ def _check_path(path: EntityPath) -> None:
 
 
 def readable(table: Table) -> dict[str, Found]:
-    """Those columns that have a value for us: LONG, BFILE and types of users have none."""
+    """Return the columns that have a value for us: not LONG, BFILE and types of users."""
     return {
         name: column
         for name, column in table.columns.items()
@@ -183,5 +183,5 @@ def readable(table: Table) -> dict[str, Found]:
 
 
 def column_name(found: Found) -> str:
-    """A column as SQL."""
+    """Return a column as SQL."""
     return quoted(found.name)

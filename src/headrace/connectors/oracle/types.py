@@ -64,14 +64,15 @@ _AS_THEY_ARE = (*_TEXTS, *_LONG_TEXTS, "NUMBER", *_FLOATS)
 
 
 def type_text(name: str, precision: int | None, scale: int | None, length: int | None) -> str:
-    """Of DATA_TYPE, DATA_PRECISION, DATA_SCALE and CHAR_LENGTH of ALL_TAB_COLS: 'NUMBER(10,2)', 'VARCHAR2(40)', 'TIMESTAMP(6)'."""
+    """Return the type of DATA_TYPE, DATA_PRECISION, DATA_SCALE and CHAR_LENGTH of ALL_TAB_COLS: 'NUMBER(10,2)', 'VARCHAR2(40)',
+    'TIMESTAMP(6)'."""
     if name == "NUMBER" and scale is not None:
         return f"NUMBER({precision or _DIGITS_MAX},{scale})"
     return f"{name}({length})" if name in _TEXTS else name
 
 
 def name_of(text: str) -> str:
-    """NUMBER of 'NUMBER(10,2)', 'TIMESTAMP WITH TIME ZONE' of 'TIMESTAMP(6) WITH TIME ZONE', 'INTERVAL DAY' of its like."""
+    """Return NUMBER of 'NUMBER(10,2)', 'TIMESTAMP WITH TIME ZONE' of 'TIMESTAMP(6) WITH TIME ZONE', 'INTERVAL DAY' of its like."""
     if text.startswith("INTERVAL"):
         return " ".join(re.split(r"[ (]", text)[:2])
     match = _FORM.match(text)
@@ -79,7 +80,7 @@ def name_of(text: str) -> str:
 
 
 def of_oracle(text: str) -> DataType:
-    """The type of a column."""
+    """Return the type of a column."""
     name = name_of(text)
     first, second = _digits(text)
     if name == "NUMBER" and first:
@@ -104,7 +105,7 @@ def _number(precision: int, scale: int) -> DataType:
 
 
 def to_oracle(kind: DataType) -> str:
-    """The type of a new table's column."""
+    """Return the type of a new table's column."""
     match kind:
         case Primitive(name):
             return f"NUMBER({_DIGITS[name]},0)" if name in _DIGITS else _OURS[name]
@@ -121,12 +122,12 @@ def to_oracle(kind: DataType) -> str:
 
 
 def is_key(kind: DataType) -> bool:
-    """Whether a column of a primary key can be of a type: Oracle compares no LOBs."""
+    """True if a column of a primary key can have the type: Oracle compares no LOBs."""
     return to_oracle(kind) not in ("CLOB", "BLOB")
 
 
 def fits(kind: DataType, text: str) -> bool:
-    """Whether values of ours can be written into a column, or are refused by Oracle one by one, as texts that are too long."""
+    """True if values of ours can be written into a column, or are refused by Oracle one by one, as texts that are too long."""
     name, own = name_of(text), of_oracle(text)
     match kind:
         case Array() | Map() | Struct() | Varchar():
@@ -150,19 +151,19 @@ def fits(kind: DataType, text: str) -> bool:
 
 
 def _holds(text: str, whole: int, decimals: int) -> bool:
-    """Whether a NUMBER has so many digits before and after the point; one without a precision has them where they are needed."""
+    """True if a NUMBER has so many digits before and after the point; one without a precision has them where they are needed."""
     precision, scale = _digits(text)
     return precision == 0 or (whole <= precision - scale and decimals <= scale)
 
 
 def _digits(text: str) -> tuple[int, int]:
-    """Of 'NUMBER(10,2)'; (0, 0) where the text says none."""
+    """Return precision and scale of 'NUMBER(10,2)'; (0, 0) if the text has none."""
     match = _FORM.match(text)
     return (int(match[2] or 0), int(match[3] or 0)) if match else (0, 0)
 
 
 def reads(kind: DataType, text: str) -> bool:
-    """Whether a column can be read as a relation's of that type; of numbers each must fit."""
+    """True if a column can be read as a relation's of that type; of numbers each must fit."""
     name, own = name_of(text), of_oracle(text)
     match kind:
         case Array() | Map() | Struct():
@@ -187,7 +188,7 @@ def reads(kind: DataType, text: str) -> bool:
 
 
 def read_sql(column: str, kind: DataType, text: str) -> str:
-    """Oracle's SQL for a column, whose name as SQL is `column`: times in UTC, texts of what we have no type for."""
+    """Return Oracle's SQL for a column, whose name as SQL is `column`: times in UTC, texts of what we have no type for."""
     name = name_of(text)
     if isinstance(kind, Timestamp) and kind.local:
         return f"SYS_EXTRACT_UTC({column})"
@@ -196,12 +197,12 @@ def read_sql(column: str, kind: DataType, text: str) -> str:
 
 
 def written_sql(place: str, kind: DataType) -> str:
-    """Oracle's SQL for a value that is sent, `place` being where it stands."""
+    """Return Oracle's SQL for a value that is sent, `place` being where it stands."""
     return f"FROM_TZ({place}, 'UTC')" if isinstance(kind, Timestamp) and kind.local else place
 
 
 def sent_as(kind: DataType, text: str) -> str | None:
-    """The driver's name of the type that values of ours are sent as; None: as texts of their length."""
+    """Return the driver's name of the type that values of ours are sent as; None: as texts of their length."""
     name = name_of(text)
     match kind:
         case Array() | Map() | Struct() | Varchar():
@@ -218,10 +219,10 @@ def sent_as(kind: DataType, text: str) -> str | None:
 
 
 def fetched(kind: DataType) -> DataType:
-    """What `reading` gives of a column: nested values are JSON."""
+    """Return the type in which `reading` returns a column: nested values are JSON."""
     return VARCHAR if isinstance(kind, Array | Map | Struct) else kind
 
 
 def column_sql(name: str, kind: DataType, *, nullable: bool) -> str:
-    """A column of a new table; `name` is SQL."""
+    """Return a column of a new table; `name` is SQL."""
     return f"{name} {to_oracle(kind)}{'' if nullable else ' NOT NULL'}"

@@ -28,7 +28,7 @@ _WAIT_S = 60
 
 @dataclass(frozen=True)
 class Target:
-    """What is written: `columns` of a table; with a `key` as versions of rows. With a `query` each of its epochs once."""
+    """Target of a write: `columns` of a table; with a `key` as versions of rows. With a `query` each of its epochs once."""
 
     store: Mapping[str, str] = field(repr=False)
     path: EntityPath
@@ -37,7 +37,7 @@ class Target:
     query: str | None = None
 
     def session(self) -> Oracle:
-        """A session where the table is."""
+        """Return a session where the table is."""
         return tables.session(self.store, self.path)
 
     @property
@@ -59,7 +59,7 @@ class Output:
 
 
 def prepare(target: Target) -> Output:
-    """Before the first epoch of a start: looks at the table, makes the table of marks and the query's mark if they are needed.
+    """Prepare the first epoch of a start: check the table, create the table of marks and the query's mark if needed.
 
     Raises UserError 3D007, 42703 or 42P16 when the table is not what it was; 57015 also where the table of marks may not be made.
     """
@@ -126,14 +126,14 @@ def write(output: Output, epoch: int, parts: Iterable[tuple[list[Row], list[Row]
 
 
 def insert_sql(table: Table, target: Target) -> str:
-    """A row."""
+    """Return the INSERT of a row."""
     return (
         f"INSERT INTO {table.name} ({', '.join(_names(table, target))}) VALUES ({', '.join(_values(target))})"
     )
 
 
 def delete_sql(table: Table, target: Target) -> str:
-    """A row whose key has ended; nothing without a key."""
+    """Return the DELETE of a row whose key has ended; nothing without a key."""
     keys = [
         name
         for name, column in zip(_names(table, target), target.columns, strict=True)
@@ -145,7 +145,7 @@ def delete_sql(table: Table, target: Target) -> str:
 
 
 def merge_sql(table: Table, target: Target) -> str:
-    """A row by its key: updated where it is, else inserted."""
+    """Return the MERGE of a row by its key."""
     names = _names(table, target)
     numbered = [(name, f"GIVEN.C{number}") for number, name in enumerate(names)]
     is_key = [column.name in target.key for column in target.columns]

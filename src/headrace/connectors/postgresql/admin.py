@@ -51,7 +51,7 @@ class PostgresEntities:
     """Tables. See `connectors.base` for what each method promises."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """Databases; in one of them schemas; in one of those, or in a schema of the store's own database, tables."""
+        """List databases; in one of them schemas; in one of those, or in a schema of the store's own database, tables."""
         if len(within) > 2:
             raise _wrong(within, "database, or database.schema")
         with _connected(store, ()) as connection:
@@ -85,7 +85,7 @@ class PostgresEntities:
             tables.drop(connection, path)
 
     def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
-        """One row, by the names of its columns; those that are not named get their defaults."""
+        """Insert one row, by the names of its columns; others get their defaults."""
         row = json.loads(value)
         if not isinstance(row, dict) or not row or key is not None:
             raise UserError(
@@ -99,7 +99,7 @@ class PostgresEntities:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that there are: all of them from the beginning, and else a sample of the first `SAMPLE_ROWS`."""
+        """Yield the present rows: all of them from the beginning, otherwise a sample of the first ones."""
         refuse_time(start, "table")
         description = await asyncio.to_thread(self.describe_entity, store, path)
         return _sampled(store, description, None if start.at == "earliest" else SAMPLE_ROWS)

@@ -62,12 +62,12 @@ class Reading:
     compared: Mapping[str, int]
 
     def to_data(self) -> dict[str, Any]:
-        """As plain values, with the secrets of the store."""
+        """Return plain values, with the secrets of the store."""
         return {**asdict(self), "columns": [(column.name, str(column.type)) for column in self.columns]}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Reading:
-        """The opposite of `to_data`."""
+        """Return the opposite of `to_data`."""
         return cls(
             store=data["store"],
             path=tuple(data["path"]),
@@ -95,7 +95,7 @@ def begin(
     wanted: Sequence[Column],
     parts_max: int,
 ) -> Reading:
-    """How a table is read as it is now, for as long as the transaction lives that this begins.
+    """Plan how a table is read as it is now, while the transaction that this begins lasts.
 
     Raises UserError 3D007 for a missing table, 42703 for a missing column, ExternalError 57015.
     """
@@ -113,7 +113,7 @@ def begin(
 
 
 def check_columns(connection: Connection, path: EntityPath, wanted: Sequence[Column]) -> EntityDescription:
-    """A table that has the columns; raises UserError 3D007 for a missing table, 42703 for a missing column."""
+    """Return a table that has the columns; raises UserError 3D007 for a missing table, 42703 for a missing column."""
     found = tables.describe(connection, path)
     there = [column.name for column in found.columns]
     for column in wanted:
@@ -127,7 +127,7 @@ def check_columns(connection: Connection, path: EntityPath, wanted: Sequence[Col
 
 
 def type_oids(connection: Connection, path: EntityPath) -> dict[str, int]:
-    """The types of a table's columns."""
+    """Return the types of a table's columns."""
     name = tables.named(path).as_string(connection)
     return dict(connection.execute(_TYPES, (name,)).fetchall())
 
@@ -144,14 +144,14 @@ def _parts(connection: Connection, path: EntityPath, key: str | None, count: int
 
 
 def can_choose(reading: Reading, condition: Condition) -> bool:
-    """Whether PostgreSQL chooses the rows that meet a condition as Spark does."""
+    """True if PostgreSQL evaluates a condition as Spark does."""
     kinds = _VALUES.get(reading.compared.get(condition.column, 0), ())
     values_fit = all(type(value) in kinds for value in condition.values)
     return bool(condition.values) and values_fit and (kinds != (str,) or condition.operator == "=")
 
 
 def read(reading: Reading, part: Part, conditions: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
-    """The rows of a part that meet the conditions; raises UserError 22000 for a value that is not of its column's type."""
+    """Yield the rows of a part that meet the conditions; raises UserError 22000 for a value that is not of its column's type."""
     query = SQL("COPY (SELECT {} FROM {}{}) TO STDOUT").format(
         SQL(", ").join(Identifier(column.name) for column in reading.columns),
         tables.named(reading.path),
@@ -188,7 +188,7 @@ def _where(reading: Reading, part: Part, conditions: Sequence[Condition]) -> Com
 
 
 def columns_of(path: EntityPath, wanted: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Rows of texts as columns; raises UserError 22000 for a value that is not of its column's type."""
+    """Return rows of texts as columns; raises UserError 22000 for a value that is not of its column's type."""
     found = {}
     for place, column in enumerate(wanted):
         try:

@@ -1,4 +1,4 @@
-"""What a transaction did to the rows of a table, in Debezium's terms; pure.
+"""Changes of a table's rows by a transaction, in Debezium's terms; pure.
 
 A change has an `op` (r read in the snapshot, c created, u updated, d deleted, t truncated) and the row before and after it. As
 Debezium tells it, an UPDATE of the primary key is the end of the old row and a new one.
@@ -42,7 +42,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change; `position` is behind it. Values are PostgreSQL's texts, in the order of `table.columns`."""
+    """A change; `position` is behind it. Values are PostgreSQL's texts, in the order of `table.columns`."""
 
     op: str
     table: Table
@@ -72,7 +72,7 @@ class Table:
 
     @property
     def path(self) -> tuple[str, str]:
-        """As pgoutput names it."""
+        """The table's path as pgoutput names it."""
         return (self.schema, self.name)
 
 
@@ -86,12 +86,12 @@ class Transactions:
         self._count = 0
 
     def begin(self, begin: Begin) -> None:
-        """The changes that follow are of this transaction."""
+        """Start a transaction: the changes that follow belong to it."""
         self._begin = begin
         self._count = 0
 
     def changes(self, message: Insert | Update | Delete | Truncate, lsn: int) -> Iterator[Change]:
-        """What a message says, which began at `lsn`.
+        """Yield the changes of a message that begins at `lsn`.
 
         Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent, or the table or its key is another.
         """
@@ -115,7 +115,7 @@ class Transactions:
 
 
 def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
-    """Where the columns that are wanted are in the rows of a relation."""
+    """Return the places of the read columns in a relation's rows."""
     if table.oid not in (None, relation.oid):
         raise UserError(
             SqlState.DATA_EXCEPTION,
@@ -163,12 +163,12 @@ def _images(
 
 
 def lsn_text(lsn: int) -> str:
-    """As PostgreSQL writes it."""
+    """Return a position as PostgreSQL writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 def lsn_of(text: str) -> int:
-    """The opposite of `lsn_text`."""
+    """Return the opposite of `lsn_text`."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)
 

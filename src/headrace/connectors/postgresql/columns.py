@@ -44,7 +44,7 @@ _ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)|([{},])', re.DOTALL)
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """As Spark has it for `formats.types.spark_type`."""
+    """Return Spark's Arrow type for `formats.types.spark_type`."""
     match kind:
         case Primitive(name):
             return _PRIMITIVES[name]
@@ -64,7 +64,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def column(texts: Texts, kind: DataType) -> pa.Array:
-    """A column of `kind`; raises ValueError, with the text, for one that is none."""
+    """Return a column of `kind`; raises ValueError, with the text, for one that is none."""
     match kind:
         case Varchar():
             return _strings(texts)
@@ -107,13 +107,13 @@ def _list_of(texts: Texts) -> Sequence[str | None]:
 
 
 def struct(children: dict[str, pa.Array], missing: Sequence[bool] | None = None) -> pa.Array:
-    """A column of STRUCTs, NULL where `missing`."""
+    """Return a column of STRUCTs, NULL where `missing`."""
     mask = None if missing is None else pa.array(missing, pa.bool_())
     return pa.StructArray.from_arrays(list(children.values()), list(children), mask=mask)
 
 
 def json_row(names: Sequence[str], type_oids: Sequence[int], row: Sequence[str | None]) -> str:
-    """A row as a JSON object: numbers and booleans as such, whatever else as PostgreSQL's text."""
+    """Return a row as a JSON object: numbers and booleans as such, whatever else as PostgreSQL's text."""
     return f"{{{','.join(map(_member, names, type_oids, row))}}}"
 
 
@@ -142,7 +142,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _offsets(lists: Sequence[Any]) -> pa.Array:
-    """Where each list begins among the elements of all; None where there is none."""
+    """Return where each list begins among the elements of all; None for a NULL list."""
     offsets: list[int | None] = []
     end = 0
     for items in lists:
@@ -169,12 +169,12 @@ def _parsed(text: str) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """A value of JSON as PostgreSQL would write it."""
+    """Return a value of JSON as PostgreSQL would write it."""
     return value if value is None or isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
-    """A parsed value as JSON again, its numbers digit by digit."""
+    """Return a parsed value as JSON again, its numbers digit by digit."""
     match value:
         case _Number():
             return value
@@ -189,7 +189,8 @@ def _json(value: Any) -> str:
 
 
 def _list(text: str) -> list[str | None]:
-    """The elements of PostgreSQL's text of an array, `{1,"a b",NULL}`, or of a JSON array; one that is an array itself as its text."""
+    """Return the elements of PostgreSQL's text of an array, `{1,"a b",NULL}`, or of a JSON array; one that is an array itself as its
+    text."""
     if text.startswith("[") and text.endswith("]"):
         return [_text(item) for item in _parsed(text)]
     if not text.startswith("{"):

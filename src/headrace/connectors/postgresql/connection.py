@@ -37,7 +37,7 @@ _SETTINGS = {
 
 
 def connect(store: Mapping[str, str], database: str | None = None) -> Connection:
-    """A connection on which every statement commits, to a database of the store or to that of its 'uris'.
+    """Return a connection on which every statement commits, to a database of the store or to that of its 'uris'.
 
     Raises `psycopg.Error`.
     """
@@ -46,13 +46,13 @@ def connect(store: Mapping[str, str], database: str | None = None) -> Connection
 
 
 def connect_replication(store: Mapping[str, str], database: str | None = None) -> Connection:
-    """As `connect`; it takes the commands of the replication protocol too."""
+    """Connect as `connect` does, with the commands of the replication protocol."""
     with _parameters(store, database) as parameters:
         return psycopg.connect(autocommit=True, replication="database", **parameters)
 
 
 async def connect_async(store: Mapping[str, str], database: str | None = None) -> AsyncConnection:
-    """As `connect`, for an event loop."""
+    """Connect as `connect` does, for an event loop."""
     with _parameters(store, database) as parameters:
         return await psycopg.AsyncConnection.connect(autocommit=True, **parameters)
 
@@ -82,7 +82,7 @@ def _parameters(store: Mapping[str, str], database: str | None) -> Iterator[dict
 
 @contextmanager
 def _tls(store: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """libpq's parameters. It takes certificates from files only: they are there while it connects."""
+    """Yield libpq's parameters. It reads certificates from files only, which exist while it connects."""
     if store[TLS_DISABLED.name] == "TRUE":
         yield {"sslmode": "disable"}
         return

@@ -1,4 +1,4 @@
-"""What COPY gives of a query, by column: all of it is parsed at once, outside Python, and values stay PostgreSQL's texts."""
+"""COPY of a query's rows by column: parsed at once, outside Python; values stay PostgreSQL's texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.connectors.postgresql.connection import Connection
 
 
 def copied(connection: Connection, query: Composable, names: Sequence[str]) -> pa.Table:
-    """The rows of a query as a table of texts, NULL where they are, under `names`; raises `psycopg.Error`."""
+    """Return the rows of a query as a table of texts, NULL where they are, under `names`; raises `psycopg.Error`."""
     # CSV tells a NULL, which is nothing, from an empty text, which has quotes.
     statement = SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
     with connection.cursor().copy(statement) as copy:

@@ -1,4 +1,4 @@
-"""What PostgreSQL and libpq say, as errors with whose fault it is, a sentence and a hint.
+"""Errors of PostgreSQL and libpq, with cause, sentence and hint.
 
 An error of a statement has PostgreSQL's own SQLSTATE. One of connecting has only libpq's text, in which the step that failed is
 recognized. What is no PostgreSQL that answers is told in the same words whatever it is, a closed port or some other server: one who may
@@ -213,7 +213,7 @@ _ANSWERS = (
 
 @contextmanager
 def classified(store: Mapping[str, str]) -> Iterator[None]:
-    """psycopg's errors inside become ours, without a word of SQL or of a secret."""
+    """Translate psycopg's errors into ours, without SQL or secrets."""
     try:
         yield
     except psycopg.Error as error:
@@ -221,7 +221,7 @@ def classified(store: Mapping[str, str]) -> Iterator[None]:
 
 
 def classify(error: psycopg.Error, store: Mapping[str, str]) -> HeadraceError:
-    """An error of a connection to a store, or of connecting to it."""
+    """Return an error of a connection to a store, or of connecting to it."""
     place = address(store["uris"])
     server = f"{place.host}:{place.port}"
     if error.sqlstate is not None:

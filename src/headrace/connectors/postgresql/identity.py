@@ -1,4 +1,4 @@
-"""What a position in the log belongs to: a server, its history, a publication and tables.
+"""Identity of a position in the log: a server, its history, a publication and tables.
 
 A position alone is a number: on another server, or after a table was made anew, it is a place in another log, and reading on from
 there would leave changes out in silence.
@@ -29,7 +29,7 @@ class Identity:
     published: Published
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "system": self.system,
             "timeline": self.timeline,
@@ -39,13 +39,13 @@ class Identity:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Identity:
-        """The opposite of `to_json`."""
+        """Return the opposite of `to_json`."""
         tables = tuple((oid, tuple(members)) for oid, members in data["tables"])
         return cls(data["system"], data["timeline"], Published(data["publication"], tables))
 
 
 def read(connection: Connection, name: str, tables: Sequence[Table]) -> Identity:
-    """The identity of what is there now; `name` is that of the publication. Raises UserError as `publication.read` does."""
+    """Return the identity of what is there now; `name` is that of the publication. Raises UserError as `publication.read` does."""
     system, timeline = connection.execute(
         "SELECT (SELECT system_identifier::text FROM pg_control_system()), left(pg_walfile_name(pg_current_wal_lsn()), 8)"
     ).fetchone() or ("", "0")
@@ -93,7 +93,7 @@ def _history(store: Mapping[str, str], timeline: int) -> bytes:
 
 
 def end_of_timeline(history: bytes, timeline: int) -> int | None:
-    """Where a server's history left a timeline, by the text of its history file; None if it never was on it."""
+    """Return where a server's history left a timeline, by the text of its history file; None if it was never on it."""
     for line in history.decode(errors="replace").splitlines():
         number, _, rest = line.strip().partition("\t")
         if number == str(timeline):

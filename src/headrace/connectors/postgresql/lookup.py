@@ -37,7 +37,8 @@ class Lookup:
     oids: tuple[int, ...]
 
     def __call__(self, keys: pa.Table) -> pa.Table:
-        """The rows that may have one of `keys`; raises UserError 22000 for a value that does not fit its column, ExternalError 57015."""
+        """Return the rows that may have one of `keys`; raises UserError 22000 for a value that does not fit its column, ExternalError
+        57015."""
         query = self._query(keys)
         place = repr((sorted(self.store.items()), self.path[:-2]))
         with classified(self.store):
@@ -88,7 +89,7 @@ def prepare(request: LookupRequest) -> Lookup:
 
 
 def _compared(name: str, oid: int, keys: pa.Array) -> tuple[Composable, Composable]:
-    """What of the column is compared, so that an index on it serves, and the keys as an array of PostgreSQL's."""
+    """Return the compared expression of the column, which an index on it supports, and the keys as a PostgreSQL array."""
     column: Composable = Identifier(name)
     kind = keys.type
     if pa.types.is_string(kind):

@@ -43,7 +43,7 @@ _SSL_MODES = {
 
 
 def address(uris: str) -> Database:
-    """What a store's 'uris' say; raises ValueError for anything but host, port, database, and parameters that change none of it."""
+    """Parse a store's 'uris'; raises ValueError for anything but host, port, database, and harmless parameters."""
     place, _, _ = uris.partition("?")
     _parameters(uris)
     return read_database(
@@ -56,7 +56,7 @@ def address(uris: str) -> Database:
 
 
 def _parameters(uris: str) -> dict[str, str]:
-    """The parameters behind an address; raises ValueError for one that a property says, without its value."""
+    """Return the parameters behind an address; raises ValueError for one that a property says, without its value."""
     _, _, text = uris.strip().partition("?")
     parameters = {}
     for part in text.split("&") if text else ():
@@ -130,7 +130,7 @@ PROPERTIES: Specs = (
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME, PASSWORD)}
     properties |= tls_properties(reader)
     disabled = properties[TLS_DISABLED.name]
@@ -144,7 +144,8 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """The table that a relation is over: ("schema", "table"), before them the database if it is given. Of a list of tables: ("database",).
+    """Return the table that a relation is over: ("schema", "table"), before them the database if it is given. Of a list of tables:
+    ("database",).
 
     Raises UserError 3D021 for a list without a database, 3D008 for a list beside a table.
     """
@@ -165,7 +166,7 @@ def slot_place(store: Mapping[str, str], options: Mapping[str, str]) -> str:
 
 
 def source_options(reader: PropertyReader) -> dict[str, str]:
-    """What a query reads by: its slot, and the tables of a list."""
+    """Return how a query reads: its slot, and the tables of a list."""
     found = {}
     slot, tables = reader.take(SLOT), reader.take(TABLE_LIST)
     if slot is not None:

@@ -113,7 +113,7 @@ class Decoder:
         self._relations: dict[int, Relation] = {}
 
     def decode(self, data: bytes) -> Message | None:
-        """The message, None for one of a kind that says nothing of rows (types, origins, logical messages).
+        """Decode a message, None for a kind without rows (types, origins, logical messages).
 
         Raises ValueError for bytes that are none.
         """

@@ -64,9 +64,7 @@ FROM pg_class WHERE oid = to_regclass(%s)
 
 @dataclass(frozen=True)
 class Published:
-    """What a publication is: `version` is another whenever it was altered or made again; of each table its oid, and the oids of what
-    puts it into the publication.
-    """
+    """A publication: `version` changes with each alteration or re-creation; for each table its oid, and the oids of what publishes it."""
 
     version: str
     tables: tuple[tuple[int, tuple[int, ...]], ...]

@@ -83,7 +83,7 @@ class TableReader:
         self._check_at = 0.0
 
     def read(self, *, at_most: int, wait_s: float) -> Sequence[Change] | Rows:
-        """The next changes, about `at_most`, waiting so long for the first; `progress` is then behind them.
+        """Return the next changes, about `at_most`, waiting so long for the first; `progress` is then behind them.
 
         Without changes it may be behind what others wrote, too. Raises UserError for a table or a server that cannot be read on, 22000
         when changes may be missing; ExternalError 57015 when a connection broke: then open another reader at the last progress.
@@ -110,14 +110,14 @@ class TableReader:
         return left
 
     def read_to(self, end: Progress) -> Iterator[list[Change]]:
-        """What `read` gave of the log on its way from `progress` to `end`, again; raises as it does."""
+        """Yield again what `read` returned of the log from `progress` to `end`; raises as it does."""
         # The log may end before `end` for as long as nobody writes: what is behind the last change is not waited for.
         while self.progress.count < end.count:
             changes = self._changes(_READ_AGAIN, 1.0)
             yield [change for change in changes if change.position <= end.log]
 
     def confirm(self, progress: Progress) -> None:
-        """What comes before it need not be kept; raises ExternalError 57015."""
+        """Confirm that the log before a progress need not be kept; raises ExternalError 57015."""
         if self._stream is not None and progress.is_whole:
             self._stream.confirm(progress.log)
 
@@ -132,7 +132,7 @@ class TableReader:
         self.close()
 
     def _rows(self, at_most: int) -> Rows:
-        """The next chunk; the one after it is read while its taker is at work."""
+        """Return the next chunk; the one after it is read while its taker is at work."""
         if self._ahead is None:
             self._check()
             run = self._open.enter_context(

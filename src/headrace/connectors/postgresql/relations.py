@@ -19,7 +19,7 @@ from headrace.core.types import Struct
 def read_tables(
     store: Mapping[str, str], path: EntityPath, schema: Schema, options: Mapping[str, str], *, upsert: bool
 ) -> tuple[Table, ...]:
-    """The tables that a stream of changes, or with `upsert` a changelog, is read from.
+    """Return the tables of a stream of changes, or with `upsert` of a changelog.
 
     Raises UserError 42P16, 42703, 0A000 or 3D008 for columns or a table that do not do, 3D007 for a missing one; ExternalError 57015.
     """

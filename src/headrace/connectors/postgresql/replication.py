@@ -134,7 +134,7 @@ def _create(connection: Connection, slot: str, wait_s: float) -> int:
 
 
 def oldest_transaction(connection: Connection) -> str:
-    """Who has kept a transaction open for longest, and how to end it; also for users who may not see others' statements."""
+    """Return the longest open transaction and how to end it; also for users who may not see others' statements."""
     row = connection.execute(
         "SELECT pid, usename::text, transactionid::text FROM pg_locks LEFT JOIN pg_stat_activity USING (pid) "
         "WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid() "
@@ -201,7 +201,7 @@ def drop(connection: Connection, slot: str) -> None:
 
 
 def lag_bytes(connection: Connection, slot: str) -> int | None:
-    """How much of its log the server keeps for a slot, None when there is no such slot."""
+    """Return how much of its log the server retains for a slot, None if the slot is missing."""
     found = connection.execute(
         "SELECT pg_current_wal_lsn() - restart_lsn FROM pg_replication_slots WHERE slot_name = %s", (slot,)
     ).fetchone()
@@ -209,7 +209,7 @@ def lag_bytes(connection: Connection, slot: str) -> int | None:
 
 
 def lost(slot: str) -> UserError:
-    """The server threw away what the slot should have kept, or somebody dropped it."""
+    """Return the error of a slot whose log the server discarded, or that was dropped."""
     return UserError(
         SqlState.DATA_EXCEPTION,
         f"changes that the query had not read yet are gone: the replication slot {slot} was dropped, or the server invalidated it",
@@ -284,7 +284,7 @@ class ChangeStream:
             raise psycopg.OperationalError("the server did not start to send changes")
 
     def read(self, *, at_most: int, wait_s: float) -> list[Change]:
-        """The next changes, in order: those that are there, about `at_most`; waits so long for the first.
+        """Return the next changes in order, about `at_most`; waits `wait_s` for the first.
 
         Raises UserError as `Transactions.changes` does; ExternalError 57015 when the connection broke: then open another.
         """
@@ -304,7 +304,7 @@ class ChangeStream:
         return found
 
     def confirm(self, position: Position) -> None:
-        """What is before it need not be sent again; raises ExternalError 57015 when the connection broke."""
+        """Confirm a position: earlier changes need not be sent again; raises ExternalError 57015 when the connection broke."""
         with classified(self._store), self._lock:
             self._confirmed = max(self._confirmed, position.lsn)
             self._send_status()
@@ -344,7 +344,7 @@ class ChangeStream:
                 self._send_status()
 
     def _next(self, wait_s: float) -> bytes | None:
-        """The next message, None when none comes for so long."""
+        """Return the next message, None when none comes for so long."""
         connection = self._connection.pgconn
         while True:
             with self._lock:

@@ -56,7 +56,7 @@ def check_envelope(given: Sequence[Column]) -> None:
 
 
 def wanted(given: Sequence[Column], *, upsert: bool) -> tuple[str, ...] | None:
-    """Names of the table's columns that a relation needs; None: all that it has, since one of its columns is JSON."""
+    """Return names of the table's columns that a relation needs; None: all that it has, since one of its columns is JSON."""
     if upsert:
         return tuple(column.name for column in given)
     images = [column.type for column in given if column.name in _IMAGES]
@@ -90,7 +90,7 @@ def batch(layout: Layout, changes: Sequence[Change] | Rows, first: int) -> pa.Re
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is told of changes besides their rows, a column each."""
+    """Facts of changes besides their rows, a column each."""
 
     ops: pa.Array
     committed_us: pa.Array

@@ -39,7 +39,7 @@ class Visible:
     text: str
 
     def holds(self, xid: int) -> bool:
-        """Whether a committed transaction is in it; `xid` are the lower 32 bits of its number, as the log has them."""
+        """True if a committed transaction is in it; `xid` are the lower 32 bits of its number, as the log has them."""
         least, most, running = self._bounds
         number = most - (most - xid) % _WHOLE
         if most - number > _HALF:
@@ -54,7 +54,7 @@ class Visible:
 
 @dataclass(frozen=True)
 class Part:
-    """What one run read of a table: from the end of the part before to the key `upto`, None being the table's end."""
+    """Rows of a table that one run read: from the end of the part before to the key `upto`, None being the table's end."""
 
     table: int
     upto: Row | None
@@ -63,7 +63,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a reader of tables is.
+    """Progress of a reader of tables.
 
     `log` is where the log is to be read on, `parts` what was read of the tables. What was committed behind `held_to` is in no part:
     known when all was read. `count` changes were told so far, the first of them at `began_us` or later, in microseconds since 1970.
@@ -78,7 +78,7 @@ class Progress:
     identity: Identity | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         parts = [[part.table, part.upto, part.snapshot.text] for part in self.parts]
         # Without an identity the text is what it was before there was one: files of rows are named for it.
         identity = {} if self.identity is None else {"identity": self.identity.to_json()}
@@ -94,7 +94,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Progress:
-        """The opposite of `to_json`."""
+        """Return the opposite of `to_json`."""
         parts = tuple(
             Part(table, None if upto is None else tuple(upto), Visible(snapshot))
             for table, upto, snapshot in data["parts"]
@@ -110,16 +110,16 @@ class Progress:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows of the tables were read, and only changes are left."""
+        """True if all rows of the tables were read, and only changes are left."""
         return self.held_to > 0
 
     def next_part(self) -> tuple[int, Row | None]:
-        """The table that is to be read next, and behind which key; from its beginning behind None."""
+        """Return the next table to read, and the key behind which; None for its beginning."""
         last = self.parts[-1] if self.parts else Part(-1, None, Visible(""))
         return (last.table + 1, None) if last.upto is None else (last.table, last.upto)
 
     def with_part(self, part: Part) -> Progress:
-        """After one more chunk; chunks of one run are one part."""
+        """Return the progress after one more chunk; chunks of one run are one part."""
         last = self.parts[-1] if self.parts else None
         same = last is not None and (last.table, last.snapshot) == (part.table, part.snapshot)
         return replace(self, parts=(*(self.parts[:-1] if same else self.parts), part))
@@ -144,7 +144,7 @@ class Rows:
             yield Change("r", self.table, None, row, *at)
 
     def last_key(self) -> Row:
-        """The primary key of the last of them."""
+        """Return the primary key of the last of them."""
         return tuple(self.texts.column(name)[-1].as_py() for name in self.table.key)
 
 
@@ -160,7 +160,7 @@ class Run:
         self.snapshot = Visible(found[0])
 
     def chunk(self, progress: Progress, at_most: int) -> tuple[Rows, Progress]:
-        """The next rows, by key, and what is read with them; raises `psycopg.Error`."""
+        """Return the next rows, by key, and what is read with them; raises `psycopg.Error`."""
         number, after = progress.next_part()
         table = self._tables[number]
         rows = Rows(table, self._texts(table, after, at_most), progress.log, progress.began_us)
@@ -193,7 +193,7 @@ class Run:
 def run(
     store: Mapping[str, str], database: str | None, publication: str, tables: Sequence[Table]
 ) -> Iterator[Run]:
-    """A run over tables that all have keys; raises ExternalError 57015 for what the server says."""
+    """Yield a run over tables that all have keys; raises ExternalError 57015 for the server's errors."""
     with classified(store), connect(store, database) as connection:
         _settle(connection)
         with connection.transaction():
@@ -208,7 +208,7 @@ def unseen(
     progress: Progress,
     changes: Sequence[Change],
 ) -> list[Change]:
-    """Those of the log's changes that the rows that were read do not hold already.
+    """Return the log's changes that the rows read before do not include.
 
     Raises UserError 22000 for a TRUNCATE that only some of them hold, ExternalError 57015.
     """
@@ -221,7 +221,7 @@ def unseen(
 
 
 def key_of(table: Table, row: Row) -> Row:
-    """The values of a row's primary key."""
+    """Return the values of a row's primary key."""
     return tuple(row[table.columns.index(name)] for name in table.key)
 
 
@@ -246,7 +246,7 @@ def _is_held(
 
 
 def _is_upto(connection: Connection, table: Table, key: Row, upto: Row) -> bool:
-    """As the table itself orders keys: by the types and collations of its columns."""
+    """Compare keys as the table itself orders them: by the types and collations of its columns."""
     condition = SQL("SELECT ({}) <= ({}) FROM {}, {}").format(
         SQL(", ").join(Identifier("a", name) for name in table.key),
         SQL(", ").join(Identifier("b", name) for name in table.key),
@@ -266,7 +266,7 @@ def _record(alias: str, table: Table, key: Row) -> Composable:
 
 
 def _resolved(connection: Connection, publication: str, table: Table) -> Table:
-    """A whole table with the columns that it has now, as far as its changes have them: generated columns are seldom published."""
+    """Return a whole table with the columns that it has now, as far as its changes have them: generated columns are seldom published."""
     columns = connection.execute(
         "SELECT attname::text, atttypid::int8 FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
         "JOIN pg_namespace ON pg_namespace.oid = relnamespace "

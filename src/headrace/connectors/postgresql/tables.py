@@ -56,22 +56,22 @@ WHERE attrelid = to_regclass(%s) AND (attgenerated <> '' OR (attidentity = 'a' A
 
 
 def databases(connection: Connection) -> list[str]:
-    """Those that the user may connect to."""
+    """Return the databases that the user may connect to."""
     return [name for (name,) in connection.execute(_DATABASES)]
 
 
 def schemas(connection: Connection) -> list[str]:
-    """Those of the connection's database that the user may use, without PostgreSQL's own."""
+    """Return the schemas of the connection's database that the user may use, without PostgreSQL's own."""
     return [name for (name,) in connection.execute(_SCHEMAS)]
 
 
 def tables(connection: Connection, schema: str) -> list[str]:
-    """Tables and views of a schema; a partitioned table without its partitions."""
+    """Return tables and views of a schema; a partitioned table without its partitions."""
     return [name for (name,) in connection.execute(_TABLES, (schema, list(_KINDS)))]
 
 
 def describe(connection: Connection, path: EntityPath) -> EntityDescription:
-    """A table's columns and primary key; raises UserError 3D007 when there is none."""
+    """Return a table's columns and primary key; raises UserError 3D007 when there is none."""
     schema, table = path[-2:]
     found = connection.execute(_TABLE, (schema, table, list(_KINDS))).fetchone()
     if found is None:
@@ -99,7 +99,8 @@ def type_texts(connection: Connection, path: EntityPath) -> dict[str, str]:
 
 
 def computed(connection: Connection, path: EntityPath, *, upsert: bool) -> list[str]:
-    """The columns for which PostgreSQL takes no value: generated ones, and where rows are updated those GENERATED ALWAYS AS IDENTITY."""
+    """Return the columns for which PostgreSQL takes no value: generated ones, and where rows are updated those GENERATED ALWAYS AS
+    IDENTITY."""
     rows = connection.execute(_COMPUTED, (named(path).as_string(connection), upsert))
     return [name for (name,) in rows]
 
@@ -146,7 +147,7 @@ def insert(connection: Connection, path: EntityPath, columns: Sequence[str], row
 async def printed_rows(
     connection: AsyncConnection, path: EntityPath, key: Sequence[str], limit: int | None
 ) -> AsyncGenerator[tuple[str | None, str]]:
-    """A table's rows, at most `limit`: (key as text, row as JSON); by the key, if there is one."""
+    """Yield a table's rows, at most `limit`: (key as text, row as JSON); by the key, if there is one."""
     ordered = SQL(" ORDER BY {}").format(SQL(", ").join(map(Identifier, key))) if key else SQL("")
     query = SQL("COPY (SELECT {}, row_to_json(t)::text FROM {} AS t{}{}) TO STDOUT").format(
         _key_text(key),
@@ -160,12 +161,12 @@ async def printed_rows(
 
 
 def named(path: EntityPath) -> Identifier:
-    """A table as SQL; the connection is to its database."""
+    """Return a table as SQL; the connection is to its database."""
     return Identifier(*path[-2:])
 
 
 def _key_text(key: Sequence[str]) -> Composed:
-    """One column as its text, several as a JSON object, none as NULL."""
+    """Return one key column as its text, several as a JSON object, none as NULL."""
     if len(key) == 1:
         return SQL("{}::text").format(Identifier(key[0]))
     pairs: list[Any] = [part for name in key for part in (Literal(name), Identifier(name))]

@@ -64,7 +64,7 @@ _NARROWER = {
 
 
 def of_postgresql(text: str) -> DataType:
-    """The type that `format_type` writes as `text`: 'numeric(12,2)', 'timestamp(3) with time zone', 'integer[]'."""
+    """Return the type that `format_type` writes as `text`: 'numeric(12,2)', 'timestamp(3) with time zone', 'integer[]'."""
     match = _FORM.match(text)
     if match is None:
         return VARCHAR
@@ -84,7 +84,7 @@ def _scalar(name: str, first: int | None, second: int, zone: str | None) -> Data
 
 
 def to_postgresql(kind: DataType) -> str:
-    """The type of a new table's column for one of ours; fractions of a second end at six digits there."""
+    """Return the type of a new table's column for one of ours; fractions of a second end at six digits there."""
     match kind:
         case Primitive(name):
             return _OURS[name]
@@ -102,7 +102,7 @@ def to_postgresql(kind: DataType) -> str:
 
 
 def fits(given: DataType, column: DataType) -> bool:
-    """Whether values of one of our types can be written into a table's column, which is `column` to us.
+    """True if values of one of our types can be written into a table's column, which is `column` to us.
 
     VARCHAR is text, or one of PostgreSQL's own types, which are written as their text; one with a length may turn out too short.
     What a value may lose are digits of a fraction of a second.

@@ -36,7 +36,7 @@ _WRITABLE = ("table", "partitioned table", "foreign table")
 
 @dataclass(frozen=True)
 class Target:
-    """What is written: `columns` of a table; with a `key` as versions of rows. With a `query` each of its epochs once."""
+    """Target of a write: `columns` of a table; with a `key` as versions of rows. With a `query` each of its epochs once."""
 
     store: Mapping[str, str] = field(repr=False)
     path: EntityPath
@@ -99,7 +99,7 @@ def _types(found: EntityDescription) -> dict[str, DataType]:
 
 
 def prepare(target: Target) -> None:
-    """Before the first epoch of a start: makes the table of marks, if it is needed, and the query's mark."""
+    """Prepare the first epoch of a start: create the table of marks and the query's mark if needed."""
     if target.query is None:
         return
     marks = _marks(target)
@@ -141,7 +141,7 @@ def write(target: Target, epoch: int, rows: Iterable[bytes]) -> None:
 
 
 def _held_mark(connection: Connection, target: Target) -> int | None:
-    """The query's mark, held until the transaction ends: an earlier run of the query, if one still writes, is waited for."""
+    """Return the query's mark, locked until the transaction ends: an earlier run of the query waits."""
     query = SQL("SELECT epoch FROM {} WHERE query_id = %s FOR UPDATE").format(_marks(target))
     found = connection.execute(query, (target.query,)).fetchone()
     return None if found is None else int(found[0])

@@ -37,7 +37,7 @@ _DELETED_AT_ONCE = 1000
 
 
 def asks(store: Mapping[str, str]) -> Callable[[], None]:
-    """What asks for the bucket of a store, or for the list of all. The error names the step that failed: DNS, TLS, network, keys,
+    """Return a function that requests a store's bucket, or the list of all. The error names the failed step: DNS, TLS, network, keys,
     bucket, permission."""
     bucket = options.bucket_of(store)
     with classified(store, bucket):
@@ -62,7 +62,7 @@ class S3Folders:
     """Folders and files. See `connectors.base` for what each method promises."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """Buckets; in one of them, or in a folder, folders and files: the first `_LISTED`."""
+        """List buckets; in one of them, or in a folder, folders and files: the first `_LISTED`."""
         own = options.bucket_of(store)
         if not within:
             if own is not None:
@@ -87,7 +87,7 @@ class S3Folders:
             return [(name, True) for name in islice((name for name in names if name), _LISTED)]
 
     def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
-        """How many files, how large, and the format and columns of the newest."""
+        """Return number and size of the files, and the format and columns of the newest."""
         bucket, prefix = options.folder_of(store, path)
         with classified(store, bucket):
             client = s3(store)
@@ -137,7 +137,7 @@ class S3Folders:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that there are: all of them from the beginning, and else a sample of the first `SAMPLE_ROWS`."""
+        """Yield the present rows: all of them from the beginning, otherwise a sample of the first ones."""
         refuse_time(start, "folder")
         await asyncio.to_thread(self.describe_entity, store, path)
         return _printed(store, path, None if start.at == "earliest" else SAMPLE_ROWS)
@@ -192,7 +192,7 @@ def _shown(value: Any) -> Any:
 
 
 def _files(client: Any, bucket: str, prefix: str) -> Iterator[File]:
-    """Those of a folder; of what is no folder the one file of that name."""
+    """Yield the files of a folder, or the one file of that name."""
     found = False
     for file in files(client, bucket, prefix):
         found = True
@@ -203,7 +203,7 @@ def _files(client: Any, bucket: str, prefix: str) -> Iterator[File]:
 
 
 def _keys(client: Any, bucket: str, prefix: str) -> Iterator[str]:
-    """What is below a folder; of a name that has no slash at its end just what has that name."""
+    """Yield the keys below a folder; for a name without a slash at its end only that name."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     for page in pages:
         for item in page.get("Contents", ()):
@@ -220,7 +220,7 @@ def _missing(path: EntityPath) -> UserError:
 
 
 def _create(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
-    """A table begins with its first file: asks only whether there can be one."""
+    """Check that a table can be written: it begins with its first file."""
     _check_layout(schema, reader.take(options.FORMAT) or "parquet", reader.take(options.PARTITIONS))
     _reach(store, path)
 
@@ -235,7 +235,7 @@ def _reach(store: Mapping[str, str], path: EntityPath) -> None:
 def _check(
     store: Mapping[str, str], path: EntityPath, schema: Schema, given: Mapping[str, str], upsert: bool
 ) -> None:
-    """Whether files of these columns fit to those that are there; a table that was declared has none yet."""
+    """True if files of these columns fit to those that are there; a table that was declared has none yet."""
     kind = given[options.FORMAT.name]
     _check_layout(schema, kind, given.get(options.PARTITIONS.name), keyed=upsert)
     try:
@@ -265,7 +265,7 @@ def _check(
 
 
 def _check_table(store: Mapping[str, str], path: EntityPath, _schema: Schema) -> None:
-    """Only AVRO, which no query writes, fits here: its files say themselves which columns they have. Else the writer's error is told."""
+    """Accept only AVRO, which no query writes: its files contain their columns. Otherwise raise the writer's error."""
     kind = S3Folders().describe_entity(store, path).configs["format"]
     if kind != "avro":
         raise UserError(SqlState.INVALID_RELATION_DEFINITION, f"files of {kind.upper()} can be written too")

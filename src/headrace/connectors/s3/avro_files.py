@@ -26,7 +26,7 @@ _META_MAX = 1000
 
 @dataclass(frozen=True)
 class Header:
-    """What a file begins with: its schema, as JSON text, how its blocks are compressed, and what stands after each."""
+    """Header of a file: its schema as JSON text, the compression of its blocks, and the mark after each."""
 
     schema: str
     codec: str
@@ -64,7 +64,7 @@ def header(source: io.BufferedReader) -> Header:
 
 
 def blocks(source: io.BufferedReader, told: Header) -> Iterator[Block]:
-    """Those behind the header, decompressed. Raises ValueError for what is no block."""
+    """Yield the blocks behind the header, decompressed. Raises ValueError for a malformed block."""
     first = 0
     while source.peek(1):
         count = _long(source)
@@ -102,7 +102,7 @@ def _zstandard(packed: bytes) -> bytes:
 
 
 def _snappy(packed: bytes) -> bytes:
-    """The checksum of what is in it follows."""
+    """Decompress a block; the checksum of its content follows it."""
     body, checksum = packed[:-4], packed[-4:]
     size, shift = 0, 0
     for byte in body[:5]:

@@ -37,7 +37,7 @@ def cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _elements(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The offsets of a list or a map, which begin at 0 even if the array is a slice, and what they count."""
+    """Return the offsets of a list or a map, which begin at 0 even if the array is a slice, and what they count."""
     first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
     return compute.subtract(values.offsets, first), values.values.slice(first, last - first)
 

@@ -25,7 +25,7 @@ class File:
 
 
 def s3(store: Mapping[str, str], *, connections: int = 10) -> Any:
-    """A client for as many threads as it has connections. Its methods raise botocore's errors: see `failures`."""
+    """Return a client with as many pooled connections. Its methods raise botocore's errors: see `classified`."""
     found = place(store[URIS.name])
     region = found.region or store.get(REGION.name, OWN_REGION)
     endpoint = found.endpoint
@@ -39,7 +39,7 @@ def s3(store: Mapping[str, str], *, connections: int = 10) -> Any:
 
 
 def files(client: Any, bucket: str, prefix: str) -> Iterator[File]:
-    """The files of a folder and of those below it, by their keys. What begins with `_` or `.` is none, nor is what is empty."""
+    """Yield the files of a folder and of those below it, by their keys. What begins with `_` or `.` is none, nor is what is empty."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     for page in pages:
         for item in page.get("Contents", ()):

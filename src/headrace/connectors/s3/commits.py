@@ -1,5 +1,5 @@
-"""How a batch becomes files, all of them or none, once: uploads that nobody sees until they are completed, and a list of them beside the
-query's checkpoint. ADR 26.
+"""Atomic files of a batch, written once: uploads are invisible until they are completed, and a list of them is beside the query's
+checkpoint. ADR 26.
 
 Tasks upload parts and complete nothing. When the list of a batch is on the disk, the batch is committed, and its uploads are completed,
 by whoever comes first: this process or the one after it. What was uploaded without a list is aborted.
@@ -74,7 +74,7 @@ class Commits:
                     abort(self._client, self._bucket, item["Key"], item["UploadId"])
 
     def has(self, epoch: int) -> bool:
-        """Whether a batch is committed; its files are complete then, after `recover`."""
+        """True if a batch is committed; its files are complete then, after `recover`."""
         return self._path(epoch).exists()
 
     def commit(self, epoch: int, uploads: Iterable[Upload]) -> None:

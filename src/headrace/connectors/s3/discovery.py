@@ -1,4 +1,4 @@
-"""Which files a query has found, in a log beside its checkpoint: a batch that is given again has the same files.
+"""Log of the files that a query has found, beside its checkpoint: a repeated batch has the same files.
 
 A line is a file, in the order in which they were found; an offset is a number of lines. The first line says that the reading has begun.
 """
@@ -62,14 +62,14 @@ class FileLog:
         return len(self._ends) - 1
 
     def between(self, start: int, end: int) -> list[tuple[int, File]]:
-        """The files of the lines from one offset to another, with their numbers."""
+        """Return the files of the lines from one offset to another, with their numbers."""
         self._file.seek(self._ends[start])
         data = self._file.read(self._ends[end] - self._ends[start])
         lines = enumerate(data.splitlines(keepends=True), start)
         return [(number, File(*json.loads(line))) for number, line in lines if line != _BEGUN]
 
     def has(self, file: File) -> bool:
-        """Whether a file of that name was found: one that is written over is not read again."""
+        """True if a file of that name was found: one that is written over is not read again."""
         return file.key in self._seen
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What S3 and botocore say, as errors with whose fault it is, a sentence and a hint."""
+"""Errors of S3 and botocore, with cause, sentence and hint."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ _KINDS = (
 
 @contextmanager
 def classified(store: Mapping[str, str], bucket: str | None = None) -> Iterator[None]:
-    """botocore's errors inside become ours; `bucket` is the one that was asked for.
+    """Translate botocore's errors into ours; `bucket` is the requested one.
 
     What is not S3 is told in the same words whatever it is, a closed port or some other server: one who may create stores
     is not to explore the network with them.
@@ -117,13 +117,13 @@ def classified(store: Mapping[str, str], bucket: str | None = None) -> Iterator[
 
 
 def missing_bucket(bucket: str) -> UserError:
-    """3D007, with the bucket's name."""
+    """Return 3D007, with the bucket's name."""
     kind = _KINDS[0]
     return UserError(kind.state, f"the bucket {bucket!r} does not exist", hint=kind.hint)
 
 
 def code_of(error: ClientError) -> str:
-    """S3's own word, or a status where an answer has no body."""
+    """Return S3's own word, or a status where an answer has no body."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

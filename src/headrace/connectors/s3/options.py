@@ -42,7 +42,7 @@ _KEY_BYTES = 1024
 
 @dataclass(frozen=True)
 class Place:
-    """What a store's 'uris' say: the endpoint without a bucket, the bucket if there is one, and the region if AWS's host names it."""
+    """Parsed 'uris' of a store: the endpoint without a bucket, the bucket if there is one, and the region if AWS's host names it."""
 
     endpoint: str
     bucket: str | None
@@ -84,7 +84,7 @@ def _location(text: str) -> EntityPath:
 
 
 def is_path(path: EntityPath) -> bool:
-    """Whether S3 can hold an entity of that path: a bucket, and names of folders, each of which is one and leads nowhere else."""
+    """True if S3 can hold an entity of that path: a bucket, and names of folders, each of which is one and leads nowhere else."""
     names = path[1:]
     legal = all(name not in (".", "..") and "/" not in name and name.isprintable() for name in names)
     return (
@@ -171,7 +171,7 @@ PROPERTIES: Specs = (
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     uris, plain = reader.require(URIS), reader.take(TLS_DISABLED) is True
     if uris.startswith("http:") is not plain:
         raise reader.bad(
@@ -201,17 +201,17 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def bucket_of(store: Mapping[str, str]) -> str | None:
-    """The one bucket of a store, if it is a store of one."""
+    """Return the one bucket of a store, if it is a store of one."""
     return place(store[URIS.name]).bucket
 
 
 def read_path(reader: PropertyReader, _relation: str) -> EntityPath:
-    """The folder that a relation is over: ("bucket", "folder", …); raises UserError 3D021."""
+    """Return the folder that a relation is over: ("bucket", "folder", …); raises UserError 3D021."""
     return reader.require(LOCATION, hint="For example 's3://bucket/folder/'.")
 
 
 def source_options(reader: PropertyReader) -> dict[str, str]:
-    """How a query reads files; raises UserError 3D021 without a format."""
+    """Return how a query reads files; raises UserError 3D021 without a format."""
     found = _format_options(reader)
     found[FORMAT.name] = reader.require(
         FORMAT, hint="It is PARQUET, AVRO, JSON (an object on each line) or CSV."
@@ -222,7 +222,7 @@ def source_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def sink_options(reader: PropertyReader) -> dict[str, str]:
-    """How a query writes files; raises UserError 3D008 for what only readers do."""
+    """Return how a query writes files; raises UserError 3D008 for readers' properties."""
     if reader.gives(DISCOVERY):
         raise reader.bad(DISCOVERY, "left out: it is for streams, which look for files")
     interval, partitions = reader.take(COMMIT_INTERVAL), reader.take(PARTITIONS)
@@ -233,7 +233,7 @@ def sink_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def table_options(reader: PropertyReader) -> dict[str, str]:
-    """How a table is read as it is now; raises UserError 0A000 for CSV."""
+    """Return how a table is read as it is now; raises UserError 0A000 for CSV."""
     kind = reader.take(FORMAT) or "parquet"
     if kind == "csv":
         # Its columns are known by their places, and a query reads those alone that it needs.
@@ -253,7 +253,7 @@ def _format_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def folder_of(store: Mapping[str, str], path: EntityPath) -> tuple[str, str]:
-    """The bucket and the prefix of keys ("" or with a slash at its end) that a path names.
+    """Return the bucket and the prefix of keys ("" or with a slash at its end) that a path names.
 
     Raises UserError 3D008 for a path that S3 cannot hold, and for one outside the store's bucket.
     """

@@ -1,4 +1,4 @@
-"""How a table's rows are laid out in folders: `name=value` by columns and by times; pure."""
+"""Layout of a table's rows in folders: `name=value` by columns and by times; pure."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class Part:
-    """One level of folders: by a column, or by the year, month, day or hour of one."""
+    """A level of folders: by a column, or by the year, month, day or hour of one."""
 
     column: str
     unit: str | None = None
 
     @property
     def name(self) -> str:
-        """Before the `=`."""
+        """The name before the `=`."""
         return self.column if self.unit is None else f"{self.column}_{self.unit}"
 
 
@@ -83,7 +83,7 @@ def check(parts: tuple[Part, ...], schema: Schema) -> None:
 
 
 def folder_sql(parts: tuple[Part, ...]) -> str:
-    """Spark SQL of a row's folder, relative to the table's: "" or `country=at/ts_day=2026-01-31/`."""
+    """Return Spark SQL of a row's folder, relative to the table's: "" or `country=at/ts_day=2026-01-31/`."""
     if not parts:
         return "''"
     return f"concat({', '.join(_level_sql(part) for part in parts)})"
@@ -99,6 +99,6 @@ def _level_sql(part: Part) -> str:
 
 
 def values_of(key: str) -> dict[str, str | None]:
-    """What the folders of an object's key say of columns."""
+    """Return the column values in the folders of an object's key."""
     levels = (level.partition("=") for level in key.split("/")[:-1] if "=" in level)
     return {unquote(name): None if value == NULL else unquote(value) for name, _, value in levels}

@@ -1,4 +1,4 @@
-"""What is in a file: rows of Parquet, lines of text; from S3 by ranges, so that no file has to fit into memory."""
+"""Content of files: rows of Parquet, lines of text; read from S3 by ranges, so that no file has to fit into memory."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ObjectFile(io.RawIOBase):
 
 
 def body(client: Any, bucket: str, file: File, start: int = 0, end: int | None = None) -> Any:
-    """The bytes of an object as they come; raises botocore's errors."""
+    """Return the bytes of an object as a stream; raises botocore's errors."""
     last = (file.size if end is None else end) - 1
     return client.get_object(Bucket=bucket, Key=file.key, Range=f"bytes={start}-{last}", IfMatch=file.etag)[
         "Body"
@@ -86,7 +86,7 @@ def body(client: Any, bucket: str, file: File, start: int = 0, end: int | None =
 
 
 def is_compressed(key: str) -> bool:
-    """Whether the name of a text file says that it is: such a file is read from its beginning."""
+    """True if the name of a text file says that it is: such a file is read from its beginning."""
     return _codec(key) is not None
 
 
@@ -94,7 +94,7 @@ def is_compressed(key: str) -> bool:
 
 
 def lines(client: Any, bucket: str, part: Part) -> Iterator[tuple[list[bytes], list[int]]]:
-    """The lines that begin in a part, without those that are empty, some at a time, and where each begins.
+    """Yield the lines that begin in a part, without those that are empty, some at a time, and where each begins.
 
     Where a compressed file's line begins is counted in what it holds. Raises UserError 22P02, and botocore's errors.
     """
@@ -163,7 +163,7 @@ def _codec(key: str) -> str | None:
 
 
 def blocks(client: Any, bucket: str, file: File) -> Iterator[tuple[str, avro_files.Block]]:
-    """The schema of a file's records, and the blocks of them. Raises UserError 22P02, and botocore's errors."""
+    """Yield the schema of a file's records, and the blocks of them. Raises UserError 22P02, and botocore's errors."""
     with closing(body(client, bucket, file)) as answer:
         source = io.BufferedReader(answer, _CHUNK)
         try:
@@ -180,7 +180,7 @@ def blocks(client: Any, bucket: str, file: File) -> Iterator[tuple[str, avro_fil
 def rows(
     client: Any, bucket: str, part: Part, columns: Sequence[Column]
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The declared columns of the row groups that begin in a part, some rows at a time, and the place of the first of them.
+    """Yield the declared columns of the row groups that begin in a part, some rows at a time, and the place of the first of them.
 
     A column that the file lacks has the value that the file's folders say, else NULL. Raises UserError 22P02 for a file that is no
     Parquet, 42804 for a column of another type, 22003 for a value that does not fit its column.
@@ -205,7 +205,7 @@ def rows(
 
 
 def _begin(group: Any) -> int:
-    """Where a row group begins; one without columns or rows is in the first part."""
+    """Return where a row group begins; one without columns or rows is in the first part."""
     if not group.num_columns:
         return 0
     chunk = group.column(0)
@@ -271,7 +271,8 @@ def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
 
 
 def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column, ...]]:
-    """The format of a file, and its columns: of Parquet and Avro those that it has, of JSON those of its first lines, of others none.
+    """Return the format of a file, and its columns: of Parquet and Avro those that it has, of JSON those of its first lines, of others
+    none.
 
     Raises UserError 22P02, and 22000 for a schema of Avro that is none.
     """
@@ -304,7 +305,7 @@ def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column,
 
 
 def _columns_of_schema(schema: str) -> tuple[Column, ...]:
-    """Those of Avro's schema; none where it has what no data type holds: whoever lists the columns need not have those."""
+    """Return the columns of Avro's schema; none if a type has no counterpart: a user who lists the columns need not list it."""
     try:
         return avro_schema.columns_of(schema)
     except UserError as error:

@@ -57,12 +57,12 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """As Spark has it for `formats.types.spark_type`."""
+    """Return Spark's Arrow type for `formats.types.spark_type`."""
     return _arrow(kind, "UTC")
 
 
 def stored_type(kind: DataType) -> pa.DataType:
-    """As a file has it: a TIMESTAMP has no zone there."""
+    """Return the type in a file, where a TIMESTAMP has no zone."""
     return _arrow(kind, None)
 
 
@@ -84,7 +84,7 @@ def _arrow(kind: DataType, zone: str | None) -> pa.DataType:
 
 
 def of_arrow(kind: pa.DataType) -> DataType:
-    """What a file's column is to us; what has no counterpart is VARCHAR, its text."""
+    """Return our type of a file's column; VARCHAR, its text, for one without a counterpart."""
     if pa.types.is_dictionary(kind):
         return of_arrow(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):

@@ -1,4 +1,4 @@
-"""What the control plane asks of a schema registry, in Confluent's protocol. All of it blocks: callers use a thread.
+"""The control plane's client of a schema registry, in Confluent's protocol. Its calls block: callers use a thread.
 
 Addresses are resolved by the egress rules and connected to as resolved; no redirect is followed, no proxy is asked; an answer has a
 largest size and a latest time. Of what a server says only the message of a registry's own error is shown.
@@ -57,7 +57,7 @@ class RegisteredSchema:
 
 
 class RegistryClient:
-    """One registry. Schemas by their id or version are asked for once.
+    """Client of one registry. Schemas by id or version are requested once.
 
     Methods raise ExternalError 57015 when the registry is away, refuses the user or is none, with the step that failed.
     """
@@ -70,11 +70,11 @@ class RegistryClient:
         self._by_version: dict[tuple[str, int], RegisteredSchema] = {}
 
     def test(self) -> None:
-        """That there is a registry, and that it takes the credentials."""
+        """Check that the registry answers and accepts the credentials."""
         self._found(self._ask("GET", "/schemas/types"), "the types of schemas")
 
     def latest(self, subject: str) -> RegisteredSchema | None:
-        """The newest schema of a subject, None when there is no such subject."""
+        """Return the newest schema of a subject, None when there is no such subject."""
         answer = self._ask("GET", f"/subjects/{_path(subject)}/versions/latest")
         if answer.code in (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND):
             return None
@@ -97,11 +97,11 @@ class RegistryClient:
         return self._by_version[key]
 
     def resolved(self, schema: RegisteredSchema) -> tuple[str, ...]:
-        """The texts of all schemas that one refers to, each after those that it refers to itself."""
+        """Return the texts of all schemas that one refers to, each after those that it refers to itself."""
         return tuple(text for _, text in self.referenced(schema))
 
     def referenced(self, schema: RegisteredSchema) -> tuple[tuple[str, str], ...]:
-        """As `resolved`, with the name that each is referred to by."""
+        """Return the same as `resolved`, with the names of the references."""
         seen: set[Reference] = set()
         ordered: list[tuple[str, str]] = []
 
@@ -125,7 +125,7 @@ class RegistryClient:
     def compatibility(
         self, subject: str, schema: str, kind: SchemaType, references: Sequence[Reference] = ()
     ) -> list[str]:
-        """Why a schema could not become the subject's next version, in the registry's words; [] when it could."""
+        """Return why a schema could not become the subject's next version, in the registry's words; [] if it could."""
         path = f"/compatibility/subjects/{_path(subject)}/versions/latest?verbose=true"
         answer = self._ask("POST", path, _body(schema, kind, references))
         if answer.code in (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND):
@@ -140,7 +140,7 @@ class RegistryClient:
     def register(
         self, subject: str, schema: str, kind: SchemaType, references: Sequence[Reference] = ()
     ) -> int:
-        """The id of a schema, which becomes the subject's next version if it is none yet.
+        """Return the id of a schema, which becomes the subject's next version if it is new.
 
         Raises UserError 42P16 when the registry refuses it: as not compatible with the versions there are, or as no schema.
         """
@@ -197,7 +197,7 @@ class RegistryClient:
         )
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> _Answer:
-        """The first of the registry's addresses that answers; raises the last one's ExternalError when none does."""
+        """Return the answer of the first address that answers; raises the last one's ExternalError."""
         failure: ExternalError | None = None
         for base in self._settings["uris"].split(","):
             try:
@@ -230,7 +230,7 @@ class RegistryClient:
         raise self._no_registry("no address")
 
     def _failed(self, base: str, error: httpx.HTTPError) -> ExternalError:
-        """The step at which an exchange ended."""
+        """Return the step at which an exchange ended."""
         reason = _tls_reason(error)
         if reason is not None:
             return _away(
@@ -299,13 +299,13 @@ class _Answer:
 
     @property
     def code(self) -> int | None:
-        """Of a registry's own error."""
+        """The code of a registry's error."""
         code = self.body.get("error_code") if isinstance(self.body, dict) else None
         return code if self.status != 200 and isinstance(code, int) else None
 
     @property
     def message(self) -> str:
-        """Likewise, short."""
+        """The shortened message of a registry's error."""
         message = self.body.get("message") if isinstance(self.body, dict) else None
         if not isinstance(message, str):
             return f"HTTP status {self.status}"
@@ -318,7 +318,7 @@ def _client(properties: tuple[tuple[str, str], ...], egress: Egress) -> Registry
 
 
 def registry_client(properties: Mapping[str, str], egress: Egress) -> RegistryClient:
-    """The client of a registry with these properties, with the schemas that it has already been asked for."""
+    """Return the client of a registry with these properties, with the schemas that it has already been asked for."""
     return _client(tuple(sorted(properties.items())), egress)
 
 
@@ -342,7 +342,7 @@ def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _tls_reason(error: BaseException | None) -> str | None:
-    """What TLS says failed, if it was TLS."""
+    """Return the reason of a TLS failure, None for any other."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message

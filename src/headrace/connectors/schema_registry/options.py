@@ -92,7 +92,7 @@ class RegistryType:
         return (*COMMON, *self.credentials, *token, *TLS, *CLIENT_TLS)
 
     def read(self, reader: PropertyReader) -> dict[str, str]:
-        """Checked, canonical text; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
+        """Return checked, canonical text; raises UserError 3D008 (bad) or 3D021 (missing) at the property."""
         for spec in (TYPE, REGION, DESCRIPTION):
             reader.take(spec)
         uris = reader.require(URIS)
@@ -131,7 +131,7 @@ TYPES = {kind.type: kind for kind in (CONFLUENT, CONFLUENT_CLOUD)}
 
 
 def registry_type(name: str, *, span: Span | None = None) -> RegistryType:
-    """A type by its name, in any case. Raises UserError 3D008 for an unknown one."""
+    """Return a type by its name, in any case. Raises UserError 3D008 for an unknown one."""
     found = TYPES.get(name.lower())
     if found is None:
         names = ", ".join(sorted(TYPES)).upper()
@@ -155,7 +155,7 @@ _CALLED = {
 
 
 def connection(properties: Mapping[str, str]) -> dict[str, str]:
-    """How a client connects, whatever the type: `uris`, `tls.*`, and `auth` with what that takes.
+    """Return a client's connection properties of any type: `uris`, `tls.*`, and `auth` with its credentials.
 
     It is `none`; `basic`, which takes `username` and `password`; or `token`, which takes `token`.
     """
@@ -168,6 +168,6 @@ def connection(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def connection_secrets(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of a `connection` that may be shown to nobody."""
+    """Return the values of a `connection` that may be shown to nobody."""
     names = dict.fromkeys(_CALLED.get(spec.name, spec.name) for spec in PROPERTIES if spec.secret)
     return tuple(text for name in names if (text := settings.get(name)))

@@ -37,7 +37,7 @@ class SnowflakeTables:
     """Tables. See `connectors.base` for what each method promises."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """Databases; in one of them schemas; in one of those tables."""
+        """List databases; in one of them schemas; in one of those tables."""
         if len(within) > _DEPTH:
             raise wrong_path(within, "database, or database.schema")
         with Snowflake(store) as snowflake:
@@ -66,7 +66,7 @@ class SnowflakeTables:
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
-        """The rows that there are."""
+        """Yield the present rows."""
         return await printed(partial(_sample, store, path), start)
 
 

@@ -1,4 +1,4 @@
-"""One session of an account: statements with their parameters, files of rows in, rows out as Arrow.
+"""Session of an account: statements with their parameters, files of rows in, rows out as Arrow.
 
 Snowflake's client does what the server's answers say, whatever was asked: it sends files of this machine, or writes some. Sessions of
 ours let it send what they give it, and nothing else.
@@ -96,18 +96,18 @@ class Snowflake:
         self._connection.close(retry=False)
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """What a statement gives, its rows by the names of columns as Snowflake has them."""
+        """Run a statement, and return its rows by Snowflake's names of columns."""
         with self._executed(statement, parameters) as cursor:
             names = [column.name for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """A statement; how many rows it changed."""
+        """Execute a statement, and return how many rows it changed."""
         with self._executed(statement, parameters) as cursor:
             return int(cursor.rowcount or 0)
 
     def put(self, content: IO[bytes], name: str, stage: str) -> None:
-        """A file to a stage, as `name`, which must need no quotes; returns when it is there."""
+        """Put a file on a stage as `name`, which must need no quotes; returns when it is there."""
         statement = (
             f"PUT file://{name} {stage} AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = PARQUET OVERWRITE = TRUE"
         )
@@ -115,7 +115,7 @@ class Snowflake:
             cursor.fetchall()
 
     def arrow(self, statement: str) -> Iterator[pa.Table]:
-        """The rows of a query in parts."""
+        """Yield the rows of a query in parts."""
         with self._executed(statement, ()) as cursor:
             yield from cursor.fetch_arrow_batches()
 
@@ -140,7 +140,7 @@ class Snowflake:
 
 
 def reach(store: Mapping[str, str]) -> None:
-    """That the account's host is known and something listens there; raises ExternalError 57015."""
+    """Check that the account's host is known and something listens there; raises ExternalError 57015."""
     place = address(store[URIS.name])
     try:
         check_listening(place.host, place.port, timeout_s=_REACH_TIMEOUT_S, hint=_UNKNOWN)
@@ -154,7 +154,7 @@ def _client() -> ModuleType:
 
 @cache
 def _cursor_class() -> type:
-    """Snowflake's cursor, without the files that a server asks for."""
+    """Return Snowflake's cursor, without the files that a server asks for."""
     base: Any = client_module(
         "snowflake.connector.cursor", extra="snowflake", label="Snowflake"
     ).SnowflakeCursor
@@ -193,15 +193,15 @@ def _der(pem: str) -> bytes:
 
 
 def identifier(name: str) -> str:
-    """A name as SQL: one that would fold to lower case here is folded to upper case there, as Snowflake does without quotes."""
+    """Return a name as SQL: one that would fold to lower case here is folded to upper case there, as Snowflake does without quotes."""
     return quoted(folded(name))
 
 
 def quoted(name: str) -> str:
-    """A name, as it is, as SQL."""
+    """Return a name, as it is, as SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: str) -> str:
-    """A text as SQL."""
+    """Return a text as SQL."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,4 +1,4 @@
-"""What Snowflake says, and what its client says of the way to it, as errors with whose fault it is, a sentence and a hint.
+"""Errors of Snowflake and of its client, with cause, sentence and hint.
 
 Snowflake's own errors have a number and a SQLSTATE, the client's numbers begin at 250000.
 """
@@ -143,7 +143,7 @@ _BEFORE = re.compile(
 
 
 def of_snowflake(number: int, state: str, text: str, server: str) -> HeadraceError:
-    """An error of Snowflake's, or of its client's, without a word of SQL or of a secret."""
+    """Return an error of Snowflake's, or of its client's, without a word of SQL or of a secret."""
     kind = next((one for one in _NUMBERS if re.fullmatch(one.pattern, str(number))), None)
     if kind is None and (number <= 0 or number in _CLIENT_NUMBERS):
         kind = _UNREACHABLE
@@ -153,6 +153,6 @@ def of_snowflake(number: int, state: str, text: str, server: str) -> HeadraceErr
 
 
 def _words(text: str) -> str:
-    """The first sentences of the error's own text: its first line that says something."""
+    """Return the first sentences of the error's own text: its first line that says something."""
     told = _BEFORE.sub("", text.strip())
     return next((line.strip() for line in told.splitlines() if line.strip()), "")[:_WORDS_MAX].rstrip(".")

@@ -34,7 +34,7 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9])?\Z")
 
 @dataclass(frozen=True)
 class Address:
-    """Where an account is."""
+    """Address of an account."""
 
     host: str
     port: int
@@ -42,12 +42,12 @@ class Address:
 
     @property
     def server(self) -> str:
-        """For showing."""
+        """The address for messages."""
         return self.host if self.port == 443 else f"{self.host}:{self.port}"
 
 
 def address(uris: str) -> Address:
-    """What a store's 'uris' say; raises ValueError for anything but the address of an account."""
+    """Parse a store's 'uris'; raises ValueError for anything but the address of an account."""
     text = uris.strip()
     parts = addresses.split(text if "://" in text else f"https://{text}", _FORM)
     try:
@@ -158,7 +158,7 @@ PROPERTIES: Specs = (
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
-    """Checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
+    """Return checked, canonical properties of a store; raises UserError 3D008 / 3D021 at the property."""
     properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME)}
     plain = reader.take(TLS_DISABLED) or False
     if plain == properties[URIS.name].startswith("https:"):
@@ -197,7 +197,7 @@ def _credentials(reader: PropertyReader) -> dict[str, str]:
 
 
 def _decrypted(reader: PropertyReader, pem: str, passphrase: str | None) -> str:
-    """The key without a passphrase: that is not kept, nor needed again. The catalog encrypts both alike."""
+    """Return the key without a passphrase, which is neither kept nor needed again: the catalog encrypts both."""
     try:
         key = load_pem_private_key(pem.encode(), passphrase.encode() if passphrase else None)
     except (TypeError, ValueError, UnsupportedAlgorithm):
@@ -209,13 +209,13 @@ def _decrypted(reader: PropertyReader, pem: str, passphrase: str | None) -> str:
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """The table that a relation is over: ("database", "schema", "table"). Raises UserError 3D021."""
+    """Return the table that a relation is over: ("database", "schema", "table"). Raises UserError 3D021."""
     database, schema = reader.require(DATABASE), reader.require(SCHEMA)
     return (database, schema, reader.take(TABLE) or relation)
 
 
 def wrong_path(path: EntityPath, expected: str) -> UserError:
-    """3D008 for a path that is not what was expected."""
+    """Return 3D008 for a path that is not what was expected."""
     return UserError(
         SqlState.INVALID_PARAMETER,
         f"expected {expected}, found {'.'.join(path) or 'nothing'}",

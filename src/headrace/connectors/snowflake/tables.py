@@ -43,18 +43,18 @@ class Table:
 
 
 def databases(snowflake: Snowflake) -> list[str]:
-    """Those that the role sees."""
+    """Return the databases that the role sees."""
     return [unfolded(row["name"]) for row in snowflake.rows("SHOW TERSE DATABASES")]
 
 
 def schemas(snowflake: Snowflake, database: str) -> list[str]:
-    """Without Snowflake's own."""
+    """Return the schemas, without Snowflake's own."""
     rows = snowflake.rows(f"SHOW TERSE SCHEMAS IN DATABASE {identifier(database)}")
     return [unfolded(row["name"]) for row in rows if row["name"].upper() != _OWN]
 
 
 def tables(snowflake: Snowflake, path: EntityPath) -> list[str]:
-    """Tables and views."""
+    """Return tables and views."""
     return [unfolded(row["name"]) for row in snowflake.rows(f"SHOW TERSE OBJECTS IN SCHEMA {named(path)}")]
 
 
@@ -78,7 +78,7 @@ def find(snowflake: Snowflake, path: EntityPath) -> Table:
 
 
 def exists(snowflake: Snowflake, path: EntityPath) -> bool:
-    """Whether there is a table that the role may see."""
+    """True if there is a table that the role may see."""
     try:
         find(snowflake, path)
     except UserError as error:
@@ -89,7 +89,7 @@ def exists(snowflake: Snowflake, path: EntityPath) -> bool:
 
 
 def describe(snowflake: Snowflake, path: EntityPath) -> EntityDescription:
-    """A table's columns and primary key; raises UserError 3D007."""
+    """Return a table's columns and primary key; raises UserError 3D007."""
     table = find(snowflake, path)
     columns = tuple(
         Column(name, types.of_snowflake(column.type), column.nullable)
@@ -127,7 +127,7 @@ def drop(snowflake: Snowflake, path: EntityPath) -> None:
 
 
 def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
-    """Whether rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42703 and 42P16."""
+    """Check that rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42P16."""
     table_fit.check_written(path, schema, table.types, types.fits)
     table_fit.check_json(path, schema.columns)
     if upsert and table.key:
@@ -135,12 +135,12 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
-    """Whether a table can be read as a relation. Raises UserError 42703 and 42P16."""
+    """Check that a table can be read as a relation. Raises UserError 42703 and 42P16."""
     table_fit.check_read(path, schema, table.types, types.reads)
 
 
 def named(path: EntityPath) -> str:
-    """A path as SQL."""
+    """Return a path as SQL."""
     return ".".join(map(identifier, path))
 
 

@@ -42,13 +42,13 @@ _ZONED = ("TIMESTAMP_LTZ", "TIMESTAMP_TZ")
 
 
 def name_of(text: str) -> str:
-    """NUMBER of 'NUMBER(38,0)', as DESCRIBE TABLE has it."""
+    """Return NUMBER of 'NUMBER(38,0)', as DESCRIBE TABLE has it."""
     match = _FORM.match(text)
     return match[1].upper() if match else text.upper()
 
 
 def of_snowflake(text: str) -> DataType:
-    """The type that DESCRIBE TABLE writes as `text`: 'NUMBER(38,0)', 'VARCHAR(16777216)', 'TIMESTAMP_NTZ(9)'."""
+    """Return the type that DESCRIBE TABLE writes as `text`: 'NUMBER(38,0)', 'VARCHAR(16777216)', 'TIMESTAMP_NTZ(9)'."""
     match = _FORM.match(text)
     if match is None:
         return VARCHAR
@@ -66,7 +66,7 @@ def of_snowflake(text: str) -> DataType:
 
 
 def to_snowflake(kind: DataType) -> str:
-    """The type of a new table's column."""
+    """Return the type of a new table's column."""
     match kind:
         case Primitive(name):
             return f"NUMBER({_DIGITS[name]},0)" if name in _DIGITS else _OURS[name]
@@ -82,7 +82,7 @@ def to_snowflake(kind: DataType) -> str:
 
 
 def fits(kind: DataType, text: str) -> bool:
-    """Whether values of ours can be written into a column, or are refused by Snowflake one by one.
+    """True if values of ours can be written into a column, or are refused by Snowflake one by one.
 
     What a value may lose are digits of a fraction of a second; a number that is too long, and a text, are refused.
     """
@@ -106,7 +106,7 @@ def fits(kind: DataType, text: str) -> bool:
 
 
 def reads(kind: DataType, text: str) -> bool:
-    """Whether a column can be read as a relation's of that type: a wider number too, of which each value must fit."""
+    """True if a column can be read as a relation's of that type: a wider number too, of which each value must fit."""
     name, own = name_of(text), of_snowflake(text)
     match kind:
         case Array() | Map() | Struct():
@@ -130,7 +130,7 @@ def _number(text: str) -> tuple[int, int]:
 
 
 def carried(kind: DataType) -> str:
-    """The type of a column of the temporary table that files are copied into: times are microseconds, nested values JSON."""
+    """Return the type of a column of the temporary table that files are copied into: times are microseconds, nested values JSON."""
     match kind:
         case Timestamp():
             return "NUMBER(19,0)"
@@ -140,7 +140,7 @@ def carried(kind: DataType) -> str:
 
 
 def carried_sql(name: str, kind: DataType) -> str:
-    """Spark SQL for a column of the files."""
+    """Return Spark SQL for a column of the files."""
     value = name_sql(name)
     match kind:
         case Timestamp():
@@ -153,7 +153,7 @@ def carried_sql(name: str, kind: DataType) -> str:
 
 
 def written_sql(value: str, kind: DataType) -> str:
-    """Snowflake's SQL for a column of the temporary table, as a column of a table takes it."""
+    """Return Snowflake's SQL for a column of the temporary table, as a column of a table takes it."""
     match kind:
         case Timestamp(_, local):
             return f"{'TO_TIMESTAMP_LTZ' if local else 'TO_TIMESTAMP_NTZ'}({value}, 6)"
@@ -163,7 +163,7 @@ def written_sql(value: str, kind: DataType) -> str:
 
 
 def read_sql(column: str, kind: DataType, text: str) -> str:
-    """Snowflake's SQL for a column of a table, as `fetched` says it comes."""
+    """Return Snowflake's SQL for a column of a table, as `fetched` says it comes."""
     value, name = quoted(column), name_of(text)
     match kind:
         case Timestamp():
@@ -178,7 +178,7 @@ def read_sql(column: str, kind: DataType, text: str) -> str:
 
 
 def fetched(kind: DataType) -> DataType:
-    """What comes of `read_sql`: times as microseconds, nested values as JSON."""
+    """Return the type of `read_sql`: times as microseconds, nested values as JSON."""
     match kind:
         case Timestamp():
             return BIGINT
@@ -188,5 +188,5 @@ def fetched(kind: DataType) -> DataType:
 
 
 def column_sql(name: str, kind: DataType, *, nullable: bool) -> str:
-    """A column of a new table."""
+    """Return a column of a new table."""
     return f"{identifier(name)} {to_snowflake(kind)}{'' if nullable else ' NOT NULL'}"

@@ -30,7 +30,7 @@ _FORMAT = "TYPE = PARQUET USE_LOGICAL_TYPE = TRUE BINARY_AS_TEXT = FALSE NULL_IF
 
 @dataclass(frozen=True)
 class Target:
-    """What is written: `columns` of a table; with a `key` as versions of rows. With a `query` each of its epochs once."""
+    """Target of a write: `columns` of a table; with a `key` as versions of rows. With a `query` each of its epochs once."""
 
     path: EntityPath
     columns: tuple[Column, ...]
@@ -61,7 +61,7 @@ class Output:
             )
 
     def has(self, epoch: int) -> bool:
-        """Whether an epoch was written before. Raises UserError 22000 when a later one was: the checkpoint is older than the table."""
+        """True if an epoch was written before. Raises UserError 22000 when a later one was: the checkpoint is older than the table."""
         if self._target.query is None:
             return False
         query = f"SELECT EPOCH FROM {MARKS} WHERE QUERY_ID = {literal(self._target.query)}"
@@ -120,7 +120,7 @@ class Output:
 
 
 def batch_sql(target: Target) -> str:
-    """The temporary table: made anew, so that neither rows nor files are left of the batch before."""
+    """Return the statement of the temporary table: created anew, so that neither rows nor files of the batch before remain."""
     columns = [f"C{number} {types.carried(column.type)}" for number, column in enumerate(target.columns)]
     if target.key:
         columns.append(f"{DELETED} BOOLEAN")
@@ -128,7 +128,7 @@ def batch_sql(target: Target) -> str:
 
 
 def copy_sql(epoch: int) -> str:
-    """The files of an epoch into the temporary table."""
+    """Return the COPY of an epoch's files into the temporary table."""
     return (
         f"COPY INTO {BATCH} FROM @%{BATCH}/{epoch} FILE_FORMAT = ({_FORMAT}) "
         "MATCH_BY_COLUMN_NAME = CASE_SENSITIVE ON_ERROR = ABORT_STATEMENT"
@@ -136,7 +136,7 @@ def copy_sql(epoch: int) -> str:
 
 
 def change_sql(table: Table, target: Target) -> str:
-    """The temporary table into the one that is written: INSERT, or MERGE by the key."""
+    """Return the statement from the temporary table into the target: INSERT, or MERGE by the key."""
     names = [quoted(table.columns[column.name].name) for column in target.columns]
     given = [types.written_sql(f"C{number}", column.type) for number, column in enumerate(target.columns)]
     if not target.key:

@@ -94,7 +94,7 @@ class _Output:
         self._journal.complete(epoch, version)
 
     def _next_version(self) -> int:
-        """Above all that the table has, of whichever query, and above those of this one, even if a clock is set back."""
+        """Return a version above all in the table, of any query, and above those of this one, even if a clock is set back."""
         last = self._journal.version
         if last is None:
             last = tables.newest_version(self._clickhouse, self._table)

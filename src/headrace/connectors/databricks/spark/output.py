@@ -70,14 +70,14 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
 
 
 def _is_transaction(warehouse: Warehouse, query: str, epoch: int) -> bool:
-    """Has Delta commit what this session writes as a query's epoch, which it does once; False where a warehouse refuses such settings."""
+    """Let Delta commit this session's writes as a query's epoch, once; False if it knows the epoch."""
     return warehouse.sets(f"{_TXN}AppId", f"headrace-{query}") and warehouse.sets(
         f"{_TXN}Version", str(epoch)
     )
 
 
 def statement(request: RowSinkRequest, table: str, folder: str, *, known: bool) -> str:
-    """What writes the files of a folder into a table; unless Delta would know the epoch again, one that does no harm twice."""
+    """Return the statement that writes the files of a folder into a table; idempotent unless Delta recognizes the epoch."""
     names = [name_sql(column.name) for column in request.columns]
     sent = [f"c{number}" for number in range(len(names))]
     files = f"parquet.{name_sql(folder)}"

@@ -41,40 +41,40 @@ _OURS = re.compile(
 
 
 def rows(session: SparkSession, request: RowRequest) -> DataFrame:
-    """What commits append; raises UserError 3D007 for a table that is missing."""
+    """Return the rows that commits append; raises UserError 3D007 for a missing table."""
     from headrace.connectors.iceberg.spark.reading import appended
 
     return appended(session, request)
 
 
 def poll_ms(request: RowRequest) -> int:
-    """Each batch asks the catalog, and each commit is one more batch at most."""
+    """Return the polling interval: each batch asks the catalog, and each commit is one more batch at most."""
     from headrace.connectors.iceberg.options import MONITOR_INTERVAL
 
     return int(request.options[MONITOR_INTERVAL.name])
 
 
 def splits(request: RowRequest) -> dict[str, list[int]]:
-    """One: the table's history."""
+    """Return a single split: the table's history."""
     return {path_text(request.entity): [0]}
 
 
 def table(session: SparkSession, request: TableRequest) -> DataFrame:
-    """Files and row groups that a filter leaves out are not read; raises UserError 3D007 for a table that is missing."""
+    """Return a table's rows. Files and row groups excluded by a filter are not read; raises UserError 3D007 for a missing table."""
     from headrace.connectors.iceberg.spark.reading import frame
 
     return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """Each batch is one commit of the table, at most one in the commit interval."""
+    """Return a writer: each batch is one commit of the table, at most one per commit interval."""
     from headrace.connectors.iceberg.spark.writing import writer
 
     return writer(request)
 
 
 def optimize(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...]:
-    """Small files and delete files are put together, and old snapshots removed; the values of `admin`'s optimizer."""
+    """Compact small files and delete files, remove old snapshots, and return the counts."""
     from headrace.connectors.iceberg.spark.maintenance import optimized
 
     return optimized(session, request)
@@ -90,7 +90,7 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 
 
 def classify(text: str) -> HeadraceError | None:
-    """Whose fault it is, by the class of Iceberg's or AWS's exception, or of Spark's over a table; None where none had a part in it."""
+    """Return the error by the class of Iceberg's or AWS's exception, or of Spark's over a table; None for others."""
     from headrace.connectors.iceberg.failures import classify as of_iceberg
 
     found = carried(text)
@@ -100,7 +100,7 @@ def classify(text: str) -> HeadraceError | None:
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Values to mask in logs and errors."""
+    """Return values to mask in logs and errors."""
     from headrace.connectors.iceberg.options import GLUE, REST
 
     return secret_values(properties, (*REST, *(spec for spec in GLUE if spec not in REST)))

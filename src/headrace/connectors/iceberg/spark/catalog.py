@@ -21,7 +21,7 @@ _SALT = secrets.token_bytes(16)
 
 
 def table_name(session: SparkSession, store: Mapping[str, str], path: EntityPath) -> str:
-    """A table as Spark SQL of this session, which knows the store's catalog from then on."""
+    """Return a table as Spark SQL of this session, to which the store's catalog is added."""
     add_jars(session, ICEBERG)
     digest = hashlib.sha256(_SALT + json.dumps(dict(store), sort_keys=True).encode()).hexdigest()
     name = f"iceberg_{digest[:16]}"
@@ -31,7 +31,7 @@ def table_name(session: SparkSession, store: Mapping[str, str], path: EntityPath
 
 
 def catalog_settings(store: Mapping[str, str]) -> dict[str, str]:
-    """What Iceberg's catalog for Spark is told: nothing is left for it to find in the environment."""
+    """Return the settings of Iceberg's catalog for Spark: it reads nothing from the environment."""
     settings = {"": "org.apache.iceberg.spark.SparkCatalog", "cache-enabled": "false"}
     settings |= _glue(store) if options.WAREHOUSE.name in store else _rest(store)
     settings |= {
@@ -102,7 +102,7 @@ def _glue(store: Mapping[str, str]) -> dict[str, str]:
 
 
 def stored_type(kind: DataType) -> str:
-    """A type as Iceberg's tables have it in Spark: a TIMESTAMP without a zone is one there too."""
+    """Return a type as Iceberg's tables have it in Spark: a TIMESTAMP without a zone is one there too."""
     match kind:
         case Timestamp(_, False):
             return "TIMESTAMP_NTZ"

@@ -57,7 +57,7 @@ def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...
 
 
 def _read(request: OptimizeRequest) -> set[str]:
-    """The ids of the snapshots from which streams go on, of whichever table, by Spark's checkpoints."""
+    """Return the ids of the snapshots from which streams go on, of whichever table, by Spark's checkpoints."""
     running = [request.checkpoints / query for query in request.queries]
     return {
         snapshot

@@ -65,7 +65,7 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
 
 
 def _goes_on(request: RowRequest) -> bool:
-    """Whether the query has a checkpoint, which says where."""
+    """True if the query has a checkpoint, which holds its position."""
     return request.folder is not None and any(Path(request.folder).parents[1].glob("offsets/[0-9]*"))
 
 

@@ -58,7 +58,7 @@ def _last_epoch(batch: DataFrame, table: str, query: str) -> int:
 
 
 def merge_sql(request: RowSinkRequest, table: str) -> str:
-    """What upserts and deletes by the key; each key is in a batch once."""
+    """Return the MERGE that upserts and deletes by the key; each key is in a batch once."""
     names = [name_sql(column.name) for column in request.columns]
     same = " AND ".join(f"t.{name_sql(name)} = s.{name_sql(name)}" for name in request.key)
     return (

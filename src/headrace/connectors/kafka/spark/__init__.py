@@ -76,8 +76,8 @@ def splits(request: SourceRequest) -> dict[str, list[int]]:
 
 
 def source(session: SparkSession, request: SourceRequest) -> DataFrame:
-    """Committed records of the request's topics. Lost data (expired before it was read) fails the query; of a partition
-    that is new to a running query, what is there is read."""
+    """Return committed records of the request's topics. Lost data (expired before it was read) fails the query; of a partition that is
+    new to a running query, what is there is read."""
     reader = (
         session.readStream.format(_SOURCE)
         .options(**java_options(session, request.properties))
@@ -104,7 +104,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
 
 
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callable[[DataFrame, int], None]:
-    """Records (key, value, perhaps headers) into a topic: Spark's own sink, or our transactions for exactly-once."""
+    """Return a writer of records (key, value, perhaps headers) into a topic: Spark's own sink, or our transactions."""
     options = _output_options(records.sparkSession, request)
     if request.guarantee == "exactly_once":
         return _transactional(records.sparkSession, request, options)
@@ -112,7 +112,7 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callabl
 
 
 def write(session: SparkSession, request: SinkRequest) -> Callable[[DataFrame, int], None]:
-    """As `sink`, batch by batch."""
+    """Return a writer as `sink` does, batch by batch."""
     options = _output_options(session, request)
     if request.guarantee == "exactly_once":
         return _transactional(session, request, options)
@@ -120,7 +120,7 @@ def write(session: SparkSession, request: SinkRequest) -> Callable[[DataFrame, i
 
 
 def _output_options(session: SparkSession, request: SinkRequest) -> dict[str, str]:
-    """Those of Spark's sink. Raises UserError 3D007 for a missing topic."""
+    """Return the options of Spark's sink. Raises UserError 3D007 for a missing topic."""
     topic = request.entity[0]
     _connect(request.properties, topic)
     own = {f"kafka.{name}": value for name, value in request.options.items()}
@@ -145,7 +145,7 @@ def _transactional(
 
 
 def side_topic(session: SparkSession, request: SinkRequest) -> str:
-    """What tasks send records to the topic by; it ends with the query."""
+    """Return the name by which tasks send records to the topic; it ends with the query."""
     topic = request.entity[0]
     _connect(request.properties, topic)
     java: Any = session._jvm
@@ -162,7 +162,7 @@ def side_topic(session: SparkSession, request: SinkRequest) -> str:
 
 
 def _starting_offsets(request: SourceRequest) -> str:
-    """Explicit offsets, so that "latest" is the moment of the start and not of the first batch some time later.
+    """Return explicit offsets, so that "latest" is the moment of the start and not of the first batch.
 
     The broker is asked in any case: Spark would look for it, or for the topic, for minutes.
     """
@@ -227,7 +227,7 @@ def _offsets(
 
 
 def _subscription(request: SourceRequest) -> tuple[str, str]:
-    """Spark's option of the topics; by a pattern it finds new ones with every batch."""
+    """Return Spark's option of the topics; by a pattern it finds new ones with every batch."""
     topic = request.entity[0]
     return (
         ("subscribe", topic) if pattern(request.entity) is None else ("subscribePattern", java_pattern(topic))
@@ -235,7 +235,7 @@ def _subscription(request: SourceRequest) -> tuple[str, str]:
 
 
 def _partitions(request: SourceRequest) -> tuple[AdminClient, dict[str, list[int]]]:
-    """A client, and the numbers of the partitions of each topic that there is now.
+    """Return a client, and the present partitions of each topic.
 
     Raises UserError 3D007 for a missing one, and for none.
     """
@@ -259,7 +259,7 @@ def _partitions(request: SourceRequest) -> tuple[AdminClient, dict[str, list[int
 
 
 def _connect(properties: Mapping[str, str], topic: str) -> tuple[AdminClient, list[int]]:
-    """A client, and the numbers of the topic's partitions."""
+    """Return a client, and the numbers of the topic's partitions."""
     try:
         admin, _cluster = connect(properties)
         found = describe_topic(admin, topic)

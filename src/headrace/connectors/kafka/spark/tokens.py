@@ -1,4 +1,4 @@
-"""How Java's clients log in with tokens: they ask this process, by which the secrets for them stay out of the JVM's settings."""
+"""Login of Java's clients with tokens: they ask this process, which keeps the secrets out of the JVM's settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _names: dict[tuple[tuple[str, str], ...], str] = {}
 
 
 def java_options(session: SparkSession, properties: Mapping[str, str]) -> dict[str, str]:
-    """`spark_options`, and a login that has tokens where the store uses them."""
+    """Return `spark_options`, with a login by tokens if the store uses them."""
     options = spark_options(properties)
     if not uses_tokens(properties):
         return options

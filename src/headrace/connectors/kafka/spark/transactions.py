@@ -31,7 +31,7 @@ MARKER_LIFETIME_S = 7 * 24 * 3600.0
 
 
 class TransactionalOutput:
-    """What one start of a query writes to one topic; `close` it when the query has ended.
+    """Writes of one start of a query to one topic; `close` it when the query has ended.
 
     `options` are those of Java's Kafka clients, secrets included. Raises Java's exceptions, as py4j wraps them, and
     UserError where it cannot be told whether an epoch was written: to try again would not help.
@@ -111,7 +111,7 @@ class TransactionalOutput:
             )
 
     def _committed(self) -> int | None:
-        """The epoch after the last one that was written; None where nothing says that any was."""
+        """Return the epoch after the last written one; None without a marker."""
         consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
             self._map(
                 {
@@ -147,7 +147,7 @@ class TransactionalOutput:
 
 
 def _marker_is_conclusive(checkpoint: str, epoch: int) -> bool:
-    """Whether the absence of a marker proves that an epoch was not written.
+    """True if the absence of a marker proves that an epoch was not written.
 
     It does unless an attempt at the epoch began so long ago that the broker may have forgotten the marker: Spark writes
     `offsets/<epoch>` in the checkpoint before the first attempt, and never again.

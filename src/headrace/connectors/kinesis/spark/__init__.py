@@ -39,7 +39,7 @@ def splits(request: SourceRequest) -> dict[str, list[int]]:
 
 
 def source(session: SparkSession, request: SourceRequest) -> DataFrame:
-    """The records of a stream; "latest" is the moment of this call. Its shards may be split and merged while it is read."""
+    """Return a stream's records; "latest" is the moment of this call. Its shards may be split and merged."""
     from headrace.connectors.kinesis.reader import BEGINNING, Stream, at_time
 
     name = request.entity[0]
@@ -66,7 +66,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
 
 
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
-    """Records (key, value) into a stream."""
+    """Return a writer of records (key, value) into a stream."""
     from headrace.connectors.kinesis.reader import Stream
 
     name = request.entity[0]
@@ -96,7 +96,7 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 
 
 def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
-    """A stream is told from another of its name by when it was made."""
+    """Return a function that identifies a stream by its creation time."""
     from headrace.connectors.kinesis.client import address, kinesis
 
     with classified(properties):
@@ -118,12 +118,12 @@ def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, 
 
 
 def classify(text: str) -> HeadraceError | None:
-    """Our own errors come through Spark as texts; boto3's are never left as they are."""
+    """Return our own errors, which Spark passes on as texts; boto3's are not left as they are."""
     return carried(text)
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Values to mask in logs and errors."""
+    """Return values to mask in logs and errors."""
     return secret_values(properties, PROPERTIES)
 
 

@@ -83,7 +83,7 @@ class StreamSource(SimpleDataSourceStreamReader):
         return StreamReader(self._stream)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Nowhere yet. The first batch has no records: it writes down where the others begin, which must be known after a kill."""
+        """Return the empty offset. The first batch has no records: it records the starting places, which must be known after a kill."""
         return self._offset({})
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[Any], dict[str, Any]]:
@@ -99,7 +99,7 @@ class StreamSource(SimpleDataSourceStreamReader):
         return iter(list(self._batches(found))), self._offset(after)
 
     def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802
-        """The records of a batch that was begun before the query stopped: the same ones."""
+        """Yield the records of a batch that began before the query stopped: the same ones."""
         ends = self._places(end)
         with carrying_errors(), classified(self._properties, self._entity):
             for number, place in self._places(start).items():
@@ -107,7 +107,7 @@ class StreamSource(SimpleDataSourceStreamReader):
                     yield from self._batches({number: self._between(number, place, ends.get(number))})
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Kinesis keeps no place of ours."""
+        """Do nothing: Kinesis keeps no position of ours."""
 
     def _between(self, number: int, place: str, end: str | None) -> list[Record]:
         reader = ShardReader(self._stream, number, place)
@@ -147,7 +147,7 @@ def _complete(found: list[Record], end: str | None) -> list[Record]:
 
 
 def _batch(entity: str, number: int, records: Sequence[Record], first: int) -> pa.RecordBatch:
-    """`first` is the first record's place among all that the reader gave: sequence numbers of Kinesis are too great for a BIGINT."""
+    """Return `first` is the first record's place among all that the reader gave: sequence numbers of Kinesis are too great for a BIGINT."""
     keys = pa.array([record["PartitionKey"] for record in records], pa.string())
     sequences = [record["SequenceNumber"] for record in records]
     count = len(records)

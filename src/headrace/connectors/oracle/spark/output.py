@@ -55,7 +55,7 @@ def sent_sql(name: str, kind: DataType) -> str:
 
 
 def rows_of(output: Output, batch: pa.RecordBatch) -> tuple[list[Row], list[Row]]:
-    """A batch as the driver takes it: rows as the target's columns, and keys that have ended."""
+    """Return a batch for the driver: rows in the target's columns, and ended keys."""
     columns = [
         _values(batch.column(number), boolean=boolean) for number, boolean in enumerate(output.booleans)
     ]

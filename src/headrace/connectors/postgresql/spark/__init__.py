@@ -76,14 +76,14 @@ def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
 
 
 def backlog(request: RowRequest) -> Callable[[], int]:
-    """Of the query's slot; by a connection for each time."""
+    """Return a function for the retained log of the query's slot; each call connects."""
     from headrace.connectors.postgresql.spark.reading import slot_lag
 
     return lambda: slot_lag(request)
 
 
 def splits(request: RowRequest) -> dict[str, list[int]]:
-    """One: the log."""
+    """Return a single split: the log."""
     return {path_text(request.entity): [0]}
 
 
@@ -95,12 +95,12 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 
 
 def classify(text: str) -> HeadraceError | None:
-    """Our own errors come through Spark as texts; psycopg's are never left as they are."""
+    """Return our own errors, which Spark passes on as texts; psycopg's are not left as they are."""
     return carried(text)
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Values to mask in logs and errors."""
+    """Return values to mask in logs and errors."""
     from headrace.connectors.postgresql.options import PROPERTIES
 
     return secret_values(properties, PROPERTIES)

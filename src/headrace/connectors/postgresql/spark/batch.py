@@ -72,7 +72,7 @@ class _Reader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
-        """PostgreSQL leaves out what it can; Spark looks at every row again all the same."""
+        """Keep the filters that PostgreSQL cannot apply; Spark checks every row again all the same."""
         found = (_condition(item) for item in filters)
         self._conditions = [item for item in found if item and batch.can_choose(self._reading, item)]
         return iter(filters)

@@ -1,4 +1,4 @@
-"""What a request for rows means to the source."""
+"""Meaning of a request for rows to the source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.core.schema import Schema
 
 
 def slot_lag(request: RowRequest) -> int:
-    """How many bytes of its log the server keeps for a query's slot, 0 before there is one; raises ExternalError 57015."""
+    """Return how many bytes of its log the server retains for a query's slot, 0 before it exists; raises ExternalError 57015."""
     database = request.entity[0] if len(request.entity) != 2 else None
     with classified(request.properties), connect(request.properties, database) as connection:
         return replication.lag_bytes(connection, request.options[SLOT.name]) or 0

@@ -50,13 +50,13 @@ class Reading:
     folder: str | None
 
     def to_json(self) -> str:
-        """As text, with the secrets of the store."""
+        """Return the request as text, with the secrets of the store."""
         columns = [(column.name, str(column.type)) for column in self.layout.columns]
         return json.dumps({**asdict(self), "layout": {**asdict(self.layout), "columns": columns}})
 
     @classmethod
     def from_json(cls, text: str) -> Reading:
-        """The opposite of `to_json`."""
+        """Return the opposite of `to_json`."""
         data = json.loads(text)
         columns = tuple(Column(name, parse_type(kind)) for name, kind in data["layout"]["columns"])
         data["layout"] = Layout(**{**data["layout"], "columns": columns})
@@ -181,13 +181,13 @@ class _Kept:
         new.replace(path)
 
     def again(self, before: Progress) -> tuple[Progress, pa.RecordBatch]:
-        """The batch after a progress, and the progress after it."""
+        """Return the batch after a progress, and the progress after it."""
         with self._path(before).open("rb") as file, pa.ipc.open_stream(file) as stream:
             after = json.loads(stream.schema.metadata[_PROGRESS])
             return Progress.from_json(after), stream.read_next_batch().replace_schema_metadata(None)
 
     def forget(self, done: Progress) -> None:
-        """Those before a progress."""
+        """Forget the batches before a progress."""
         if self._folder is None or not self._folder.is_dir():
             return
         if done.is_whole:

@@ -91,7 +91,7 @@ def refused_sql(value: str, kind: DataType, depth: int = 0) -> str | None:
 
 
 def value_sql(value: str, kind: DataType) -> str:
-    """Spark SQL for what stands in a column of CSV: the value itself where Arrow writes it as PostgreSQL reads it, else its text."""
+    """Return Spark SQL for what stands in a column of CSV: the value itself where Arrow writes it as PostgreSQL reads it, else its text."""
     nested = isinstance(kind, Array | Map | Struct) or kind == Primitive("BYTES")
     return _text_sql(value, kind) if nested else value
 
@@ -113,7 +113,7 @@ def _text_sql(value: str, kind: DataType) -> str:
 
 
 def _element_sql(item: str, kind: DataType) -> str:
-    """An element as PostgreSQL's text of an array has it: in quotes, unless it is an array itself."""
+    """Return an element as PostgreSQL's text of an array has it: in quotes, unless it is an array itself."""
     text = _text_sql(item, kind)
     if isinstance(kind, Array):
         return text

@@ -37,7 +37,7 @@ NOISY_LOGGERS: tuple[str, ...] = ()
 
 
 def rows(session: SparkSession, request: RowRequest) -> DataFrame:
-    """The rows of the files that there are, and of those that come. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
+    """Return the rows of present and future files. Raises UserError 3D007 for a missing bucket."""
     from headrace.connectors.s3.client import s3
     from headrace.connectors.s3.failures import classified
     from headrace.connectors.s3.options import DISCOVERY, folder_of
@@ -65,21 +65,21 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
 
 
 def table(session: SparkSession, request: TableRequest) -> DataFrame:
-    """The rows of the files that the folder has now. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
+    """Return the rows of the files that the folder has now. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
     from headrace.connectors.s3.spark.reading import frame
 
     return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """Files, all of a batch or none. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
+    """Return a writer of files, all of a batch or none. Raises UserError 3D007 for a missing bucket; ExternalError 57015."""
     from headrace.connectors.s3.spark.writing import writer
 
     return writer(request)
 
 
 def splits(request: RowRequest) -> dict[str, list[int]]:
-    """One: the folder."""
+    """Return a single split: the folder."""
     return {path_text(request.entity): [0]}
 
 
@@ -91,12 +91,12 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 
 
 def classify(text: str) -> HeadraceError | None:
-    """Our own errors come through Spark as texts; botocore's are never left as they are."""
+    """Return our own errors, which Spark passes on as texts; botocore's are not left as they are."""
     return carried(text)
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Values to mask in logs and errors."""
+    """Return values to mask in logs and errors."""
     from headrace.connectors.s3.options import PROPERTIES
 
     return secret_values(properties, PROPERTIES)

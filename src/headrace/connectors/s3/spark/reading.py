@@ -39,7 +39,7 @@ Read = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class Folder:
-    """What tasks must know of the files that they read."""
+    """Description of the files for tasks that read them."""
 
     store: Mapping[str, str]
     bucket: str
@@ -58,7 +58,7 @@ class Folder:
         columns: tuple[Column, ...],
         options: Mapping[str, str],
     ) -> Folder:
-        """By the options of a relation."""
+        """Return the folder of a relation with its options."""
         return cls(
             dict(store),
             bucket,
@@ -71,7 +71,7 @@ class Folder:
 
 
 def found_parts(found: Sequence[tuple[int, File]]) -> pa.RecordBatch:
-    """Files with their numbers as rows of `FOUND`, large ones in parts."""
+    """Return files with their numbers as rows of `FOUND`, large ones in parts."""
     parts = [
         (
             json.dumps([file.key, file.size, file.etag, file.modified_ms]),
@@ -107,7 +107,7 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
 
 
 def rows_of(found: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
-    """The declared and hidden columns of the rows of some parts of files."""
+    """Return the declared and hidden columns of the rows of some parts of files."""
     spread = found.repartition(tasks(found.sparkSession))
     metadata = spark_type(METADATA)
     if folder.format == "parquet":
@@ -143,7 +143,7 @@ def _reads(folder: Folder, read: Callable[[Any, Folder, Part, int], Iterator[pa.
 
 
 def client_of(store: Mapping[str, str]) -> Any:
-    """A client that is kept: a worker process serves many tasks."""
+    """Return a client that is kept: a worker process serves many tasks."""
     return _client(json.dumps(dict(store)))
 
 
@@ -178,7 +178,7 @@ def _lines(client: Any, folder: Folder, part: Part, number: int) -> Iterator[pa.
 
 
 def _blocks(client: Any, folder: Folder, part: Part, number: int) -> Iterator[pa.RecordBatch]:
-    """Of a file that is in parts all of it with the first: how many records stand before the others nobody knows."""
+    """Yield the blocks of a file, with the first part all of them: the number of records before a later part is unknown."""
     for schema, block in reading.blocks(client, folder.bucket, part.file) if part.start == 0 else ():
         yield pa.RecordBatch.from_pydict(
             {

@@ -33,7 +33,7 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True)
 class Watching:
-    """Which folder to watch, how often to look, whether the files that are there count, and where to keep what was found."""
+    """Folder to watch, polling interval, whether existing files count, and the log of found files."""
 
     store: Mapping[str, str]
     bucket: str
@@ -75,7 +75,7 @@ class FolderStream(SimpleDataSourceStreamReader):
         return s3(self._watching.store)
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Nowhere yet. The first batch has no files: it writes down where the others begin, which must be known after a kill."""
+        """Return the empty offset. The first batch has no files: it records the starting position, which must be known after a kill."""
         return {"files": 0}
 
     def read(self, start: Offset) -> tuple[Iterator[pa.RecordBatch], Offset]:
@@ -94,13 +94,13 @@ class FolderStream(SimpleDataSourceStreamReader):
             return iter([found_parts(self._log.between(at, end))]), {"files": end}
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:  # noqa: N802
-        """The files of a batch that was begun before the query stopped: the same ones."""
+        """Yield the files of a batch that began before the query stopped: the same ones."""
         with carrying_errors():
             if start["files"]:
                 yield found_parts(self._log.between(int(start["files"]), int(end["files"])))
 
     def commit(self, end: Offset) -> None:
-        """The log keeps all: a file is read once."""
+        """Do nothing: the log keeps all files, since each is read once."""
 
     def stop(self) -> None:
         self._log.close()

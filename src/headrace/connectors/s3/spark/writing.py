@@ -39,7 +39,7 @@ _VALUE = "__value"
 
 @dataclass(frozen=True)
 class Target:
-    """What tasks must know of the files that they write: Parquet with these columns, or the lines of `_VALUE` under a header."""
+    """Description of the files for tasks that write them: Parquet with these columns, or the lines of `_VALUE` under a header."""
 
     store: Mapping[str, str]
     bucket: str
@@ -83,7 +83,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
 def _written(
     every: tuple[Column, ...], columns: tuple[Column, ...], kind: str, options: Mapping[str, str]
 ) -> list[str]:
-    """Spark SQL of what tasks get. Lines have all columns; a Parquet file lacks those that its folders say, as everybody expects."""
+    """Return Spark SQL of what tasks get. Lines have all columns; a Parquet file lacks those that its folders say, as everybody expects."""
     if kind == "parquet":
         return [name_sql(column.name) for column in columns]
     layout = Json() if kind == "json" else Csv(delimiter=options.get(DELIMITER.name, ","))
@@ -131,7 +131,7 @@ class _Files:
         self._done: list[Upload] = []
 
     def add(self, folder: str, rows: pa.RecordBatch) -> None:
-        """Rows of a folder, "" being the table's own."""
+        """Add rows of a folder, "" being the table's own."""
         if folder not in self._open:
             kind = _Parquet if self._target.ending == "parquet" else _Lines
             self._open[folder] = kind(self._target)
@@ -141,7 +141,7 @@ class _Files:
             self._close(folder)
 
     def finish(self) -> list[Upload]:
-        """All of them, uploaded."""
+        """Upload all files and return the uploads."""
         for folder in list(self._open):
             self._close(folder)
         return self._done

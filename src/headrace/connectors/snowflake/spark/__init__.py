@@ -45,12 +45,12 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 
 
 def classify(text: str) -> HeadraceError | None:
-    """Our own errors come through Spark as texts; others are never left as they are."""
+    """Return our own errors, which Spark passes on as texts; others are not left as they are."""
     return carried(text)
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Values to mask in logs and errors."""
+    """Return values to mask in logs and errors."""
     from headrace.connectors.snowflake.options import PROPERTIES
 
     return secret_values(properties, PROPERTIES)
