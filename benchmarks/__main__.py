@@ -69,7 +69,7 @@ def _peer(folder: Path, bootstrap: str) -> FlinkPeer | None:
 
 
 def _measured(name: str, rig: Rig, runs: int) -> dict[str, Any]:
-    """One measurement, `runs` times; an error ends it and is in the report, and the others go on."""
+    """Run a measurement `runs` times; an error ends it and is in the report, and the others continue."""
     figures: list[Figures] = []
     stolen: list[float] = []
     before, began = os.getloadavg(), time.monotonic()

@@ -1,4 +1,4 @@
-"""What the catalog costs with many relations, without a server around it: `python -m benchmarks.catalog`, with `--url` on PostgreSQL.
+"""Cost of the catalog with many relations, without a server: `python -m benchmarks.catalog`, with `--url` on PostgreSQL.
 
 Prints, for 10,000 relations: making one, lists and SELECTs of them, checking a SELECT of 100 lines, a one-row statement at the 99th
 percentile, RENAME, a snapshot for binding, a privilege check, small DDL from 16 sessions at a time, opening the catalog again, and the

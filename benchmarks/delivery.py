@@ -1,4 +1,4 @@
-"""What exactly-once delivery costs: one plan, 50,000 records a batch, with either guarantee, in turns."""
+"""Cost of exactly-once delivery: one plan, 50,000 records a batch, with either guarantee, in turns."""
 
 # ruff: noqa: S608 - the names in these statements are made here
 

@@ -125,7 +125,7 @@ def _measured(rig: Rig, topic: str, sink: str, rate: int) -> list[float]:
 
 
 def percentiles(mode: str, latencies: list[float]) -> Figures:
-    """Of milliseconds, in order, and how many they are."""
+    """Return percentiles of milliseconds, in order, and their count."""
     cuts = statistics.quantiles(latencies, n=100, method="inclusive")
     return {
         f"{mode}_p50_ms": cuts[49],

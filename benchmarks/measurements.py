@@ -43,7 +43,7 @@ UNITS = {
 
 
 def unit(figure: str) -> str:
-    """From the end of a figure's name."""
+    """Return the unit at the end of a figure's name."""
     if "records_per_s" in figure:
         return "records/s"
     if figure.endswith(("rows_per_s", "changes_per_s")):

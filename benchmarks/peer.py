@@ -18,7 +18,7 @@ _MEMORY_MB = 2048
 
 
 class FlinkPeer:
-    """One JVM with Flink, as its users tune it: as fast as its own documentation says, and checkpointed."""
+    """A JVM with Flink, tuned by its own documentation, and checkpointed."""
 
     def __init__(self, folder: Path, kafka: KafkaClient) -> None:
         """Raises `harness.flink.NotInstalledError`."""

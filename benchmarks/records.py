@@ -37,7 +37,7 @@ def preload(bootstrap: str, topic: str, partitions: Sequence[Iterable[bytes | Re
 
 @dataclass(frozen=True)
 class Output:
-    """What a topic holds: the number of offsets, and the records' own first and last timestamp (seconds since 1970)."""
+    """Content of a topic: the number of offsets, and the records' own first and last timestamp (seconds since 1970)."""
 
     offsets: int
     first_s: float
@@ -64,12 +64,12 @@ class Sink:
         return sum(high - low for low, high in bounds)
 
     def wait(self, count: int, *, within: float, every: Callable[[], None] = lambda: None) -> Output:
-        """Until there are `count` offsets; `every` is called each second, and may raise."""
+        """Wait until there are `count` offsets; `every` is called each second, and may raise."""
         self._until(lambda found: found >= count, f"{count} records", within, every)
         return self._output()
 
     def settle(self, *, within: float, every: Callable[[], None] = lambda: None) -> Output:
-        """Until there are records and none has been added for `_SETTLED_S`; `every` as above."""
+        """Wait until there are records and none has been added for `_SETTLED_S`; `every` as above."""
         last, since = 0, time.monotonic()
 
         def settled(found: int) -> bool:
@@ -190,7 +190,7 @@ class Receiver:
         return sorted(found)
 
     def first_sent_after(self, moment: float, *, within: float = 120) -> float:
-        """When the first record arrived that was sent after `moment`."""
+        """Return when the first record arrived that was sent after `moment`."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             arrived = min((received for sent, received in self._take(0.2) if sent > moment), default=_NEVER)

@@ -1,4 +1,4 @@
-"""What a query wrote, as few numbers: two engines gave the same when these are equal."""
+"""Summary of a query's output in few numbers: two engines wrote the same if these are equal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Digest:
 
 
 def digest(records: Iterable[tuple[bytes | None, bytes | None]], *, changelog: bool) -> Digest:
-    """Of all records; of a changelog, of the last record of each key, unless it is a tombstone."""
+    """Return the digest of all records, or of a changelog's last record of each key, unless it is a tombstone."""
     values: Iterable[bytes | None] = dict(records).values() if changelog else (value for _, value in records)
     rows = n = checksum = 0
     for value in values:

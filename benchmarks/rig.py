@@ -1,4 +1,4 @@
-"""What a measurement gets: a broker, a server, and the few things a user does with them."""
+"""Surroundings of a measurement: a broker, a server, and the actions of a user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Figures = dict[str, float]
 
 @dataclass
 class Samples:
-    """What was seen of one number as time went on, after the warm-up."""
+    """Samples of one number over time, after the warm-up."""
 
     values: list[float] = field(default_factory=list)
 
@@ -49,7 +49,7 @@ _IN_BENCH = SessionContext("", database="bench", schema="public", store="broker"
 
 
 class Rig:
-    """One broker for all measurements, and one server over `folder` that is started when it is first asked for."""
+    """A broker for all measurements, and a server over `folder` that is started on first use."""
 
     def __init__(
         self, folder: Path, broker: KafkaBroker, sizes: Sizes, peer: FlinkPeer | None = None
@@ -105,11 +105,11 @@ class Rig:
         return asyncio.run(_execute(server, sql))
 
     def first_row_seconds(self, sql: str, process: HeadraceProcess) -> float:
-        """From the statement to the first row of its live result."""
+        """Return the seconds from the statement to the first row of its live result."""
         return asyncio.run(_first_row(process, sql))
 
     def pool_state(self, process: HeadraceProcess) -> str:
-        """Of the only compute pool."""
+        """Return the state of the only compute pool."""
         return str(self.execute("LIST COMPUTE_POOLS;", process)[0][3])
 
     def facts(self, query: str, process: HeadraceProcess | None = None) -> dict[str, str | None]:
@@ -117,7 +117,7 @@ class Rig:
         return {str(name): value for name, value in self.execute(f"DESCRIBE QUERY {query};", process)}
 
     def plan(self, query: str) -> SparkPlan:
-        """As the server keeps it: DESCRIBE QUERY shows a text for people."""
+        """Return the plan as the server keeps it: DESCRIBE QUERY shows a text for people."""
         catalog = f"file:{self.folder / 'data' / 'catalog.db'}?mode=ro"
         with closing(sqlite3.connect(catalog, uri=True)) as database:
             (plan,) = database.execute("SELECT plan FROM queries WHERE id = ?", [query]).fetchone()
@@ -167,7 +167,7 @@ class Rig:
             self._streams.add(name)
 
     def checkpoint(self, query: str, process: HeadraceProcess | None = None) -> Path:
-        """Where a continuous query keeps its progress."""
+        """Return the folder of a continuous query's progress."""
         return (process or self.server).data_dir / "checkpoints" / query
 
     def running(self, sql: str, **properties: str) -> str:
@@ -199,18 +199,18 @@ class Rig:
 
 
 def first_batch_s(checkpoint: Path) -> float:
-    """When Spark planned the first micro-batch of a query (seconds since 1970)."""
+    """Return when Spark planned the first micro-batch of a query (seconds since 1970)."""
     return (checkpoint / "offsets" / "0").stat().st_mtime
 
 
 def batch_ends_s(checkpoint: Path) -> list[float]:
-    """When each micro-batch was committed, in order (seconds since 1970)."""
+    """Return when each micro-batch was committed, in order (seconds since 1970)."""
     commits = [path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
     return [path.stat().st_mtime for path in sorted(commits, key=lambda path: int(path.name))]
 
 
 def batch_seconds(checkpoint: Path) -> list[float]:
-    """From the planning of each micro-batch to its commit, in order."""
+    """Return the seconds from the planning of each micro-batch to its commit, in order."""
     planned = {path.name: path.stat().st_mtime for path in (checkpoint / "offsets").iterdir()}
     commits = [path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
     ordered = sorted(commits, key=lambda path: int(path.name))

@@ -28,7 +28,7 @@ OPERATORS = {
 
 @dataclass(frozen=True)
 class _Sample:
-    """What was seen when a batch had been committed. `read` are records, of all batches so far."""
+    """State after a committed batch. `read` counts the records of all batches so far."""
 
     read: int
     largest_batch: int
@@ -102,7 +102,7 @@ def _rows(part: int, keys: int) -> list[Iterator[Record]]:
 
 
 def _samples(rig: Rig, server: HeadraceProcess, statement: Callable[[str], str], count: int) -> list[_Sample]:
-    """One for each batch that was seen to be committed, until `count` records have been read."""
+    """Return a sample for each commit that was seen, until `count` records have been read."""
     name = rig.name("scale")
     query = rig.start(statement(name), server)
     checkpoint = rig.checkpoint(query, server)
@@ -129,7 +129,7 @@ def _samples(rig: Rig, server: HeadraceProcess, statement: Callable[[str], str],
 
 
 def _read(checkpoint: Path) -> list[int]:
-    """How many records had been read at the end of each batch that is committed; the newest hundred at least are there."""
+    """Return how many records had been read at the end of each committed batch; at least of the newest hundred."""
     commits = checkpoint / "commits"
     batches = (
         sorted(int(path.name) for path in commits.iterdir() if path.name.isdigit())

@@ -81,11 +81,12 @@ class Shape:
 
     @property
     def flink_select(self) -> str:
-        """What follows Flink's INSERT INTO."""
+        """The SELECT for Flink's INSERT INTO."""
         return self.flink or self.select
 
     def finished(self, sink: Sink, sizes: Sizes, *, within: float, every: Callable[[], None]) -> Output:
-        """What the sink holds when all results have come. Rows that are replaced cannot be counted: there it is quiet, and `n` is right."""
+        """Wait for all results, and return the sink's content. Replaced rows cannot be counted: then the sink is quiet, and `n` is
+        right."""
         if self.outputs:
             return sink.wait(self.outputs(sizes), within=within, every=every)
         deadline = time.monotonic() + within
@@ -180,7 +181,7 @@ def _pledges(sizes: Sizes) -> list[Iterator[Record]]:
 
 
 def _payments(sizes: Sizes) -> list[Iterator[Record]]:
-    """One for each pledge, up to four seconds later; those that only end the topic meet nothing."""
+    """Return a payment for each pledge, up to four seconds later; those that only end the topic match nothing."""
 
     def row(number: int) -> dict[str, object]:
         pledge = number if number >= 0 else number - 10
@@ -228,7 +229,7 @@ def _bid(sizes: Sizes) -> Callable[[int], dict[str, object]]:
 
 
 def _quotes(sizes: Sizes) -> list[Iterator[Record]]:
-    """As bids, each in a millisecond of its own: for a pattern Flink drops rows of the watermark's own time."""
+    """Return quotes as bids, each in a millisecond of its own: for a pattern Flink drops rows of the watermark's own time."""
 
     def row(number: int) -> dict[str, object]:
         return {**_bid(sizes)(number), "at": START_MS + number}
@@ -241,7 +242,7 @@ _DEAR = 500_000
 
 
 def _peaks(sizes: Sizes) -> int:
-    """How often prices of an auction rise above `_DEAR` and fall again."""
+    """Return how often prices of an auction rise above `_DEAR` and fall again."""
     was_dear: dict[object, bool | None] = {}
     peaks = 0
     for number in range(sizes.rank_records):

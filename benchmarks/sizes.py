@@ -1,4 +1,4 @@
-"""How much each measurement does."""
+"""Sizes of the measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much each measurement does."""
+    """Sizes of the measurements."""
 
     projection_records: int = 1_000_000
     window_records: int = 1_000_000

@@ -110,7 +110,7 @@ def postgresql(rig: Rig) -> Figures:
 
 
 def codecs(rig: Rig) -> Figures:
-    """What reading a record of five columns and writing it again costs the compute pool, in each format; from JSON the first time."""
+    """Measure the compute pool's cost of reading and writing a record of five columns, in each format; the first time from JSON."""
     count = rig.sizes.codec_records
     topic = rig.topic(
         "bench_codec_json", lambda name: preload(rig.bootstrap, name, [list(_orders(count // 2))] * 2)
@@ -194,7 +194,7 @@ def _read_of(rig: Rig, query: str) -> int:
 
 
 def _arrivals_s(streams: KinesisClient, stream: str) -> list[float]:
-    """When each record of a stream came."""
+    """Return when each record of a stream arrived."""
     found: list[float] = []
     for shard in streams.shards(stream):
         iterator = streams.boto.get_shard_iterator(

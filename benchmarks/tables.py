@@ -77,7 +77,7 @@ def iceberg_upsert(rig: Rig) -> Figures:
 
 
 def _figures(rig: Rig, query: str, count: int, cpu_before: float) -> Figures:
-    """From the planning of the first batch to the commit of the last."""
+    """Return the figures from the planning of the first batch to the commit of the last."""
     rig.until(lambda: _read(rig, query) >= count, within=_WITHIN_S)
     checkpoint = rig.checkpoint(query)
     return {

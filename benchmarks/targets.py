@@ -1,4 +1,4 @@
-"""What the figures should be, on two cores with nothing else running."""
+"""Targets of the figures, on two cores with nothing else running."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Target:
     value: float
 
     def met(self, found: float) -> bool:
-        """Whether a median is within the bound."""
+        """True if a median is within the bound."""
         return found >= self.value if self.bound == "at_least" else found <= self.value
 
 

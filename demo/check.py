@@ -20,7 +20,7 @@ RELATIVE_ERROR_MAX = 1e-9
 
 @dataclass(frozen=True)
 class Sink:
-    """One continuous query's result: `size` answers are expected; `difference` reads it and tells the first one, or None."""
+    """Result of a continuous query: `size` answers are expected; `difference` reads it and returns the first one, or None."""
 
     name: str
     size: int

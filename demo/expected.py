@@ -26,7 +26,7 @@ def watermark_ms(flights: list[Record]) -> int:
 
 
 def late_departures(flights: list[Record]) -> Counter[tuple[Any, ...]]:
-    """How often each (carrier, flight, scheduled) left more than an hour late."""
+    """Count how often each (carrier, flight, scheduled) left more than an hour late."""
     return Counter(identity(record.value) for record in flights if (record.value["dep_delay"] or 0) > 60)
 
 
@@ -86,7 +86,7 @@ def route_delays(flights: list[Record]) -> dict[tuple[str, str], tuple[int, floa
 
 
 def identity(value: Row) -> tuple[Any, ...]:
-    """What tells flights apart, nearly always: carrier, number, scheduled departure."""
+    """Return an almost unique key of a flight: carrier, number, scheduled departure."""
     return (value["carrier"], value["flight"], value["scheduled"])
 
 

@@ -31,7 +31,7 @@ _GRACE_S = 10
 
 
 class Apicurio:
-    """One registry; a context manager that starts and stops it. `url` is what CREATE SCHEMA_REGISTRY takes."""
+    """A registry; a context manager that starts and stops it. `url` is the address for CREATE SCHEMA_REGISTRY."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "apicurio.log"
@@ -101,7 +101,7 @@ class Apicurio:
                 process.stdin.close()
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What the registry answers to a request of its protocol."""
+        """Return the registry's answer to a request of its protocol."""
         return ask(self.url, method, path, body)
 
     def _wait(self) -> None:
@@ -118,7 +118,7 @@ class Apicurio:
 
 
 def ask(url: str, method: str, path: str, body: Any = None) -> Any:
-    """What the registry at `url` answers."""
+    """Return the answer of the registry at `url`."""
     answer = httpx.request(method, url + path, json=body, timeout=PATIENCE_S)
     answer.raise_for_status()
     return answer.json()

@@ -39,7 +39,7 @@ def epoch(
     query: str = "q",
     view: str = VIEW,
 ) -> ApplyView:
-    """What goes with them."""
+    """Return an epoch's message."""
     return ApplyView(
         sequence=1,
         query_id=query,

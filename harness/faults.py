@@ -1,4 +1,4 @@
-"""Which faults are struck: some in `make test`, every one in `make faults`."""
+"""Choice of the faults to strike: some in `make test`, all in `make faults`."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Lake:
         return catalog.load_table(tuple(name.split(".")))
 
     def rows(self, name: str, *, glue: bool = False) -> list[dict[str, Any]]:
-        """What a table holds now, by PyIceberg."""
+        """Return a table's present content, read by PyIceberg."""
         return self.snapshot(name, glue=glue)[1]
 
     def snapshot(self, name: str, *, glue: bool = False) -> tuple[int | None, list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""What stands in front of the catalog and the bucket of the tests: OAuth, vended keys, and all that can be refused."""
+"""Front of the tests' catalog and bucket: OAuth, vended keys, and every refusal."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ JAVA_17 = 61
 
 
 def class_file(version: int = JAVA_17) -> bytes:
-    """What a class begins with: its mark and the version of its format."""
+    """Return the start of a class file: its mark and the version of its format."""
     return b"\xca\xfe\xba\xbe\0\0" + version.to_bytes(2) + b"\0" * 8
 
 

@@ -1,4 +1,4 @@
-"""How long a test waits for what must come."""
+"""Timeouts of tests."""
 
 from __future__ import annotations
 

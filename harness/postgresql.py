@@ -34,7 +34,7 @@ _SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
 
 
 class PostgresServer:
-    """One server of the major version `version` over `folder`, on loopback, where `USER` may do all; a context manager.
+    """A server of the major version `version` over `folder`, on loopback, where `USER` is superuser; a context manager.
 
     Passwords are checked by SCRAM. `settings` are server settings, as `wal_level`, which is `logical` unless they say otherwise.
     """
@@ -52,11 +52,11 @@ class PostgresServer:
 
     @property
     def uri(self) -> str:
-        """For 'uris' of a store: its database `postgres`."""
+        """The address for 'uris' of a store: its database `postgres`."""
         return f"postgresql://127.0.0.1:{self.port}/postgres"
 
     def catalog_url(self) -> str:
-        """For HEADRACE_CATALOG_URL: its database `postgres`, with user and password."""
+        """Return the address for HEADRACE_CATALOG_URL: its database `postgres`, with user and password."""
         return f"postgresql://{quote(USER)}:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/postgres"
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
@@ -193,7 +193,7 @@ class TlsFront:
 
     @property
     def uri(self) -> str:
-        """For 'uris' of a store."""
+        """The address for 'uris' of a store."""
         return f"postgresql://localhost:{self.port}/postgres"
 
     def __enter__(self) -> Self:

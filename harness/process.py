@@ -18,7 +18,7 @@ from harness.patience import PATIENCE_S
 
 
 class HeadraceProcess:
-    """One server over `data_dir`; `start` again after `stop` or `kill` resumes there, at the same address, with the same `environment`."""
+    """A server over `data_dir`; `start` after `stop` or `kill` resumes there, at the same address, with the same `environment`."""
 
     def __init__(
         self,

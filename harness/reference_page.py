@@ -1,4 +1,4 @@
-"""What docs/reference/statements.md says of each statement's answer."""
+"""Answers of statements in docs/reference/statements.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in front of a schema registry: it asks for credentials, speaks TLS, and can be told to misbehave."""
+"""Front of a schema registry: it asks for credentials, speaks TLS, and can misbehave on request."""
 
 from __future__ import annotations
 

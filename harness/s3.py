@@ -13,7 +13,7 @@ from harness.kinesis import ACCESS_KEY, SECRET_KEY, MotoServer
 
 
 class S3Client:
-    """One bucket of one server."""
+    """Client of one bucket of one server."""
 
     def __init__(self, server: MotoServer, bucket: str) -> None:
         self.server = server
@@ -23,7 +23,7 @@ class S3Client:
 
     @property
     def uri(self) -> str:
-        """For 'uris' of a store of the bucket."""
+        """The address for 'uris' of a store of the bucket."""
         return f"{self.server.uri}/{self.bucket}"
 
     def store(self, name: str) -> str:
@@ -34,11 +34,11 @@ class S3Client:
         )
 
     def put(self, key: str, data: bytes | str) -> None:
-        """One file."""
+        """Put a file."""
         self.boto.put_object(Bucket=self.bucket, Key=key, Body=data)
 
     def put_lines(self, key: str, lines: list[str]) -> None:
-        """One file of lines; of a name that ends in .parquet or .avro, one of the rows that they are as JSON."""
+        """Put a file of lines; for a name that ends in .parquet or .avro, of the rows that they are as JSON."""
         text = "".join(f"{line}\n" for line in lines).encode()
         if key.endswith(".parquet"):
             self.put_parquet(key, json.read_json(io.BytesIO(text)))
@@ -48,13 +48,13 @@ class S3Client:
             self.put(key, text)
 
     def put_parquet(self, key: str, table: pa.Table, **how: Any) -> None:
-        """One file of Parquet."""
+        """Put a Parquet file."""
         buffer = io.BytesIO()
         parquet.write_table(table, buffer, **how)
         self.put(key, buffer.getvalue())
 
     def get(self, key: str) -> bytes:
-        """What is in a file."""
+        """Return the content of a file."""
         data: bytes = self.boto.get_object(Bucket=self.bucket, Key=key)["Body"].read()
         return data
 

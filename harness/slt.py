@@ -79,7 +79,7 @@ class Door(Protocol):
 
 
 class Broker(Protocol):
-    """What the files need of Kafka."""
+    """Interface of Kafka for the files."""
 
     bootstrap: str
 
@@ -100,13 +100,13 @@ class Broker(Protocol):
 
 
 class Streams(Protocol):
-    """What the files need of the Kinesis stand-in."""
+    """Interface of the Kinesis replacement for the files."""
 
     def split(self, stream: str, shard: str) -> None: ...
 
 
 class Front(Protocol):
-    """What the files need of what stands before the stand-in."""
+    """Interface of the front before the replacement."""
 
     def refuse(self, operation: str, code: str) -> None: ...
 
@@ -114,14 +114,14 @@ class Front(Protocol):
 
 
 class Bucket(Protocol):
-    """What the files need of the S3 stand-in."""
+    """Interface of the S3 replacement for the files."""
 
     def put_lines(self, key: str, lines: list[str]) -> None: ...
 
 
 @dataclass
 class Record:
-    """One record of a file."""
+    """A record of a file."""
 
     line: int
     words: list[str]

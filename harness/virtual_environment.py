@@ -15,7 +15,7 @@ _COMPLETE = ".complete"
 
 
 class VirtualEnvironment:
-    """One in the cache folder for each state of a lock, so that a new lock never meets an old environment."""
+    """A virtual environment in the cache folder for each state of a lock, so that a new lock never meets an old environment."""
 
     def __init__(self, name: str, lock: Path) -> None:
         self._lock = lock
@@ -28,7 +28,7 @@ class VirtualEnvironment:
 
     @property
     def is_made(self) -> bool:
-        """Whether everything of the lock is in it."""
+        """True if all packages of the lock are installed."""
         return (self._folder / _COMPLETE).is_file()
 
     def make(self) -> None:

@@ -122,7 +122,7 @@ def refused() -> str:
 
 
 def idioms(*places: Place) -> str:
-    """What people type who know another system, and what does it here, as a table."""
+    """Return a table of other systems' idioms and our forms of them."""
     rows = (
         f"| `{_cell(idiom.typed)}` | `{_cell(idiom.ours)}` | {_cell(idiom.hint)} | {', '.join(idiom.systems)} |"
         for idiom in IDIOMS
@@ -165,7 +165,7 @@ def sinks() -> str:
 
 
 def store_type(name: str) -> str:
-    """What a store type adds, as a table."""
+    """Return a table of a store type's properties."""
     lines = ["| property | in | default | |", "|---|---|---|---|"]
     for spec in connector(name).properties:
         places = [word for word, scope in _PLACES.items() if spec.scope & scope]

@@ -30,7 +30,7 @@ LONGEST = ("tests/slt/", "tests/properties/", "tests/faults/", "tests/stores/", 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first: of two workers none is left alone with a file of many minutes in the end."""
+    """Sort the longest items first, so that no worker is left alone with a long file at the end."""
     ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
     items.sort(
         key=lambda item: ranks.get(item.nodeid[: item.nodeid.find("/", len("tests/")) + 1], len(ranks))

@@ -25,12 +25,6 @@ BANNED_NAMES = {"utils", "util", "helper", "helpers", "manager", "managers", "co
 SOURCES = {".py", ".scala", ".ts", ".tsx", ".css", ".sh", ".sql"}
 GENERATED = ("web/package-lock.json", "harness/kinesis/package-lock.json", "requirements.lock")
 
-DOCSTRINGS_ALLOWED = ROOT / "tests" / "docstrings_allowed.txt"
-"""``path::Class.function`` of each docstring that begins with a word of `NOT_FIRST`."""
-
-NOUNS_ALLOWED = ROOT / "tests" / "docstrings_without_verb_allowed.txt"
-"""``path::Class.function`` of each function of the product whose docstring begins with a word of `DETERMINERS`."""
-
 WORDS_ALLOWED = ROOT / "tests" / "words_allowed.txt"
 """``path number`` of the words of `STAND_INS` that a document or the literals of a source file contain."""
 
@@ -91,7 +85,7 @@ FOREIGN = re.compile(
 
 @cache
 def _files() -> list[Path]:
-    """What is in the repository, or would be with the next commit."""
+    """Return the files of the repository, including those of the next commit."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
@@ -227,7 +221,7 @@ def test_no_door_loads_pyspark(module: str) -> None:
 
 
 def test_a_start_loads_no_client_of_a_store_that_few_have() -> None:
-    """Neither the server's, nor that of a driver, which loads the driver's half of every store type."""
+    """A start loads neither the server's client, nor that of a driver, which loads the driver's half of every store type."""
     program = (
         "import sys, headrace.server.wiring, headrace.engine.driver.service\n"
         "from headrace.connectors.registry import STORE_TYPES, spark_module\n"
@@ -326,25 +320,16 @@ def _words_allowed() -> dict[str, int]:
     return {name: int(number) for name, number in (line.rsplit(" ", 1) for line in _lines(WORDS_ALLOWED))}
 
 
-def _check(offenders: set[str], allowed: Path, advice: str) -> None:
-    listed = set(_lines(allowed))
-    _report(list(offenders - listed), advice)
-    stale = "Take these stale entries out of the list ('python tests/test_tidy.py' does it):"
-    _report(list(listed - offenders), stale)
-
-
 def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
-    _check(
-        _docstring_offenders()[0],
-        DOCSTRINGS_ALLOWED,
+    _report(
+        list(_docstring_offenders()[0]),
         "These docstrings begin with a pronoun, a preposition or a conjunction. Begin with a verb, 'True if' or a noun:",
     )
 
 
 def test_a_docstring_of_a_function_begins_with_a_verb() -> None:
-    _check(
-        _docstring_offenders()[1],
-        NOUNS_ALLOWED,
+    _report(
+        list(_docstring_offenders()[1]),
         "These docstrings of functions begin with an article. Begin with a verb ('Return the ...') or 'True if':",
     )
 
@@ -362,12 +347,8 @@ def test_documents_and_literals_use_the_words_of_the_field() -> None:
     )
 
 
-def _shrink_lists() -> None:
-    """Take the stale entries out of the three lists; never add one."""
-    for path, offenders in zip((DOCSTRINGS_ALLOWED, NOUNS_ALLOWED), _docstring_offenders(), strict=True):
-        path.write_text(
-            "".join(f"{key}\n" for key in sorted(set(_lines(path)) & offenders)), encoding="utf-8"
-        )
+def _shrink_words() -> None:
+    """Take the stale entries out of the list of words; never add one."""
     counts = _word_counts()
     left = {name: min(number, counts.get(name, 0)) for name, number in _words_allowed().items()}
     lines = [f"{name} {number}\n" for name, number in sorted(left.items()) if number]
@@ -375,4 +356,4 @@ def _shrink_lists() -> None:
 
 
 if __name__ == "__main__":
-    _shrink_lists()
+    _shrink_words()

@@ -25,7 +25,7 @@ USER, PASSWORD = "shop owner", "pa'ss \\wörd;= #"
 
 
 class ClickHouseServer:
-    """One engine over `folder`, on loopback, with and without TLS; a context manager."""
+    """A ClickHouse engine over `folder`, on loopback, with and without TLS; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,12 +35,12 @@ class ClickHouseServer:
 
     @property
     def uri(self) -> str:
-        """For 'uris' of a store with 'tls.disabled'."""
+        """The address for 'uris' of a store with 'tls.disabled'."""
         return f"jdbc:clickhouse://127.0.0.1:{self.port}"
 
     @property
     def tls_uri(self) -> str:
-        """For 'uris' of a store that trusts `authority`."""
+        """The address for 'uris' of a store that trusts `authority`."""
         return f"jdbc:clickhouse://localhost:{self.tls_port}"
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:

@@ -34,7 +34,7 @@ _USER_ERRORS = frozenset((6, 26, 27, 36, 38, 41, 53, 57, 62, 70, 321, 349))
 
 
 class Engine:
-    """One chdb session, which runs a statement at a time."""
+    """A chdb session, which runs one statement at a time."""
 
     def __init__(self, folder: str) -> None:
         self._session = Session(folder)
@@ -42,7 +42,7 @@ class Engine:
         self._turn = threading.Lock()
 
     def run(self, statement: str, asked: dict[str, str], data: bytes | None) -> bytes:
-        """What a statement gives, as bytes of its format; raises RuntimeError with ClickHouse's text."""
+        """Run a statement, and return bytes of its format; raises RuntimeError with ClickHouse's text."""
         settings = {name: value for name, value in asked.items() if name not in _OF_HTTP}
         with self._turn:
             self._query(f"USE {_name(asked.get('database', 'default'))}")
@@ -72,7 +72,7 @@ class Engine:
 
 
 class Front(BaseHTTPRequestHandler):
-    """One request after the other of a connection."""
+    """Handler of a connection's requests, one after the other."""
 
     protocol_version = "HTTP/1.1"
     engine: Engine

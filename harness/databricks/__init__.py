@@ -32,7 +32,7 @@ _MEMORY_MB = 800
 
 
 class Workspace:
-    """One warehouse, whose tables lie in a bucket; a context manager. `front` says what it was asked."""
+    """A warehouse whose tables are in a bucket; a context manager. `front` records its requests."""
 
     def __init__(self, folder: Path, bucket: S3Client) -> None:
         self._folder = folder
@@ -43,12 +43,12 @@ class Workspace:
 
     @property
     def uri(self) -> str:
-        """For 'uris' of a store with 'tls.disabled'."""
+        """The address for 'uris' of a store with 'tls.disabled'."""
         return "http://127.0.0.1"
 
     @property
     def keys(self) -> str:
-        """What CREATE STORE says of the bucket."""
+        """The properties of the bucket for CREATE STORE."""
         return (
             f"'databricks.cloud.s3.bucket' = '{self.bucket.bucket}', 'databricks.cloud.region' = 'AWS {REGION}', "
             f"'databricks.cloud.s3.endpoint' = '{self.bucket.server.uri}', "
@@ -56,7 +56,7 @@ class Workspace:
         )
 
     def properties(self, **others: str | None) -> dict[str, str]:
-        """What CREATE STORE may say; `others` differ from what is right, None being left out."""
+        """Return the properties for CREATE STORE; `others` replace the right ones, None omits one."""
         given: dict[str, str | None] = {
             "uris": self.uri,
             "tls.disabled": "TRUE",

@@ -1,4 +1,4 @@
-"""What a Databricks workspace has before its warehouse: HTTP with and without TLS, tokens, OAuth, and COPY INTO.
+"""Front of a Databricks workspace's warehouse: HTTP with and without TLS, tokens, OAuth, and COPY INTO.
 
 Requests are Thrift messages, which go to Spark's server over one connection, in turns. Three of its answers are completed: Databricks'
 client needs to be told what only Databricks' own server says.
@@ -35,7 +35,7 @@ _COLUMNS = ttypes.TSparkRowSetType.COLUMN_BASED_SET
 
 
 class Front:
-    """Before Spark's Thrift server at a port of loopback. `statements` are all that it was asked for.
+    """Server on a loopback port before Spark's Thrift server. `statements` are all that were requested.
 
     With `settings` False it refuses settings of Delta's, as SQL warehouses do.
     """
@@ -71,7 +71,7 @@ class Front:
         self._transport.close()
 
     def answer(self, message: bytes) -> bytes:
-        """To a message of Thrift's."""
+        """Return the answer to a Thrift message."""
         protocol = TBinaryProtocol(TTransport.TMemoryBuffer(message))
         name, _, number = protocol.readMessageBegin()
         asked = getattr(TCLIService, f"{name}_args")()
@@ -91,7 +91,7 @@ class Front:
         return bytes(out.getvalue())
 
     def token(self, client: str, wanted: dict[str, list[str]]) -> str | None:
-        """For a service principal, if it is one: it is good from then on."""
+        """Return a new token of a service principal, None for an unknown one."""
         right = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
         if client != f"Basic {right}" or wanted != {
             "grant_type": ["client_credentials"],
@@ -127,7 +127,7 @@ class Front:
         return kind, told
 
     def _translate(self, request: Any) -> None:
-        """What is Databricks' own as what Spark understands: COPY INTO loads each file into a table once."""
+        """Translate Databricks' own statements for Spark: COPY INTO loads each file into a table once."""
         if not self.settings and _SET.match(request.statement):
             request.statement = "SELECT raise_error('[CONFIG_NOT_AVAILABLE] Configuration is not available.')"
         copy = _COPY.match(request.statement)

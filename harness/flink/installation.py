@@ -1,4 +1,4 @@
-"""Where Flink is on this machine, and how it gets there."""
+"""Installation of Flink on this machine."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ WORKER = Path(__file__).with_name("worker.py")
 
 
 class FlinkError(Exception):
-    """What Flink said of a statement or a job."""
+    """Flink's error of a statement or a job."""
 
 
 class Flink:
-    """One JVM with Flink in it, on the Java that Headrace uses; jobs run in clusters inside it. `settings` are Flink's own."""
+    """A JVM with Flink in it, on the Java that Headrace uses; jobs run in clusters inside it. `settings` are Flink's own."""
 
     def __init__(self, folder: Path, *, memory_mb: int, settings: Mapping[str, str]) -> None:
         """Raises `NotInstalledError`."""
@@ -72,11 +72,11 @@ class Flink:
         return int(self._ask("start", sql=sql))
 
     def state(self, job: int) -> str:
-        """Of a job that has not ended, in Flink's words: INITIALIZING, RUNNING and so on."""
+        """Return the state of a running job, in Flink's words: INITIALIZING, RUNNING and so on."""
         return str(self._ask("state", job=job))
 
     def wait(self, job: int, *, within: float = PATIENCE_S) -> None:
-        """Until a job over bounded sources has ended."""
+        """Wait until a job over bounded sources has ended."""
         self._ask("wait", job=job, within_s=within)
 
     def cancel(self, job: int) -> None:

@@ -18,7 +18,7 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 
 class Worker:
-    """One table environment; each job that it starts has a small cluster of its own in this process's JVM."""
+    """A table environment; each job that it starts has a small cluster of its own in this process's JVM."""
 
     def __init__(self, settings: dict[str, str]) -> None:
         configuration = Configuration()
@@ -37,7 +37,7 @@ class Worker:
         }
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What a request gives, or why it failed: that is for the asker to judge, so nothing is raised."""
+        """Return the answer to a request, or its error, which the caller judges."""
         try:
             return {"answer": self._requests[request.pop("do")](**request)}
         except Exception as error:  # noqa: BLE001 - whatever it was, the other side gets its text

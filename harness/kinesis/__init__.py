@@ -42,7 +42,7 @@ class StandIn:
 
     @property
     def uri(self) -> str:
-        """For 'uris' of a store."""
+        """The address for 'uris' of a store."""
         return f"http://127.0.0.1:{self.port}"
 
     def client(self, service: str = "kinesis") -> Any:
@@ -169,11 +169,11 @@ class KinesisClient:
             assert not answer["FailedRecordCount"], answer
 
     def shards(self, stream: str) -> Sequence[dict[str, Any]]:
-        """As ListShards gives them, closed ones too."""
+        """Return the shards as ListShards does, closed ones too."""
         return list(self.boto.list_shards(StreamName=stream)["Shards"])
 
     def split(self, stream: str, shard: str) -> None:
-        """Into two halves; returns when it is done."""
+        """Split a shard into two halves; returns when it is done."""
         found = self._range(stream, shard)
         middle = (int(found["StartingHashKey"]) + int(found["EndingHashKey"])) // 2
         self.boto.split_shard(StreamName=stream, ShardToSplit=shard, NewStartingHashKey=str(middle))

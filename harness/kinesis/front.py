@@ -1,4 +1,4 @@
-"""What stands in front of a stand-in for Kinesis: it can be told to refuse, and to speak TLS."""
+"""Front of a replacement for Kinesis that can refuse requests, and speak TLS."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ class KinesisFront:
             self._scheme = "https"
 
     def uri(self, host: str = "127.0.0.1") -> str:
-        """For 'uris' of a store, by one of its names."""
+        """Return the address for 'uris' of a store, by one of its names."""
         return f"{self._scheme}://{host}:{self._server.server_address[1]}"
 
     def refuse(self, operation: str, code: str) -> None:
-        """From now on, the requests of an operation."""
+        """Refuse the requests of an operation from now on."""
         self.answer = refusing(operation, code)
 
     def pass_on(self) -> None:
-        """From now on, all requests."""
+        """Pass on all requests from now on."""
         self.answer = None
 
     def __enter__(self) -> Self:

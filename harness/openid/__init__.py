@@ -45,7 +45,7 @@ class OpenIdServer(StandIn):
 
 
 async def sign_in_at(address: str, name: str) -> str:
-    """Where the provider sends the browser of somebody who signed in under a name, and consented."""
+    """Return the address to which the provider redirects the browser after a user signed in with a name, and consented."""
     async with httpx.AsyncClient() as browser:
         answer = await browser.get(address)
         while True:

@@ -33,7 +33,7 @@ PASSPHRASE = "open sesame"
 
 
 class SnowflakeServer:
-    """One account, `local`, whose databases are in memory; a context manager."""
+    """An account, `local`, whose databases are in memory; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,7 +46,7 @@ class SnowflakeServer:
 
     @property
     def uri(self) -> str:
-        """For 'uris' of a store with 'tls.disabled'."""
+        """The address for 'uris' of a store with 'tls.disabled'."""
         return f"http://127.0.0.1:{self.port}"
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:

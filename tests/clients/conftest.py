@@ -13,7 +13,7 @@ from harness.process import HeadraceProcess
 
 @pytest.fixture(scope="session")
 def authority() -> Authority:
-    """Whom nobody trusts yet."""
+    """Return an authority that nobody trusts yet."""
     return Authority()
 
 

@@ -148,7 +148,7 @@ def test_a_project_is_built_tested_documented_and_built_again(
 
 
 def _descriptors() -> bytes:
-    """What protoc makes of a file with one message."""
+    """Return protoc's output for a file with one message."""
     file = FileDescriptorProto(name="orders.proto", package="shop", syntax="proto3")
     file.message_type.add(name="Order").field.add(
         name="item",
@@ -160,7 +160,7 @@ def _descriptors() -> bytes:
 
 
 def rows(server: HeadraceProcess, text: str) -> list[list[str | None]]:
-    """What a statement answers."""
+    """Return a statement's rows."""
 
     async def ask() -> list[list[str | None]]:
         async with Client(server.url, server.token, context=SessionContext("")) as client:

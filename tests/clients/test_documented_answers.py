@@ -1,4 +1,4 @@
-"""What docs/reference/statements.md says of answers that need a broker; the others are in tests/unit/docs."""
+"""Answers in docs/reference/statements.md that need a broker; the others are in tests/unit/docs."""
 
 from __future__ import annotations
 

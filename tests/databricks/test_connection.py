@@ -1,4 +1,4 @@
-"""Which step of connecting failed, told for each; and what must never be told."""
+"""Errors of each failed step of connecting, without secrets."""
 
 from __future__ import annotations
 

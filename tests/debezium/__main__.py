@@ -82,7 +82,7 @@ def _compared(
 def _told(
     postgresql: PostgresServer, door: RestDoor, kafka: KafkaClient, folder: Path
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What Debezium and what we tell of the same statements."""
+    """Return Debezium's and our changes of the same statements."""
     postgresql.execute(*TABLES)
     rows = {
         "items": ", ".join(f"{column.name} {column.ours}" for column in COLUMNS),
@@ -129,7 +129,7 @@ def _ours(kafka: KafkaClient, *tables: str) -> list[dict[str, Any]]:
 
 
 def _in_order(changes: list[dict[str, Any]], *, ours: bool) -> list[dict[str, Any]]:
-    """By table: rows that were there by their key, then changes as they came; each as flat fields of one form."""
+    """Return changes by table: rows that existed by their key, then changes in order; each as flat fields."""
     flat = [
         {
             "op": change["op"],

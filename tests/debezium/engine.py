@@ -98,12 +98,12 @@ class Engine:
         self._gateway.shutdown()
 
     def count(self) -> int:
-        """How many changes it has told so far."""
+        """Return the number of changes so far."""
         assert self._thread.isAlive(), [str(error) for error in self._failed.toArray()]
         return int(self._told.size())
 
     def changes(self) -> list[dict[str, Any]]:
-        """Those that it has told so far, in order; numbers with a fraction are decimals."""
+        """Return the changes so far in order; numbers with a fraction are decimals."""
         return [json.loads(event.value(), parse_float=Decimal) for event in self._told.toArray()]
 
     def _add(self, java: Any, queue: Any) -> Any:

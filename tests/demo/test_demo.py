@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def _demo(folder: Path, *options: str) -> str:
-    """What `make demo ONCE=1` writes."""
+    """Return the output of `make demo ONCE=1`."""
     command = [sys.executable, "-m", "demo", "--once", "--folder", str(folder), *options]
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=900, check=False

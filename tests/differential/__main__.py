@@ -32,7 +32,7 @@ SETTLED_S = 30.0
 
 @dataclass
 class Verdict:
-    """What became of a case: passed, documented, different, refused, failed, or flink (which did not run it)."""
+    """Result of a case: passed, documented, different, refused, failed, or flink (which did not run it)."""
 
     case: str
     verdict: str
@@ -41,7 +41,7 @@ class Verdict:
 
 @dataclass
 class Expected:
-    """What Flink gave: its columns in order and its rows."""
+    """Flink's columns in order and its rows."""
 
     names: list[str]
     rows: Bag
@@ -110,7 +110,7 @@ def _on_flink(
 
 @contextmanager
 def _told(case: Case, verdicts: list[Verdict]) -> Iterator[None]:
-    """What Flink refuses or fails at is a verdict."""
+    """Turn Flink's refusals and failures into verdicts."""
     try:
         yield
     except FlinkError as error:
@@ -216,7 +216,7 @@ def _compared(
 
 
 def _first_line(text: str) -> str:
-    """Without the hint."""
+    """Return the error without the hint."""
     return text.partition("\n")[0]
 
 

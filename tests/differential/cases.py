@@ -38,7 +38,7 @@ class Case:
 
     @property
     def flink_select(self) -> str:
-        """What follows Flink's INSERT INTO."""
+        """The SELECT for Flink's INSERT INTO."""
         return self.flink or self.select
 
 

@@ -31,7 +31,7 @@ def difference(ours: Bag, flinks: Bag) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """One spelling for one value: SQL allows either engine its own for timestamps, and its own last digit of a DOUBLE."""
+    """Return one spelling for equal values: SQL leaves each engine its own for timestamps, and the last digit of a DOUBLE."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, str) and _TIMESTAMP.match(value):

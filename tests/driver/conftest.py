@@ -1,4 +1,4 @@
-"""One broker and one driver for this folder's tests."""
+"""Fixtures of this folder's tests: one broker and one driver."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def topic(kafka: KafkaClient) -> Callable[..., str]:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Where a query keeps its progress."""
+    """Return the folder of a query's progress."""
     return tmp_path / "checkpoint"
 
 

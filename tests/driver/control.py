@@ -41,7 +41,7 @@ Kind = TypeVar("Kind", bound=Message)
 
 
 class DriverControl:
-    """One driver process; every message that it sends is kept in `messages` with its payload and arrival time."""
+    """A driver process; every message that it sends is kept in `messages` with its payload and arrival time."""
 
     def __init__(self, folder: Path, *, environment: dict[str, str] | None = None, **options: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ class DriverControl:
         return self._rows(query_id)
 
     def progress(self, query_id: str) -> list[QueryProgress]:
-        """What has been reported of the query."""
+        """Return the reported progress of the query."""
         return self.of(QueryProgress, query_id)
 
     def of(self, kind: type[Kind], query_id: str | None = None) -> list[Kind]:

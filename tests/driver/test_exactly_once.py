@@ -48,8 +48,8 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
     last: signal.Signals,
     sinks: int,
 ) -> None:
-    """And nothing stays of a driver whose Python alone is told to go, or killed. Of two sinks that share a source the first one has the
-    batch already."""
+    """Nothing stays of a driver whose Python alone is terminated or killed either. Of two sinks with a common source the first one has
+    the batch already."""
     source, target, other = topic(2), topic(2), topic(1)
     kafka.produce(source, [(str(n), json.dumps({"v": n})) for n in range(ROWS)])
     written = write(target, "a", "v BIGINT", guarantee="exactly_once")
@@ -213,7 +213,7 @@ def written(
 def test_a_checkpoint_that_is_older_than_the_output_is_refused(
     driver: DriverControl, kafka: KafkaClient, checkpoint: Path, written: tuple[Callable[[], str], str]
 ) -> None:
-    """As after a restore of yesterday's files: what was written since would be written twice."""
+    """A restore of yesterday's files would write again what was written since."""
     start, target = written
     for batch in (1, 2):
         (checkpoint / "offsets" / str(batch)).unlink()

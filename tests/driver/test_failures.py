@@ -1,4 +1,4 @@
-"""How queries fail: what is said, whose fault it is, and what never shows."""
+"""Failures of queries: their messages, their causes, and what never shows."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_no_secret_of_a_registry_is_told() -> None:
 def test_records_that_expired_before_they_were_read_end_the_query(
     driver: DriverControl, stores: Stores, kafka: KafkaClient, topic: Topic, checkpoint: Path
 ) -> None:
-    """To go on would be to lose them silently."""
+    """Continuing would lose them silently."""
     source = topic()
     steps = plan(*read(source, "v BIGINT"), results("a", "v BIGINT"))
     kafka.produce(source, [(None, '{"v":1}')])

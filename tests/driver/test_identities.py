@@ -39,7 +39,7 @@ def begin(stores: Stores, checkpoint: Path) -> Callable[[SparkPlan], Identities]
 
 
 def _read(checkpoint: Path) -> None:
-    """As when a query has read something."""
+    """Leave the traces of a query that has read a record."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     (checkpoint / "offsets" / "0").touch()
 
@@ -145,7 +145,7 @@ def test_the_watch_over_stores_compares_while_a_query_runs(
 def test_a_query_ends_when_its_topic_is_another_one(
     driver: DriverControl, stores: Stores, kafka: KafkaClient, topic: Topic, checkpoint: Path
 ) -> None:
-    """While it runs, and at each start after that: a micro-batch query would go on at its old offset."""
+    """The query ends while it runs, and at each later start: a micro-batch query would continue at its old offset."""
     source = topic()
     kafka.produce(source, [(None, '{"v":1}'), (None, '{"v":2}')])
     steps = plan(*read(source, "v BIGINT"), results("a", "v BIGINT"))

@@ -153,7 +153,7 @@ def test_a_primitive_key_is_read_and_written_as_kafka_does(
     data: bytes,
     text: str | None,
 ) -> None:
-    """And one byte that no such key can be stands for NULL."""
+    """A byte that is no such key stands for NULL."""
     source = topic()
     _bytes(kafka.bootstrap, source, [(data, b'{"v":1}')])
     declared = f"k {kind}; encoded BYTES; again BYTES"

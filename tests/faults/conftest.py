@@ -1,4 +1,4 @@
-"""One broker, one server and one door for the folder; its tests kill both, and leave them running."""
+"""Fixtures of the folder: one broker, one server and one door; its tests kill both, and leave them running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may count on when processes, brokers, topics and records fail."""
+"""Guarantees to users when processes, brokers, topics and records fail."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _restart_broker(scene: Scene) -> None:
 
 
 def _lose_broker(scene: Scene) -> None:
-    """What waits for it says so: a reader's query by ending, the others by their state, until it is back."""
+    """Queries that wait for it report it: a reader's query by ending, the others by their state, until it is back."""
     with pytest.raises(StatementError) as told:
         scene.door.stream("SELECT n FROM numbers;", count=1_000_000, when_live=scene.broker.stop)
     stopped = time.monotonic()
@@ -201,7 +201,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_dies_inside_a_batch(place: s
 
 
 def test_a_statement_waits_for_a_broker_that_is_busy(scene: Scene, seed: str) -> None:
-    """It must wait longer than for a broker that is not there: a topic may take seconds to create."""
+    """The statement waits longer than for an absent broker: a topic may take seconds to create."""
     (broker,) = brokers_of(scene.broker.log.parent)
     broker.suspend()
     resume = threading.Timer(REFUSED_TIMEOUT_S + 3, broker.resume)

@@ -28,7 +28,7 @@ ROWS = 50
 
 @pytest.fixture
 def door(headrace_server: HeadraceProcess, lake: Lake, seed: str) -> Iterator[RestDoor]:
-    """With a database, and the catalog as the store `l<seed>` with a namespace `s<seed>`."""
+    """Yield a door to a database, with the catalog as the store `l<seed>` with a namespace `s<seed>`."""
     door = RestDoor(headrace_server)
     door.execute(
         f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {lake.rest(f'l{seed}')} CREATE ENTITY s{seed} IN STORE l{seed}; USE STORE l{seed};"
@@ -38,7 +38,7 @@ def door(headrace_server: HeadraceProcess, lake: Lake, seed: str) -> Iterator[Re
 
 
 def append(lake: Lake, table: str, *numbers: int, glue: bool = False) -> None:
-    """One commit of another writer."""
+    """Append a commit of another writer."""
     rows = pyarrow.table({"n": pyarrow.array(numbers, pyarrow.int64())})
     lake.table(table, glue=glue).append(rows)
 
@@ -220,7 +220,7 @@ def test_a_catalog_may_ask_for_tokens_be_away_and_refuse(
 
 
 def door_texts(door: RestDoor) -> str:
-    """What users see of stores and queries."""
+    """Return the texts that users see of stores and queries."""
     return str(door.execute("LIST STORES;")) + str(door.execute("LIST QUERIES;"))
 
 

@@ -104,7 +104,7 @@ class Workload:
         return [f"{relation}_{self._name}" for relation in ("once", "windows", "sums")]
 
     def written(self) -> int:
-        """How many records of the filter are committed."""
+        """Return how many records of the filter are committed."""
         return len(self._kafka.consume(f"once_{self._name}"))
 
     def until_exact(self) -> None:
@@ -112,7 +112,7 @@ class Workload:
         until(lambda: not self.faults(), self.faults)
 
     def faults(self) -> list[str]:
-        """What is missing or too much, in words; empty when all is right."""
+        """Return missing and superfluous records as texts; empty when all is right."""
         found = [("filter", *self._filter()), ("windows", *self._windows()), ("view", *self._view())]
         return [
             f"{name}: missing {_some(wanted - seen)}, too much {_some(seen - wanted)}"
@@ -126,7 +126,7 @@ class Workload:
         return Counter((number, 2 * number) for number in range(self.producer.count)), seen
 
     def _windows(self) -> tuple[Counter[object], Counter[object]]:
-        """Of the windows that the watermark, the least of the partitions' last times, has passed."""
+        """Return the windows that the watermark, the least of the partitions' last times, has passed."""
         wanted: dict[tuple[int, int], list[int]] = {}
         numbers = range(self.producer.count)
         last = {partition_of(number): number for number in numbers}

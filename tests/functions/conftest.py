@@ -10,6 +10,6 @@ from harness.spark import spark_session
 
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests of functions."""
+    """Yield the session of all tests of functions."""
     with spark_session(tmp_path_factory.mktemp("spark")) as session:
         yield session

@@ -1,4 +1,4 @@
-"""One relation with corner values, as a stream of Spark's and as a view of DuckDB's, and what both say to the same expressions.
+"""Evaluation of expressions over one relation with corner values, as a stream of Spark's and as a view of DuckDB's.
 
 What is asked goes the way of real statements: bound, planned, printed, run, and written as the wire shows it.
 """
@@ -89,7 +89,7 @@ class Engines:
         return [column.type for column in bind(select_of(query), self._view).schema.columns]
 
     def continuous(self, query: str) -> Rows:
-        """What a continuous query answers, all of its steps on Spark."""
+        """Return the answer of a continuous query with all of its steps on Spark."""
         return self._streamed(bind(select_of(query), self._stream))
 
     def _streamed(self, logical: LogicalPlan) -> Rows:
@@ -104,7 +104,7 @@ class Engines:
         return [encode(row) for row in frame.collect()]
 
     def snapshot(self, query: str) -> Rows:
-        """What a query of the view answers."""
+        """Return the answer of a query of the view."""
         return self._viewed(bind(select_of(query), self._view))
 
     def _viewed(self, logical: LogicalPlan) -> Rows:
@@ -113,7 +113,7 @@ class Engines:
         return [encode(row) for row in self.views.query(compiled.sql, reads=compiled.reads)[1]]
 
     def items(self, engine: str, expressions: Sequence[Expression]) -> Rows:
-        """What `continuous` or `snapshot` answers to bound expressions over `v`."""
+        """Return the answer of `continuous` or `snapshot` to bound expressions over `v`."""
         logical = bind(
             select_of("SELECT 1 AS x FROM v"), self._stream if engine == "continuous" else self._view
         )

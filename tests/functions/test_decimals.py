@@ -215,7 +215,7 @@ def test_every_result_is_exact_at_its_declared_type(engines: Engines, table: Tab
 
 
 def wrong(found: Rows, expected: list[list[str | None]], table: Table) -> list[str]:
-    """What differs, in words."""
+    """Return the differences as texts."""
     return [
         f"{question.text} over {[(table.kinds[place], str(table.rows[n][place])) for place in question.places]}: "
         f"expected {cells[n]}, found {row[number]}"

@@ -1,4 +1,4 @@
-"""What is written in a format is read back as it was: random rows, with the odd values of each type among them."""
+"""Round trips of formats: random rows, with the odd values of each type among them."""
 
 from __future__ import annotations
 

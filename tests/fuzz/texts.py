@@ -68,7 +68,7 @@ def corpus() -> list[str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """What went wrong with a text."""
+    """Fault found by a text."""
 
     text: str
     what: str
@@ -141,7 +141,7 @@ class Texts:
 
 
 def fault(text: str) -> Fault | list[Statement]:
-    """What is wrong with how a text is read, or the statements that it is.
+    """Return the fault in reading a text, or its statements.
 
     A text is read, or refused with a place that is in it, before long. What is read is printed, and read again the same.
     """

@@ -18,7 +18,7 @@ def store_of(server: StandIn, **more: str) -> Store:
 
 
 def checked(properties: Store) -> Store:
-    """As CREATE STORE takes them."""
+    """Return properties as CREATE STORE checks them."""
     reader = PropertyReader(stored(properties), of_scope(PROPERTIES, Scope.STORE), what="a store")
     texts = read_store(reader)
     reader.finish()

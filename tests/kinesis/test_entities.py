@@ -31,7 +31,7 @@ def shards(number: int) -> PropertyReader:
 
 
 def failure(store: Store, stream: str | None = None) -> HeadraceError:
-    """What CREATE STORE is told, or DESCRIBE ENTITY where a stream is named."""
+    """Return the error of CREATE STORE, or of DESCRIBE ENTITY if a stream is named."""
     with pytest.raises(HeadraceError) as caught:
         KINESIS.test(store) if stream is None else streams.describe_entity(store, (stream,))
     return caught.value

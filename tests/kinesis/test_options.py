@@ -1,4 +1,4 @@
-"""What may be said of a store, and what reaches boto3 of it."""
+"""Properties of a store, and their values in boto3."""
 
 from __future__ import annotations
 

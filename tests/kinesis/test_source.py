@@ -88,7 +88,7 @@ def test_each_record_comes_once_and_in_order_over_reshards_and_kills(
 
 
 def test_a_batch_waits_while_kinesis_throttles(kinesis: KinesisClient, store: Store, seed: str) -> None:
-    """It does not say that there was nothing: a watermark would go on without the shard."""
+    """An empty batch would move the watermark on without the shard."""
     kinesis.create(stream := f"throttled_{seed}")
     kinesis.put(stream, [("k", "1"), ("k", "2")])
     throttling = refusing("GetRecords", "ProvisionedThroughputExceededException")

@@ -32,7 +32,7 @@ def writer(front: KinesisFront, store: Store, stream: str, *, timeout_s: float =
 
 
 def numbered(keys: int, records: int) -> list[Entry]:
-    """Of each key the numbers of its records, in their order."""
+    """Return for each key the numbers of its records, in order."""
     return [{"PartitionKey": f"k{number % keys}", "Data": str(number).encode()} for number in range(records)]
 
 

@@ -75,7 +75,7 @@ def listening(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator
 
 
 def refusing(number: int) -> Answer:
-    """As a listener refuses a connection."""
+    """Return the answer of a listener that refuses a connection."""
     text = (
         f"(DESCRIPTION=(TMP=)(VSNNUM=0)(ERR={number})(ERROR_STACK=(ERROR=(CODE={number})(EMFI=4))))".encode()
     )

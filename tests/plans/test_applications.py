@@ -1,4 +1,4 @@
-"""What the queries of an application share, and what they do not: the whole plan, compared with what it was (`ACCEPT=1` writes it)."""
+"""Shared and separate steps of an application's queries: the whole plan, compared with the stored one (`ACCEPT=1` writes it)."""
 
 from __future__ import annotations
 

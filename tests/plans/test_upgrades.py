@@ -28,8 +28,8 @@ def test_a_stored_plan_says_the_same_in_the_present_version(path: Path) -> None:
 
 
 def _as_then(step: Step) -> dict[str, Any]:
-    """Before version 3 an entity was a text, a format a name with the layout of its times beside it, and where a record stood in
-    columns of its own, as it still is for those plans."""
+    """Return a step in the form before version 3: an entity was a text, a format a name with the layout of its times beside it, and a
+    record's place was in other columns, as it still is for those plans."""
     if isinstance(step, DecodeRows):
         assert step.flat_metadata
     now = step.model_dump()
@@ -41,7 +41,7 @@ def _as_then(step: Step) -> dict[str, Any]:
 
 
 def _as_far_as(then: Any, now: Any) -> Any:
-    """What `now` has of what there was then: later releases may say more, with defaults."""
+    """Return the parts of `now` that `then` contains: later releases may add fields with defaults."""
     if isinstance(then, dict):
         return {key: _as_far_as(value, now[key]) for key, value in then.items()}
     if isinstance(then, list):

@@ -1,4 +1,4 @@
-"""Which step of connecting failed, told for each; and what must never be told."""
+"""Errors of each failed step of connecting, without secrets."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_step_that_failed_is_named(
 
 
 def test_a_closed_port_and_another_server_are_told_alike(web: str) -> None:
-    """Who may create stores is not to explore the network with them."""
+    """A user who may create stores must not explore the network with them."""
     closed = refused(store_of(uris="postgresql://127.0.0.1:1/x"))
     for tls in ("true", "false"):
         other = refused(store_of(uris=f"postgresql://{web}/x", tls__disabled=tls))

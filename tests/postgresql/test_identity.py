@@ -1,4 +1,4 @@
-"""What was made anew, moved or altered between two readings ends the reading: it never goes on without the changes between."""
+"""Changes between two readings, such as a new table, end the reading: it never continues without the changes between."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ ALTERED = {
 def test_a_table_or_publication_that_is_another_now(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
-    """At the start, and while it is read, when nothing else would report it."""
+    """The error is raised at the start, and during reading, when nothing else would report it."""
     for number, (statements, message) in enumerate(ALTERED.items()):
         table = made(postgresql, schema, f"t{number}")
         name = f"{slot}_{number}"

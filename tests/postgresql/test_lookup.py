@@ -41,7 +41,7 @@ def asked(store: Store, path: tuple[str, str], *key: str, **columns: str) -> Loo
 
 
 def found(look: Lookup, **keys: pa.Array) -> list[list[Any]]:
-    """For each row of `keys` the values of `n` in the rows that it meets."""
+    """Return for each row of `keys` the values of `n` in the rows that it matches."""
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in look.columns])
     return [[row["n"] for row in rows] for rows in matching(pa.table(keys), look, schema).to_pylist()]
 

@@ -1,4 +1,4 @@
-"""What a publication leaves out is refused, and a publication is made only where the tables' writers are not disturbed."""
+"""Refusal of publications that leave rows out, or that would disturb the tables' writers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def write(postgresql: PostgresServer, schema: str, chance: random.Random, stop: 
 
 
 def apply(rows: Rows, changes: list[Change]) -> None:
-    """As a strict reader does: what is new must be new, what changes or ends must be there."""
+    """Apply changes strictly: an inserted row must be new, an updated or deleted one must exist."""
     for change in changes:
         match change.op, change.before, change.after:
             case "r" | "c", None, after:
@@ -150,7 +150,7 @@ def test_several_tables_are_read_one_after_the_other(
 def test_texts_of_rows_are_what_they_are(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
-    """Whatever they would be in CSV, in a row of several columns and in one of a single column."""
+    """The texts are the same, special in CSV or not, in a row of several columns and in one of a single column."""
     texts = [
         "",
         " x ",
@@ -197,7 +197,8 @@ def test_a_table_without_a_key_is_refused(
 def test_a_truncate_while_rows_are_read_is_told_where_it_can_be(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
-    """It comes after the rows that it ended, and not at all when they were never told; but rows of both kinds have no order with it."""
+    """The truncate follows the rows that it ended, and is left out if they were never reported; but rows of both kinds have no order
+    with it."""
     postgresql.execute(
         f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)', f'INSERT INTO "{schema}".t VALUES (1), (2), (3)'
     )

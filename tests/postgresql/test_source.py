@@ -37,7 +37,7 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
 def test_batches_are_given_again_as_they_were(
     postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path, seed: str
 ) -> None:
-    """While the table changes: rows of a snapshot that is gone, and changes, each from a worker that knows the offsets alone."""
+    """The table changes meanwhile: rows of an ended snapshot, and changes, each from a worker that only knows the offsets."""
     postgresql.execute(
         f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)',
         f'INSERT INTO "{schema}".t SELECT id, 0 FROM generate_series(1, 30) AS id',
@@ -178,7 +178,7 @@ def test_a_value_of_another_type_is_told_with_its_column(
 def test_an_offset_of_an_older_version_gets_an_identity_by_an_empty_batch(
     postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path
 ) -> None:
-    """Which the checkpoint has then, also of a table of which nothing comes; and the batch can be given again."""
+    """The checkpoint has the identity then, also of a table without changes; and the batch can be repeated."""
     postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)')
     wanted = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, op="VARCHAR")
     stream = TableStream(wanted)

@@ -39,7 +39,8 @@ def expected_rows(
 def result_rows(
     template: Template, names: Sequence[str], records: Iterable[Pair], late: Sequence[str | None]
 ) -> Bag:
-    """What a template's records and late rows say: all rows of a stream; of a changelog the last of each key, unless it is a deletion."""
+    """Return the rows of a template's records and late rows: all rows of a stream; of a changelog the last of each key, unless it is a
+    deletion."""
     if template.changelog:
         last: dict[str | None, str | None] = dict(records)
         values = [value for value in last.values() if value is not None]
@@ -61,7 +62,7 @@ def _together(query: str, results: Sequence[str], late: Sequence[str | None]) ->
 
 
 def difference(expected: Bag, found: Bag, *, repeats: bool) -> str:
-    """What is missing and what is too much, as text; empty when they agree. With `repeats`, a row may come again."""
+    """Return missing and superfluous rows as text; empty when they agree. With `repeats`, a row may be repeated."""
     missing = expected - found
     surplus = found - expected
     if repeats:

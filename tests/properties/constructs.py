@@ -1,4 +1,4 @@
-"""What a query may be made of: changelogs, joins, Top-N and windows, each as a template; see `templates`."""
+"""Templates of queries over changelogs, joins, Top-N and windows; see `templates`."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Queries:
         return f"a{self._sources}"
 
     def _counted(self, query: Query) -> Query:
-        """How many of each row there are: a changelog must be stored by a key, and this is one of any query."""
+        """Return the query that counts equal rows: a changelog must be stored by a key, and this is one of any query."""
         names = ", ".join(name for name, _ in query.columns)
         text = f"SELECT {names}, COUNT(*) AS copies FROM ({query.text}) AS {self._alias()} GROUP BY {names}"
         return Query(text, query.columns, changes=True)

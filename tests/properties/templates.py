@@ -35,12 +35,12 @@ _SIZE = "CASE WHEN v IS NULL THEN -1 WHEN v > 50 THEN 1 ELSE 0 END AS size"
 
 
 def late_topic(topic: str) -> str:
-    """Where the late rows of a template are whose results go to `topic`."""
+    """Return the topic of late rows of a template whose results go to `topic`."""
     return f"{topic}_late"
 
 
 def window(seconds: int) -> str:
-    """In DuckDB's SQL: the start of the window that a row is in."""
+    """Return DuckDB's SQL of the start of a row's window."""
     return f"time_bucket(INTERVAL {seconds} SECOND, make_timestamp(t * 1000))"
 
 
@@ -62,7 +62,7 @@ class Template:
 
     @property
     def keeps_late_rows(self) -> bool:
-        """Whether there is a topic of late rows, beside the result's."""
+        """True if there is a topic of late rows, beside the result's."""
         return LATE_TOPIC in self.select
 
     def create(self, *, topic: str) -> str:
@@ -230,7 +230,7 @@ def left_in_the_end(rows: list[Row]) -> list[Row]:
 
 
 def end_rows(relation: str, span_ms: int) -> list[Row]:
-    """One row for each partition, far beyond the others, that moves the watermark past them."""
+    """Return a row for each partition, far beyond the others, that moves the watermark past them."""
     time_ms = START_MS + span_ms + 20 * LATENCY_MS
     if relation in ("u", "x"):
         return []

@@ -64,7 +64,7 @@ QUERIES = 5
 
 @dataclass
 class Run:
-    """One schedule's server, rows and names. `killed` says that at-least-once results may repeat rows."""
+    """A schedule's server, rows and names. `killed` says that at-least-once results may repeat rows."""
 
     kafka: KafkaClient
     server: HeadraceProcess
@@ -134,7 +134,7 @@ class Run:
             self._write(relation, end_rows(relation, SPAN_MS))
 
     def records(self) -> int:
-        """How many committed records the first template's result has."""
+        """Return how many committed records the first template's result has."""
         return len(self.kafka.consume(self.topic(self.templates[0].name)))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a query has found, over the death of its process."""
+"""Files found by a query, over the death of its process."""
 
 from __future__ import annotations
 

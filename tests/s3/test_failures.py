@@ -1,4 +1,4 @@
-"""What S3 says is told as what it means: the step that failed, whose fault it is, what to do. moto takes every key: codes are given."""
+"""Translation of S3's errors: the failed step, the cause, the remedy. moto accepts every key: codes are given."""
 
 from __future__ import annotations
 

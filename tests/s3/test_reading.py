@@ -1,4 +1,4 @@
-"""What is read of files: every line and every row group once, however a file is divided; and what files say of their columns."""
+"""Reading of files: every line and every row group once, however a file is divided; and the columns of files."""
 
 from __future__ import annotations
 

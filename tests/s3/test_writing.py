@@ -58,7 +58,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def typed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
-    """As a query gives its rows."""
+    """Return rows as a query does."""
     kinds = [f"CAST(col{number} AS {spark_type(column.type)})" for number, column in enumerate(COLUMNS, 1)]
     named = [f"{kind} AS {name_sql(column.name)}" for kind, column in zip(kinds, COLUMNS, strict=True)]
     return frame.selectExpr(*named[: len(columns)])

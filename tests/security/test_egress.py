@@ -1,4 +1,4 @@
-"""Where users' addresses may lead: the operator's rules, and what no rule opens."""
+"""Allowed addresses of users: the operator's rules, and the addresses that no rule allows."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_name_is_trusted_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_name_that_resolves_elsewhere_a_second_time_gains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was looked at is what is connected to."""
+    """The checked address is the one that is connected to."""
     with RegistryFront(answer=lambda _path: (200, {}, b"[]")) as front:
         url = front.url("rebound.example")
         monkeypatch.setattr(

@@ -121,7 +121,7 @@ def test_a_query_outlives_its_tokens(
 def test_to_look_for_a_topic_does_not_make_it(
     broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
 ) -> None:
-    """Though this broker would: neither by a wrong name, nor by reading on from a topic that was deleted."""
+    """The broker would create it: neither a wrong name, nor reading on from a deleted topic may cause that."""
     topic = f"gone_{seed}"
     door.execute(
         f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {store(f's{seed}', broker, authority.pem)} USE STORE s{seed};"

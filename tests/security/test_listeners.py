@@ -44,7 +44,7 @@ def _frame(kind: int, body: bytes) -> bytes:
 
 
 def _remote_call(port: int) -> bytes:
-    """For Spark's RPC: an object of a class that the caller chose."""
+    """Return a message for Spark's RPC: an object of a class that the caller chose."""
     receiver = b"\0\1" + _text("127.0.0.1") + struct.pack(">i", port) + _text("endpoint-verifier")
     serialised = b"\xac\xed\0\5sr" + _text(UNWANTED_CLASS) + bytes(7) + b"\1\2\0\0xp"
     content = receiver + serialised
@@ -56,12 +56,12 @@ def _file_request(_port: int) -> bytes:
 
 
 def _command(_port: int) -> bytes:
-    """For py4j on either side: call the first object that there is."""
+    """Return a command for py4j on either side: call the first object."""
     return b"c\np0\ncall\nro0\ne\n" * 8 + PADDING
 
 
 def _browser(port: int) -> bytes:
-    """What a page of some other site can send: its own text comes after a head that it cannot choose."""
+    """Return the request that a page of another site can send: its own text follows a head that it cannot choose."""
     head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: text/plain\r\nContent-Length: 400\r\n\r\n"
     return head.encode() + _command(port)
 

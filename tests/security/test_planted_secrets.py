@@ -1,4 +1,4 @@
-"""What is secret is nowhere that anybody can look: it is sealed in the catalog, and in the memory of the processes that need it."""
+"""Absence of secrets in every visible place: they are encrypted in the catalog, and in the memory of the processes that need them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 
 def planted_statements(seed: str) -> Iterator[tuple[str, str]]:
-    """For each property that is declared as a secret a statement that gives it a value of its own, and that value."""
+    """Yield for each property that is declared as a secret a statement with a value of its own, and that value."""
     for kind in STORE_TYPES:
         for spec in of_scope(connector(kind).properties, Scope.STORE):
             if spec.secret:

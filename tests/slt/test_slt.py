@@ -123,7 +123,7 @@ def test_in_process(
 
 
 def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What a file asks for besides the broker: addresses, and of Kinesis a client and what stands before it."""
+    """Return the servers that a file needs besides the broker: addresses, and for Kinesis a client and its front."""
     text = path.read_text()
     servers: dict[str, Any] = {}
     if "${registry}" in text:
@@ -159,7 +159,7 @@ def test_postgresql_tables(
 def test_postgresql_lookups(
     rest: RestDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
 ) -> None:
-    """Over REST, since it kills the driver."""
+    """The test kills the driver, and so runs over REST."""
     _run_with(postgresql, POSTGRESQL_LOOKUPS, rest, kafka, seed)
 
 
@@ -187,7 +187,7 @@ def test_clickhouse(
 def test_views_in_clickhouse(
     path: Path, with_clickhouse: HeadraceProcess, kafka: KafkaClient, seed: str
 ) -> None:
-    """Over REST, since they start the server anew."""
+    """The files restart the server, and so run over REST."""
     door = RestDoor(with_clickhouse)
     Runner(door, kafka, seed=seed).run(path)
     _terminate_queries(door)
@@ -272,7 +272,7 @@ def test_every_store_in_one_pool(
 
 
 def _terminate_queries(door: RestDoor | InProcessDoor) -> None:
-    """So that one file's queries do not slow the next one's."""
+    """Terminate a file's queries, which would slow the next file's."""
     for row in door.execute("LIST QUERIES;"):
         if row[3] == "running":
             door.execute(f"TERMINATE QUERY {row[0]};")

@@ -101,7 +101,7 @@ def test_an_epoch_is_written_once(
 
 
 def write_epochs(store: Store, path: Sequence[str], folder: str, epochs: int) -> None:
-    """What a driver does, in a process of its own, which a fail point may kill."""
+    """Write as a driver does, in a process of its own, which a fail point may kill."""
     with Snowflake(store) as session:
         output = Output(session, Target(tuple(path), COLUMNS, query="q"))
         for epoch in range(epochs):

@@ -75,11 +75,11 @@ class Sink:
         entities.drop_entity(self.store(self.port), self.path)
 
     def rows(self) -> list[tuple[int, str]]:
-        """What it holds, by the other tool."""
+        """Return its content, read by the other tool."""
         return sorted((int(number), text) for number, text in self.execute(self.select))
 
     def write(self, query: str, epoch: int, rows: Rows, folder: Path, *, port: int | None = None) -> None:
-        """What a run of a query does that begins with this batch; `folder` is its checkpoint's."""
+        """Write as a run of a query that begins with this batch; `folder` is its checkpoint's."""
         with ExitStack() as resources:
             request = RowSinkRequest(
                 query_id=query,

@@ -29,7 +29,7 @@ ROWS, PER_BATCH = 900, 300
 
 
 def _delta_has_each_batch_once(workspace: Workspace, sink: Sink, query: str) -> None:
-    """By Delta's own log; and the batch that was committed and not noted came again."""
+    """Check Delta's own log; the batch that was committed and not noted was repeated."""
     schema = sink.path[1]
     found = [
         line["txn"] for line in workspace.commits(f"managed/{schema}.db/{sink.path[2]}") if "txn" in line
@@ -44,7 +44,7 @@ def _delta_has_each_batch_once(workspace: Workspace, sink: Sink, query: str) -> 
 
 @dataclass(frozen=True)
 class Death:
-    """How many rows a table then has, what its server does with a writer that is gone, and what is to be true in the end."""
+    """Expected rows of a table, its server's treatment of a lost writer, and the final condition."""
 
     held: range
     partitions: int = 1

@@ -1,4 +1,4 @@
-"""What can happen to a batch on its way into a table, the same for every store type that has it exactly once."""
+"""Faults of a batch on its way into a table, the same for every store type with exactly-once delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store of materialized views promises, of the one in the data directory and of the one in ClickHouse."""
+"""Common promises of the stores of materialized views: in the data directory and in ClickHouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every gate test gets: a session, a broker and a folder."""
+"""Fixtures of the gate tests: a session, a broker and a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gate tests share: rows in Kafka partitions, queries over them, and the answers of a batch."""
+"""Common part of the gate tests: rows in Kafka partitions, queries over them, and the answers of a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WINDOW_S = 60
 
 @dataclass(frozen=True)
 class Watermarks:
-    """How a source's watermark is to behave; times in seconds."""
+    """A source's watermark settings; times in seconds."""
 
     delay: float = 0
     idle: float = 0
@@ -67,7 +67,7 @@ class Lab:
         return (writer.trigger(availableNow=True) if bounded else writer).start()
 
     def counts(self, name: str) -> Counter[int]:
-        """What a windowed count put into `name`: window start, counted from `EPOCH` -> rows."""
+        """Return a windowed count's rows in `name`: window start, counted from `EPOCH` -> rows."""
         result: Counter[int] = Counter()
         for row in self.spark.table(name).collect():
             assert row.start not in result, "a window came out twice"
@@ -82,7 +82,7 @@ class Lab:
 
 
 def read_topics(spark: SparkSession, bootstrap: str, topics: Iterable[str], *, per_batch: int) -> DataFrame:
-    """As `Lab.read`, for a process without a lab."""
+    """Read as `Lab.read` does, for a process without a lab."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -102,7 +102,7 @@ def read_topics(spark: SparkSession, bootstrap: str, topics: Iterable[str], *, p
 def assign(
     spark: SparkSession, frame: DataFrame, partitions: Mapping[str, int], watermarks: Watermarks
 ) -> DataFrame:
-    """As `Lab.assign`, for a process without a lab."""
+    """Assign as `Lab.assign` does, for a process without a lab."""
     assigned = spark._jvm.io.headrace.spark.PartitionWatermark.assign(
         frame._jdf,
         "source",
@@ -146,7 +146,7 @@ def dropped(query: StreamingQuery) -> int:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Until `condition` holds; fails after three minutes."""
+    """Wait until `condition` holds; fails after three minutes."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for: {what}"

@@ -21,7 +21,7 @@ SHORT = range(0, 600, 10)
 
 
 def send_three(lab: Lab, topic: str) -> None:
-    """One partition far ahead, one an hour behind, one that ends early."""
+    """Send to one partition far ahead, one an hour behind, one that ends early."""
     lab.kafka.create(topic, partitions=3)
     for partition, seconds in enumerate((AHEAD, BEHIND, SHORT)):
         lab.send(topic, partition, seconds)
@@ -92,7 +92,7 @@ def test_a_partition_that_falls_idle_is_left_out_and_holds_again_when_it_is_back
 
 
 def test_when_all_partitions_fall_silent_time_goes_on_to_what_was_heard_last(lab: Lab, seed: str) -> None:
-    """Whoever loads a topic once and looks sees its windows, also where a partition is empty."""
+    """A user who loads a topic once and looks sees its windows, even if a partition is empty."""
     topic, name = f"silent-{seed}", f"silent_{seed}"
     lab.kafka.create(topic, partitions=3)
     lab.send(topic, 0, [0, 500])

@@ -217,7 +217,7 @@ def read_an_error_at_its_place(page: Page, stream: str) -> None:
 
 
 def run_from_the_explorer(page: Page, stream: str) -> None:
-    """What runs from there leaves the editor alone."""
+    """Run from the explorer, which leaves the editor alone."""
     text = page.locator(".cm-content").inner_text()
     page.get_by_role("button", name=f"Run SELECT * FROM {stream}").click()
     expect(run_state(page)).to_have_attribute("data-state", "streaming", timeout=PATIENCE_MS)

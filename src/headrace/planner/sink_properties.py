@@ -111,7 +111,7 @@ def check_written(connector: StoreDescriptor, entity: EntityPath, span: Span | N
 
 @dataclass(frozen=True)
 class Subject:
-    """Under which subject a registry has the schema of values, or of keys: by `strategy` that of the entity, of the record, or of both.
+    """Subject of the schema of values, or of keys, in a registry: by `strategy` that of the entity, of the record, or of both.
 
     `record` is the full name of the record, where it is said. `base` is a subject that says more of the fields of what is written.
     """

@@ -1,4 +1,4 @@
-"""Under which names the server may be asked for, and from which pages.
+"""Names and origins under which the server accepts requests.
 
 A page that somebody else wrote can make its visitor's browser send requests here: by an address of its own that it lets
 resolve to this machine (DNS rebinding), which `Host` gives away, or straight across origins, which `Origin` does. Both are

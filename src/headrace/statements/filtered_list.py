@@ -1,4 +1,4 @@
-"""LIKE, WHERE and LIMIT, over the result of any LIST and any DESCRIBE of an object.
+"""Filters LIKE, WHERE and LIMIT over the result of any LIST and any DESCRIBE of an object.
 
 WHERE is bound, checked and translated as that of a SELECT whose one source is the list, and DuckDB tells which rows fulfil it.
 """

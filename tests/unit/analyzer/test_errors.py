@@ -1,4 +1,4 @@
-"""What a user may get wrong in a query: SQLSTATE, message, hint and the place that the error points at.
+"""Mistakes of users in queries: SQLSTATE, message, hint and the position of the error.
 
 The relations are those of `tests/plans/world.py`.
 """

@@ -1,4 +1,4 @@
-"""FROM: which join two sides make, what becomes of the conditions, and the names of what is joined.
+"""Joins in FROM: their kinds, the use of their conditions, and the names of their columns.
 
 The relations are those of `tests/plans/world.py`: the streams flights, bookings (event time `booked`) and arrivals, the changelogs
 planes, airports and routes, the views delays and carriers.
@@ -14,7 +14,7 @@ from tests.plans.shapes import shape, text, tree
 
 
 def source(sql: str) -> str:
-    """FROM and WHERE of a query."""
+    """Return FROM and WHERE of a query."""
     return shape(tree(sql).inputs[0])
 
 

@@ -123,7 +123,7 @@ def test_what_cannot_be_looked_up_is_refused_where_it_stands(text: str, state: s
 
 
 def test_a_view_that_looks_up_cannot_be_followed() -> None:
-    """It would look up a second time, and find other rows."""
+    """The view would look up a second time, and find other rows."""
     before = list(WORLD.views)
     WORLD.views.append(
         view(

@@ -180,7 +180,7 @@ def test_a_view_of_an_earlier_release_is_refused() -> None:
 
 
 class Later(World):
-    """Where the stream `flights` was dropped and made again."""
+    """World after the stream `flights` was dropped and created again."""
 
     def relation(self, name: RelationName, /) -> Relation | None:
         found = WORLD.relation(name)

@@ -18,7 +18,7 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Place:
-    """Where a catalog is kept."""
+    """Location of a catalog."""
 
     folder: Path
     url: str | None
@@ -29,7 +29,7 @@ class Place:
 
     @property
     def engine_url(self) -> str:
-        """For SQLAlchemy."""
+        """The address for SQLAlchemy."""
         if self.url is None:
             return f"sqlite:///{self.folder / 'catalog.db'}"
         return make_url(self.url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)

@@ -1,4 +1,4 @@
-"""Who may do what: inheritance upward, ownership by role, refusal by default, and no way to data without a chain."""
+"""Access control: inheritance upward, ownership by role, refusal by default, and no access to data without a chain."""
 
 from __future__ import annotations
 

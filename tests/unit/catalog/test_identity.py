@@ -17,7 +17,7 @@ from headrace.engine.views.opening import open_views
 
 
 def start(directory: Path, catalog: Path | None = None, *, adopt: bool = False) -> None:
-    """As a server does, with the catalog of `catalog` in the place of the directory's own."""
+    """Start as a server does, with the catalog of `catalog` in the place of the directory's own."""
     opened = Catalog.open(catalog or directory)
     try:
         bind(opened, directory, adopt=adopt)

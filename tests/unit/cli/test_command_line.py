@@ -238,7 +238,7 @@ async def test_a_reader_that_leaves_is_no_error(address: str, statements: Script
 async def test_standard_output_has_rows_only_and_no_control_characters(
     address: str, statements: ScriptedStatements
 ) -> None:
-    """Whoever named a table or wrote a broker's error must not reach the terminal."""
+    """The author of a table's name or of a broker's error must not reach the terminal."""
     hostile = "\x1b]0;owned\x07 \x9b31m \u202e"
     created = ddl("stream", "s", "CREATE", f"stream s was created {hostile}", ["s"])
     statements.answer("CREATE", created)

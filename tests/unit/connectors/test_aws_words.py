@@ -1,4 +1,4 @@
-"""What is told of AWS's errors names no account."""
+"""AWS's errors without accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ClickHouse store takes from a user, how types go both ways, and whose fault an error is."""
+"""Properties of a ClickHouse store, conversion of types both ways, and causes of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Databricks store takes from a user, how types go both ways, what is sent, and whose fault an error is."""
+"""Properties of a Databricks store, conversion of types both ways, sent values, and causes of errors."""
 
 from __future__ import annotations
 

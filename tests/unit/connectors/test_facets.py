@@ -1,4 +1,4 @@
-"""What a store type cannot do is a facet that it lacks, and is refused where a statement needs it."""
+"""Missing facets of store types, which are refused in statements that need them."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _refused(error: UserError, spec: PropertySpec[Any], text: str) -> None:
 
 
 def _is_same(found: str, text: str) -> bool:
-    """Whether what is kept of a text is the text: an address may lose blanks and slashes around it, and "jdbc:" before it."""
+    """True if the stored text is the given one: an address may lose blanks and slashes around it, and "jdbc:" before it."""
     return found == text or found.strip("/ ") == text.strip().removeprefix("jdbc:").strip("/ ")
 
 
@@ -247,7 +247,7 @@ def _of_path(
 def _takers(
     kind: StoreDescriptor, scope: Scope, spec: PropertySpec[Any]
 ) -> Iterator[Callable[[PropertyReader], Mapping[str, str]]]:
-    """What takes the properties of a scope, and what it makes of them as texts."""
+    """Return functions that read the properties of a scope, and return them as texts."""
     if scope in (Scope.RELATION, Scope.SOURCE) and kind.source is not None:
         yield kind.source.options
     for sink in (kind.record_sink, kind.row_sink):

@@ -1,4 +1,4 @@
-"""At which step a store's test says that it failed where no Kafka is, asked of real sockets."""
+"""Failing steps of a connection to a host without Kafka, with real sockets."""
 
 from __future__ import annotations
 

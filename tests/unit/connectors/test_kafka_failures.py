@@ -1,4 +1,4 @@
-"""What Kafka's clients say, told to a user: state, whose fault it is, sentence and hint."""
+"""Errors of Kafka's clients for users: state, cause, sentence and hint."""
 
 from __future__ import annotations
 

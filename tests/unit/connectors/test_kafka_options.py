@@ -196,7 +196,7 @@ def test_no_client_setting_passes_but_those_of_the_list(scope: Scope, prefix: st
 
 @given(name=st.text(max_size=30), value=st.text(max_size=30), scope=st.sampled_from(SCOPES))
 def test_what_is_passed_on_comes_from_the_list(name: str, value: str, scope: Scope) -> None:
-    """Whatever is written after the prefix: the clients get settings of the list, and of a topic's, which only its broker reads."""
+    """The clients get settings of the list, and of a topic's, which only its broker reads, regardless of the text after the prefix."""
     listed = {spec.name for spec in (*options.CONSUMER, *options.PRODUCER)}
     for prefix in ("kafka.consumer.", "kafka.producer."):
         try:

@@ -1,4 +1,4 @@
-"""One text for several topics."""
+"""A path for several topics."""
 
 from __future__ import annotations
 

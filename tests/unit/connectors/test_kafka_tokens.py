@@ -125,7 +125,7 @@ MSK = {
 
 
 def test_a_role_signs_a_request_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Amazon's brokers check; no broker that can be had here does."""
+    """Amazon's brokers check these; no broker available here does."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDSERVER")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "server's")
     started = time.time()

@@ -1,4 +1,4 @@
-"""What an Oracle store takes and refuses, names, types and statements, values both ways, and whose fault an error is.
+"""Properties of an Oracle store, names, types and statements, values both ways, and causes of errors.
 
 No server of Oracle's can be had: what is here word for word is what its documentation says of it. See docs/guides/oracle.md.
 """

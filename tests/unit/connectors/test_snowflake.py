@@ -1,4 +1,4 @@
-"""What a Snowflake store takes and refuses, names and types in SQL, the statements that write, and whose fault an error is."""
+"""Properties of a Snowflake store, names and types in SQL, the statements that write, and causes of errors."""
 
 from __future__ import annotations
 

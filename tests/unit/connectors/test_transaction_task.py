@@ -1,4 +1,4 @@
-"""What a task hands on of its rows, and when."""
+"""Rows that a task returns, and when."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _looks_like_ours(name: str) -> bool:
 
 
 def _exists(name: str) -> bool:
-    """Whether it is a path from the root, from the package, or the end of one: pages shorten what is clear."""
+    """True if it is a path from the root, from the package, or the end of one: pages shorten clear ones."""
     if any((base / name).exists() for base in (ROOT, ROOT / "src/headrace")):
         return True
     return any(_name(path).endswith(f"/{name}") for path in _tracked(Path(name).suffix))

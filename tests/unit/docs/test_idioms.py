@@ -16,7 +16,7 @@ CONTEXT = SessionContext("", database="docs", schema="public", store="k")
 
 
 async def _checked(session: Session, text: str) -> list[Diagnostic]:
-    """What the check of `text` finds, behind the relations that the examples read."""
+    """Return the errors of checking `text`, behind the relations that the examples read."""
     found = await session.service.check(RELATIONS + text, principal=ADMINISTRATOR, context=CONTEXT, files={})
     # What a role may do is not what is tried here.
     return [one for one in found if one.severity == "error" and one.sqlstate != "42501"]

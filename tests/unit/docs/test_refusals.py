@@ -1,4 +1,4 @@
-"""What docs/reference/statements.md says is refused is refused, with 0A000 and its place. Its table of statements is generated."""
+"""Refusals in docs/reference/statements.md: each has 0A000 and its position. The table of statements is generated."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = F
 
 
 class Bench:
-    """One data directory, and the engines that run over it one after the other."""
+    """A data directory, and the engines that run over it one after the other."""
 
     def __init__(self, folder: Path, catalog_url: str | None = None) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class Bench:
         return pool
 
     def want(self, name: str, state: PoolIntent) -> None:
-        """As START and STOP."""
+        """Set the desired state as START and STOP do."""
         self.catalog.update_compute_pool(replace(self.found_pool(name), desired_state=state))
         self.engine.rouse_pool(name)
 
@@ -121,7 +121,7 @@ class Bench:
         return [state for _, state, _ in self.catalog.query_events(query_id)]
 
     def journal(self, kind: str, query_id: str | None = None) -> list[dict[str, Any]]:
-        """What the fake drivers got."""
+        """Return the messages to the fake drivers."""
         if not self.journal_file.exists():
             return []
         lines = [json.loads(line) for line in self.journal_file.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""What the engine does while the catalog's database does not answer."""
+"""The engine while the catalog's database does not answer."""
 
 from __future__ import annotations
 

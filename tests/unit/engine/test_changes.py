@@ -1,4 +1,4 @@
-"""What a live changelog says of its rows."""
+"""Operations in a live changelog."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.planner.physical import Changes
 
 
 def kinds_of(kinds: RowKinds, *rows: str) -> list[str | None]:
-    """Of rows written as their key, with a `-` before it for a deletion."""
+    """Return the operations of rows written as their key, with a `-` before it for a deletion."""
     found = [kinds.of([row.lstrip("-")], deleted=row.startswith("-")) for row in rows]
     return [kind.value if kind else None for kind in found]
 

@@ -283,7 +283,7 @@ async def test_the_checkpoint_of_a_query_is_kept_until_the_query_is_forgotten(be
 
 
 async def test_a_start_removes_the_checkpoints_that_a_killed_server_has_left(bench: Bench) -> None:
-    """Of a query that cannot be restarted, since its sink was dropped, and of an interactive one."""
+    """A query that cannot be restarted, since its sink was dropped, and an interactive one leave checkpoints."""
     goes_on, dropped = bench.query("runs"), bench.query("runs")
     bench.catalog.set_desired_state(dropped, DesiredState.TERMINATED)
     bench.catalog.record_query_state(dropped, S.TERMINATED)

@@ -1,4 +1,4 @@
-"""How far a query is behind its sources, of what Spark says of a batch."""
+"""Lag of a query behind its sources, from Spark's progress of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it takes to read live rows, and to go on reading them."""
+"""Privileges for reading live rows, at the start and later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is DuckDB's own of the store of views; what every store promises is in tests/views."""
+"""DuckDB's own part of the store of views; the common promises are in tests/views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a generated schema takes over of one that a user keeps."""
+"""Merging of a generated schema with one that a user keeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STOP = {"type": "record", "name": "Stop", "fields": [{"name": "at", "type": "lon
 
 
 def taken(ours: Any, theirs: Any) -> bool:
-    """Whether the field of the base comes in the place of ours."""
+    """True if the base's field replaces ours."""
     field = {"name": "x", "type": theirs, "doc": "told", "default": None}
     generated = {"type": "record", "name": "Ours", "fields": [{"name": "x", "type": ours}]}
     base = {

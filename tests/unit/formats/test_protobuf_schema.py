@@ -23,7 +23,7 @@ def columns(**types: str) -> Struct:
 
 
 def plain(descriptors: Descriptors, message: str) -> DescriptorProto:
-    """Without what is of no matter for the bytes."""
+    """Return a message without details that do not affect the bytes."""
     made = DescriptorProto()
     descriptors.message(message).CopyToProto(made)
 

@@ -1,4 +1,4 @@
-"""What is within the limits of `sql.limits` is planned and explained, from a stack as deep as the server's may be."""
+"""Planning and explaining of queries within `sql.limits`, from a stack as deep as the server's may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CREATE … AS and INSERT INTO make of their sink, and DESCRIBE of a statement."""
+"""Sinks of CREATE … AS and INSERT INTO, and DESCRIBE of a statement."""
 
 from __future__ import annotations
 

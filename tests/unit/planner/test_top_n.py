@@ -1,4 +1,4 @@
-"""Which of two rows at the same place in the order a Top-N keeps."""
+"""Choice of a Top-N between two rows at the same place in the order."""
 
 from __future__ import annotations
 

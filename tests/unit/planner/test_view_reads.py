@@ -1,4 +1,4 @@
-"""What a query of views takes of each."""
+"""Reads of each view in a query of views."""
 
 from __future__ import annotations
 

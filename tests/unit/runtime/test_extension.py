@@ -1,4 +1,4 @@
-"""What can be said of the extension without a JVM; tests/runtime compiles it."""
+"""The extension without a JVM; tests/runtime compiles it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from headrace.runtime.java import SPARK_OPTIONS, java_command, java_runtime, ref
 
 
 def _installation(folder: Path, *, version: str, modules: str) -> Path:
-    """What looks like a Java installation."""
+    """Create a folder like a Java installation."""
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "java").touch()
     (folder / "release").write_text(f'JAVA_VERSION="{version}"\nMODULES="{modules}"\n')
@@ -27,7 +27,7 @@ def test_the_bundled_java_is_used_when_none_is_named(monkeypatch: pytest.MonkeyP
 def test_a_java_is_asked_for_the_vector_module_when_it_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, modules: str
 ) -> None:
-    """One that lacks it would refuse to start."""
+    """A Java without the module would refuse to start."""
     home = _installation(tmp_path / "jdk", version="17.0.2", modules=modules)
     monkeypatch.setenv("HEADRACE_JAVA_HOME", str(home))
     java, *options = spark_java(512)
@@ -38,7 +38,7 @@ def test_a_java_is_asked_for_the_vector_module_when_it_has_it(
 
 
 def test_further_options_of_a_jvm_come_after_the_heap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that they can say something else of it."""
+    """The options can override the heap."""
     monkeypatch.setenv("HEADRACE_JAVA_OPTIONS", "-Xmx1g  -XX:TieredStopAtLevel=1")
     options = spark_java(512)
     assert options[options.index("-Xmx512m") :][-2:] == ["-Xmx1g", "-XX:TieredStopAtLevel=1"]

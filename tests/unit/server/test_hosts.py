@@ -1,4 +1,4 @@
-"""Which names the server answers to, and which pages it listens to."""
+"""Host names and origins that the server accepts."""
 
 from __future__ import annotations
 

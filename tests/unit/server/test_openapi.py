@@ -56,7 +56,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
 
 @pytest.fixture(scope="module")
 def address(app: FastAPI) -> Iterator[str]:
-    """It answers there, in an event loop of its own."""
+    """Yield the address of the application, in an event loop of its own."""
     loop, told = asyncio.new_event_loop(), threading.Event()
     found: list[str] = []
     stop = asyncio.Event()

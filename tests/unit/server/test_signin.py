@@ -50,7 +50,7 @@ def app(catalog: Catalog, settings: Settings, statements: ScriptedStatements) ->
 
 @pytest.fixture
 async def page(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    """As a browser: it keeps cookies, and says which page sends what changes something."""
+    """Yield a client like a browser: it keeps cookies, and sends the origin of a change."""
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url=ORIGIN, headers={"Origin": ORIGIN}
     ) as client:

@@ -120,7 +120,7 @@ async def test_who_is_invited_signs_in_with_the_roles_of_the_groups(
 async def test_the_session_of_a_user_who_is_gone_is_not_that_of_a_later_one(
     provider: OpenIdServer, page_of: Callable[..., httpx.AsyncClient], catalog: Catalog
 ) -> None:
-    """Neither has a password that could tell them apart."""
+    """The users have no passwords that could distinguish them."""
     async with page_of(provider.uri, oidc_create_users=True) as page:
         assert await came_back(page, await sign_in_at(await sent_away(page), "anna")) == "/#signed-in"
         assert await is_signed_in(page)

@@ -1,4 +1,4 @@
-"""What the audit log keeps of a statement's text."""
+"""Statements' texts in the audit log."""
 
 from __future__ import annotations
 

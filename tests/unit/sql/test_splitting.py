@@ -1,4 +1,4 @@
-"""Where statements end."""
+"""Boundaries of statements."""
 
 from __future__ import annotations
 

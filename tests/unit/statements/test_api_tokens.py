@@ -31,7 +31,7 @@ def kept_token(session: Session, name: str, user: str = "admin") -> ApiToken | N
 
 
 async def signed_in(session: Session, text: str, principal: Principal = ROOT) -> Principal:
-    """Whoever uses the token that a statement makes."""
+    """Return the principal of the token that a statement creates."""
     found = session.catalog.authenticate(await token_of(session, text, principal))
     assert found is not None
     return found

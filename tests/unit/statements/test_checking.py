@@ -1,4 +1,4 @@
-"""What is wrong with a text that is not run: all of it, each at its place, and nothing done."""
+"""Errors of a checked text: all of them, each at its position, and nothing is run."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def test_new_sessions_begin_with_the_defaults_and_use_changes_only_the_ses
 
 
 async def test_a_request_without_names_is_told_them(session: Session, tmp_path: Path) -> None:
-    """As the page and `headrace sql` send their first one."""
+    """The page and `headrace sql` send their first request so."""
     await session.run(f"CREATE COMPUTE_POOL p; {CHOSEN}")
     app = create_app(ServerParts(Settings(data_dir=tmp_path), session.service, lambda _token: ADMINISTRATOR))
     async with httpx.AsyncClient(

@@ -1,4 +1,4 @@
-"""What a role may not know of is answered as what is not there, by every statement and in every place of a name."""
+"""Objects that a role may not know: every statement answers, in every place of a name, as for a missing object."""
 
 from __future__ import annotations
 

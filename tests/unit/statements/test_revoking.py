@@ -40,7 +40,7 @@ def view(name: str, query: str) -> str:
 
 
 def lost(session: Session) -> dict[str, str | None]:
-    """What keeps each query from being started, and from running on."""
+    """Return the privilege whose loss keeps each query from starting, and from running on."""
     state = session.catalog.snapshot()
     return {
         query.name or "": state.policy.lost(query.owner, query.needs, state.by_id)

@@ -1,4 +1,4 @@
-"""What keeps a schema registry."""
+"""Storage of schema registries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over stores that have tables only there are no streams and changelogs; where users know some from elsewhere they are told why."""
+"""Stores with tables only: no streams and changelogs; users who know them from elsewhere get the reason."""
 
 from __future__ import annotations
 

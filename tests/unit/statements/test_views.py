@@ -1,4 +1,4 @@
-"""Who may read a materialized view in a continuous query, and when; EXPLAIN needs no broker."""
+"""Materialized views in continuous queries: privileges and conditions; EXPLAIN needs no broker."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class GlueCatalog:
-    """One account's catalog, used by one statement. The methods are those of `rest.RestCatalog`."""
+    """A catalog of one account, used by one statement. The methods are those of `rest.RestCatalog`."""
 
     def __init__(self, store: Mapping[str, str]) -> None:
         self._store = store

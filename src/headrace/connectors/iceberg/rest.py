@@ -33,7 +33,7 @@ _PAGES_MAX = 1000
 
 
 class RestCatalog:
-    """One catalog, used by one statement; a context manager.
+    """A catalog, used by one statement; a context manager.
 
     Methods raise what `failures` makes of the answers; namespaces are tuples of names.
     """

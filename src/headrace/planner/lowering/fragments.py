@@ -38,9 +38,8 @@ class Hidden:
 
 @dataclass
 class Fragment:
-    """FROM with the conditions on it. `inputs` are the steps that the text names; `windows` and `positions` are columns that are
-    spelled specially. `table` is the text of a single source without its alias.
-    """
+    """A FROM clause with its conditions. `inputs` are the steps that the text names; `windows` and `positions` are columns with a
+    special spelling. `table` is the text of a single source without its alias."""
 
     text: str
     mode: Mode

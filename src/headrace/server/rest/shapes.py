@@ -128,7 +128,8 @@ class UnderWay(BaseModel):
 
 
 class StatementAnswer(UnderWay):
-    """One partition of a result, the offer of a live one, or an error of SQL: `sqlState` is `00000` for the first two."""
+    """Answer to a statement: one partition of a result, the offer of a live one, or an error of SQL; `sqlState` is `00000` for the first
+    two."""
 
     statementIDs: list[str] = Field([], description="Of each statement, where there are several.")  # noqa: N815
     message: str = ""

@@ -32,7 +32,7 @@ _RELATIONS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
 
 @dataclass(frozen=True)
 class Target:
-    """`ON ORGANIZATION`, or `ON kind name`; `kind` is one of `KINDS`."""
+    """Target of a grant: `ON ORGANIZATION`, or `ON kind name`; `kind` is one of `KINDS`."""
 
     kind: str | None = None
     name: QualifiedName | None = None
