@@ -12,7 +12,7 @@ NICE   := nice -n 5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup environment jars extension archive web web-check check lint types unit test prove faults fuzz demo bench differential debezium flink browser jvm-test lock clean
+.PHONY: help setup environment jars extension archive web web-check check lint types unit test checks suite prove faults fuzz demo bench differential debezium flink browser jvm-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,14 +70,26 @@ types: environment
 	$(BIN)/lint-imports
 
 unit: environment
-	$(NICE) $(BIN)/pytest -q -n 2 tests/unit tests/test_tidy.py
+	$(NICE) $(BIN)/pytest -q -n 2 tests/unit tests/test_tidy.py tests/slt/test_catalog.py
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time.
 SHORT_LIVED := HEADRACE_JAVA_OPTIONS=-XX:TieredStopAtLevel=1
 
-test: setup archive browser check web-check ## check, then the rest of the suite: real Spark, real Kafka, real browser
-	@if test -d jvm/src/test/scala; then $(SHORT_LIVED) $(MAKE) --no-print-directory jvm-test; fi
-	$(SHORT_LIVED) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests --ignore=tests/unit --ignore=tests/test_tidy.py --durations=40
+# More workers than processors, since tests mostly wait. A wait that is granted ends when the thing comes, so that patience costs nothing.
+WORKERS ?= 4
+
+# The checks use what the suite leaves of the processors. Their output comes at the end, in one piece.
+test: setup archive browser ## Every check and every test: real Spark, real Kafka, real browser; WORKERS=2 for a machine with little memory
+	@mkdir -p build; $(MAKE) --no-print-directory checks > build/checks.log 2>&1 & checks=$$!; \
+	$(MAKE) --no-print-directory suite; suite=$$?; \
+	wait $$checks; checks=$$?; cat build/checks.log; \
+	if [ $$suite != 0 ]; then echo "make: the suite failed, see above the checks" >&2; fi; exit $$((suite || checks))
+
+checks: check web-check jvm-test
+
+suite:
+	$(SHORT_LIVED) HEADRACE_PATIENCE_S=360 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests \
+	  --ignore=tests/unit --ignore=tests/test_tidy.py --ignore=tests/slt/test_catalog.py --durations=40 --seconds build/durations.json
 
 prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
@@ -91,7 +103,7 @@ fuzz: environment ## Texts that nobody would write, for the parser (TEXTS=100000
 	HEADRACE_FUZZ_REQUESTS=$(or $(REQUESTS),500) $(NICE) $(BIN)/pytest -q tests/unit/server/test_openapi.py
 
 jvm-test: jars ## Compile and run the tests of the JVM extension
-	$(NICE) $(RUN) -m headrace.runtime.extension --test
+	$(SHORT_LIVED) $(NICE) $(RUN) -m headrace.runtime.extension --test
 
 ## -- run ----------------------------------------------------------------------------------------------------------
 

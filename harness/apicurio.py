@@ -30,8 +30,29 @@ LOCK = Path(__file__).with_name("apicurio.lock")
 _GRACE_S = 10
 
 
-class Apicurio:
-    """A registry; a context manager that starts and stops it. `url` is the address for CREATE SCHEMA_REGISTRY."""
+class Registry:
+    """A registry that runs, by the URL of its server."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        """Its URL without the path of the protocol, where it answers 404.
+
+        Below the path it loses about one 404 in 200 of those that have no body (3.3.3): its log says that it answered, and no byte
+        comes.
+        """
+
+    @property
+    def url(self) -> str:
+        """Address for CREATE SCHEMA_REGISTRY."""
+        return f"{self.server}/apis/ccompat/v7"
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the registry's answer to a request of its protocol."""
+        return ask(self.url, method, path, body)
+
+
+class Apicurio(Registry):
+    """A registry of one's own; a context manager that starts and stops it."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "apicurio.log"
@@ -39,19 +60,7 @@ class Apicurio:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = int(probe.getsockname()[1])
-
-    @property
-    def url(self) -> str:
-        return f"{self.server}/apis/ccompat/v7"
-
-    @property
-    def server(self) -> str:
-        """Its URL without the path of the protocol, where it answers 404.
-
-        Below the path it loses about one 404 in 200 of those that have no body (3.3.3): its log says that it answered, and no byte
-        comes.
-        """
-        return f"http://127.0.0.1:{self._port}"
+        super().__init__(f"http://127.0.0.1:{self._port}")
 
     def __enter__(self) -> Self:
         command = [str(java_command()), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -99,10 +108,6 @@ class Apicurio:
             process.wait(_GRACE_S + 20)
             if process.stdin:
                 process.stdin.close()
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the registry's answer to a request of its protocol."""
-        return ask(self.url, method, path, body)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -118,9 +118,10 @@ class RestDoor:
 
 
 class InProcessDoor:
-    """The real services in this process; its compute pool's driver is a process all the same."""
+    """The real services in this process. The driver of its compute pool is a process of its own, or is missing without `pools`."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, pools: bool = True) -> None:
+        self._pools = pools
         self._loop = Loop()
         self._data_dir = data_dir
         self._context = SessionContext("")
@@ -156,7 +157,8 @@ class InProcessDoor:
         self._catalog = Catalog.open(self._data_dir)
         self._catalog.ensure_administrator("in-process")
         self._engine = Engine(self._catalog, settings)
-        await self._engine.start()
+        if self._pools:
+            await self._engine.start()
         self._service = StatementService(Services(self._catalog, self._engine, settings))
 
     async def _close(self) -> None:

@@ -1,5 +1,8 @@
 """The `.slt` files: end-to-end scripts of statements, streams and faults, and what must come of them.
 
+The first line of a file says what it needs: `# needs catalog` (no server, no Spark: `make check` runs it in process), `# needs pool`
+(a compute pool) or `# needs kill` (a pool whose driver or server it kills or restarts). Its variables say which other servers it needs.
+
 A file is a list of records, separated by blank lines; `#` begins a comment line. `${seed}` is a text unique to the run, `${bootstrap}` the
 broker's address, `${registry}` the URL of a schema registry, which is started for the files that have it, and `${registry_server}` that URL
 without its path.
@@ -119,6 +122,9 @@ class Bucket(Protocol):
     def put_lines(self, key: str, lines: list[str]) -> None: ...
 
 
+NEEDS = ("catalog", "pool", "kill")
+
+
 @dataclass
 class Record:
     """A record of a file."""
@@ -156,6 +162,13 @@ def read(text: str, filled: Callable[[str], str] = str) -> Iterator[Record]:
         yield Record(start, words, rest, expected, actions)
 
 
+def needs(path: Path) -> str:
+    """Return what a file says in its first line that it needs: `catalog`, `pool` or `kill`."""
+    first, _, _ = path.read_text(encoding="utf-8").partition("\n")
+    assert first in [f"# needs {need}" for need in NEEDS], f"{path.name}: {first!r} is no line '# needs ...'"
+    return first.split()[-1]
+
+
 def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
     block: list[str] = []
     start = 0
@@ -172,12 +185,12 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 class Runner:
-    """Runs files through one door."""
+    """Runs files through one door; `broker` is None for files that need a catalog only."""
 
     def __init__(
         self,
         door: Door,
-        broker: Broker,
+        broker: Broker | None,
         *,
         seed: str,
         streams: Streams | None = None,
@@ -192,7 +205,8 @@ class Runner:
         self._front = front
         self._bucket = bucket
         self._stop_registry = stop_registry
-        self._variables = {"seed": seed, "bootstrap": broker.bootstrap, **variables}
+        self._needs = ""
+        self._variables = {"seed": seed, **({"bootstrap": broker.bootstrap} if broker else {}), **variables}
         self.postgresql: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.clickhouse: Callable[[str], list[tuple[Any, ...]]] | None = None
         self.snowflake: Callable[[str], list[tuple[Any, ...]]] | None = None
@@ -220,12 +234,13 @@ class Runner:
             "file": self._file,
             "wait": self._wait,
             "message": self._message,
-            "restart": lambda record: self._door.fault(record.words),
-            "kill": lambda record: self._door.fault(record.words),
+            "restart": self._fault,
+            "kill": self._fault,
         }
 
     def run(self, path: Path) -> None:
         """Raises AssertionError with file, line and difference."""
+        self._needs = needs(path)
         for record in read(path.read_text(), self._filled):
             try:
                 self._actions[record.words[0]](record)
@@ -233,6 +248,11 @@ class Runner:
                 raise AssertionError(
                     f"{path.name}:{record.line}: {' '.join(record.words)}\n{error}"
                 ) from error
+
+    @property
+    def _kafka(self) -> Broker:
+        assert self._broker is not None, "expected '# needs pool' in the first line"
+        return self._broker
 
     def _filled(self, text: str) -> str:
         return re.sub(r"\$\{(\w+)\}", lambda match: self._variables[match.group(1)], text)
@@ -311,10 +331,10 @@ class Runner:
         _compare(record, [_line([row.op, *row.cells] if ops else row.cells) for row in rows])
 
     def _entity(self, record: Record) -> None:
-        self._broker.create(record.words[1], partitions=int(record.option("partitions") or 1))
+        self._kafka.create(record.words[1], partitions=int(record.option("partitions") or 1))
 
     def _grow(self, record: Record) -> None:
-        self._broker.grow(record.words[1], partitions=int(record.option("partitions") or 1))
+        self._kafka.grow(record.words[1], partitions=int(record.option("partitions") or 1))
 
     def _produce(self, record: Record) -> None:
         records: list[tuple[str | None, str | None]] = []
@@ -322,7 +342,7 @@ class Runner:
             key, bar, value = line.partition("|") if not line.startswith("{") else ("", "", line)
             records.append((key if bar else None, value or None))
         partition, timestamp = record.option("partition"), record.option("timestamp")
-        self._broker.produce(
+        self._kafka.produce(
             record.words[1],
             records,
             partition=int(partition) if partition else None,
@@ -364,7 +384,7 @@ class Runner:
 
     def _consume(self, record: Record) -> None:
         def lines() -> list[str]:
-            found = self._broker.consume(record.words[1])
+            found = self._kafka.consume(record.words[1])
             if "bykey" in record.words:
                 last = dict(found)
                 found = [(key, value) for key, value in last.items() if value is not None]
@@ -390,6 +410,10 @@ class Runner:
     def _file(self, record: Record) -> None:
         assert self._bucket is not None, "expected a file that names ${s3}"
         self._bucket.put_lines(record.words[1], record.body)
+
+    def _fault(self, record: Record) -> None:
+        assert self._needs == "kill", "expected '# needs kill' in the first line"
+        self._door.fault(record.words)
 
     def _wait(self, record: Record) -> None:
         relation, state = record.words[1:3]

@@ -1,15 +1,19 @@
-"""Fixtures shared by the suites that need the real thing: one broker and one server for the session."""
+"""Fixtures shared by the suites that need the real thing, and how a run spreads over workers.
+
+With `--dist loadgroup` a group of tests runs on one worker. A group is a file, unless its tests say otherwise (`pytest.mark.xdist_group`)
+or ask for one of the fixtures of `GROUPS`. The longest group goes first.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from harness.apicurio import Apicurio
+from harness.apicurio import Registry
 from harness.clickhouse import ClickHouseServer
 from harness.databricks import Workspace
 from harness.iceberg import Lake
@@ -19,29 +23,65 @@ from harness.postgresql import PostgresServer
 from harness.process import HeadraceProcess
 from harness.s3 import S3Client
 from harness.snowflake import SnowflakeServer
-from headrace.runtime.kafka_broker import KafkaBroker
+from harness.world import World, address
+from tests.seconds import Seconds, lengths_of
 
 # An example takes as long as a busy machine lets it.
 settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("headrace")
 
 
-LONGEST = ("tests/slt/", "tests/properties/", "tests/faults/", "tests/stores/", "tests/demo/")
+GROUPS = {"in_process": "in process", "driver": "driver", "spark": "spark"}
+"""Fixture to the name of the group of all tests that ask for it, since starting one costs a worker ten seconds of a processor."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the longest items first, so that no worker is left alone with a long file at the end."""
-    ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
-    items.sort(
-        key=lambda item: ranks.get(item.nodeid[: item.nodeid.find("/", len("tests/")) + 1], len(ranks))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seconds",
+        type=Path,
+        help="report what each folder took, and write the seconds of each test to this file",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker:
+        config.add_cleanup(World().start().stop)
+    if config.option.seconds:
+        config.pluginmanager.register(Seconds(config.option.seconds, reports=not is_worker))
+
+
+@pytest.hookimpl(wrapper=True)  # around xdist, which reads the groups, and pytest's own order
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    groups = {item: _group(item) for item in items}
+    lengths = lengths_of(groups)
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    # The files of tests/slt go before all others, so that each worker starts one server for those that it takes.
+    items.sort(key=lambda item: (item.path.parent.name != "slt", -lengths[groups[item]], groups[item]))
+
+
+def _group(item: pytest.Item) -> str:
+    """Return the name of the group of tests that must run on one worker, one after the other."""
+    if mark := item.get_closest_marker("xdist_group"):
+        return str(mark.args[0])
+    fixtures = getattr(item, "fixturenames", ())
+    return next(
+        (group for fixture, group in GROUPS.items() if fixture in fixtures), item.nodeid.split("::")[0]
     )
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClient]:
-    """A real broker (KRaft) on loopback, and a client for it."""
-    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
-        yield KafkaClient(broker.bootstrap)
+def kafka() -> KafkaClient:
+    """A client for the run's broker."""
+    return KafkaClient(address("kafka")["bootstrap"])
+
+
+@pytest.fixture(scope="session")
+def registry() -> Registry:
+    """The run's schema registry."""
+    return Registry(address("registry")["server"])
 
 
 @pytest.fixture(scope="session", params=[16, 18], ids=lambda version: f"postgresql{version}")
@@ -51,13 +91,6 @@ def postgresql(
     """The oldest and the newest PostgreSQL that there is for the tests, in turns."""
     with PostgresServer(tmp_path_factory.mktemp("postgresql"), request.param) as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
-    """A real schema registry on loopback."""
-    with Apicurio(tmp_path_factory.mktemp("registry")) as registry:
-        yield registry
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 
-from harness.apicurio import Apicurio
+from harness.apicurio import Registry
 from harness.jar import jar_of
 from harness.kafka import KafkaClient
 from harness.patience import until
@@ -108,7 +108,7 @@ def test_what_a_model_needs_is_built_over_https(
 
 
 def test_a_project_is_built_tested_documented_and_built_again(
-    headrace_server: HeadraceProcess, kafka: KafkaClient, registry: Apicurio, seed: str, tmp_path: Path
+    headrace_server: HeadraceProcess, kafka: KafkaClient, registry: Registry, seed: str, tmp_path: Path
 ) -> None:
     project, database = tmp_path / "project", f"d_{seed}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.apicurio import Apicurio, register
+from harness.apicurio import Registry, register
 from harness.kafka import KafkaClient
 from harness.process import HeadraceProcess
 from harness.reference_page import assert_documented
@@ -32,7 +32,7 @@ WITH_A_BROKER = {
 
 
 async def test_the_page_names_every_column_of_every_answer(
-    headrace_server: HeadraceProcess, kafka: KafkaClient, registry: Apicurio, seed: str
+    headrace_server: HeadraceProcess, kafka: KafkaClient, registry: Registry, seed: str
 ) -> None:
     kafka.create(f"f_{seed}")
     fields = '[{"name": "n", "type": "long"}]'

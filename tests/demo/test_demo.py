@@ -24,6 +24,7 @@ def _demo(folder: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.xdist_group("demo of flights")
 @pytest.mark.parametrize("victim", some(["server", "driver"]))
 def test_every_sink_is_right_after_a_kill(victim: str, tmp_path: Path) -> None:
     said = _demo(tmp_path, "--rows", "25000", "--kill", victim)
@@ -31,6 +32,7 @@ def test_every_sink_is_right_after_a_kill(victim: str, tmp_path: Path) -> None:
     assert said.count(" yes ") == 5, said[-4000:]
 
 
+@pytest.mark.xdist_group("demo of the lake")
 def test_the_flights_are_in_the_tables_of_the_lake(tmp_path: Path) -> None:
     said = _demo(tmp_path, "--lake", "--rows", "5000")
     rows = [

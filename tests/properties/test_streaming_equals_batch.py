@@ -278,7 +278,15 @@ SAMPLE = [
 EVERY = [(group, schedule) for group in ALL for schedule in SCHEDULES]
 
 
-@pytest.mark.parametrize(("run", "schedule"), EVERY if PROVE else SAMPLE, indirect=["run"])
+@pytest.mark.parametrize(
+    ("run", "schedule"),
+    # Each has a server of its own: any worker may take it.
+    [
+        pytest.param(*case, marks=pytest.mark.xdist_group(f"properties {case}"))
+        for case in (EVERY if PROVE else SAMPLE)
+    ],
+    indirect=["run"],
+)
 def test_a_streaming_result_is_the_batch_result(schedule: str, run: Run) -> None:
     run.declare()
     SCHEDULES[schedule](run)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.apicurio import Apicurio, register
+from harness.apicurio import Registry, register
 from harness.registry_front import Answer, RegistryFront, basic
 from harness.secured_kafka import Authority
 from headrace.connectors.egress import Egress
@@ -49,7 +49,7 @@ def failure(action: Callable[[], Any], kind: type[HeadraceError] = ExternalError
     return caught.value
 
 
-def test_schemas_are_registered_found_and_compared(registry: Apicurio, seed: str) -> None:
+def test_schemas_are_registered_found_and_compared(registry: Registry, seed: str) -> None:
     asked, subject = client(registry.url), f"a/b {seed}-value"
     assert asked.latest(subject) is None
     assert asked.compatibility(subject, record("int"), "AVRO") == []
@@ -67,7 +67,7 @@ def test_schemas_are_registered_found_and_compared(registry: Apicurio, seed: str
     assert "io.apicurio" not in refused.message
 
 
-def test_references_come_before_what_refers_to_them(registry: Apicurio, seed: str) -> None:
+def test_references_come_before_what_refers_to_them(registry: Registry, seed: str) -> None:
     asked = client(registry.url)
     cents, money, order = (f"{name}{seed}" for name in ("Cents", "Money", "Order"))
     asked.register(cents, record("long", cents), "AVRO")
@@ -82,13 +82,13 @@ def test_references_come_before_what_refers_to_them(registry: Apicurio, seed: st
     assert [str(column.type) for column in columns_of(found.text, texts)] == ["STRUCT<a STRUCT<a BIGINT>>"]
 
 
-def test_protobuf_has_its_type(registry: Apicurio, seed: str) -> None:
+def test_protobuf_has_its_type(registry: Registry, seed: str) -> None:
     text = f'syntax = "proto3";\nmessage M{seed} {{ int64 a = 1; }}\n'
     asked = client(registry.url)
     assert asked.by_id(asked.register(f"p{seed}", text, "PROTOBUF")).type == "PROTOBUF"
 
 
-def test_the_schemas_that_we_write_are_avro(registry: Apicurio, seed: str) -> None:
+def test_the_schemas_that_we_write_are_avro(registry: Registry, seed: str) -> None:
     columns = [
         Column("a", parse_type("STRUCT<b ARRAY<STRUCT<c DECIMAL(12, 3)>>, d MAP<VARCHAR, STRUCT<c DATE>>>")),
         Column("b", parse_type("STRUCT<c TIMESTAMP(3)>"), nullable=False),
@@ -98,13 +98,13 @@ def test_the_schemas_that_we_write_are_avro(registry: Apicurio, seed: str) -> No
     assert columns_of(found.text) == tuple(columns)
 
 
-def test_what_the_registry_does_not_know_is_said(registry: Apicurio, seed: str) -> None:
+def test_what_the_registry_does_not_know_is_said(registry: Registry, seed: str) -> None:
     asked = client(registry.url)
     for action in (lambda: asked.by_id(999_999_999), lambda: asked.by_version(f"none{seed}", 1)):
         assert failure(action, UserError).state is SqlState.DESCRIPTOR_NOT_FOUND
 
 
-def test_schemas_that_were_seen_outlive_the_registry(registry: Apicurio, seed: str) -> None:
+def test_schemas_that_were_seen_outlive_the_registry(registry: Registry, seed: str) -> None:
     identifier = register(registry.url, f"s{seed}", record("int"))
     with RegistryFront(registry.url) as front:
         asked = client(front.url())
@@ -115,11 +115,11 @@ def test_schemas_that_were_seen_outlive_the_registry(registry: Apicurio, seed: s
     assert "TCP" in failure(lambda: asked.latest(f"s{seed}")).message
 
 
-def test_the_first_address_that_answers_is_used(registry: Apicurio) -> None:
+def test_the_first_address_that_answers_is_used(registry: Registry) -> None:
     client("http://127.0.0.1:1", registry.url).test()
 
 
-def test_credentials_are_shown_and_a_refusal_is_said(registry: Apicurio) -> None:
+def test_credentials_are_shown_and_a_refusal_is_said(registry: Registry) -> None:
     user = {"confluent__username": USER, "confluent__password": PASSWORD}
     with RegistryFront(registry.url, authorization=basic(USER, PASSWORD)) as front:
         client(front.url(), **user).test()

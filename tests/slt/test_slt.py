@@ -1,4 +1,7 @@
-"""Every `.slt` file, over REST to a real server and in process; see `harness/slt.py` for the format."""
+"""Every `.slt` file, over REST to a real server or in process; see `harness/slt.py` for the format.
+
+Over REST each file is a group of its own, and each worker has a server for the files that it takes. In process they are one group.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pytest
 
 from harness import clickhouse as clickhouse_server
 from harness import snowflake as snowflake_server
-from harness.apicurio import Apicurio
+from harness.apicurio import Registry
 from harness.clickhouse import ClickHouseServer
 from harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
 from harness.doors import InProcessDoor, RestDoor
@@ -89,7 +92,7 @@ def kinesis_front(kinesis: KinesisClient) -> Iterator[KinesisFront]:
 
 
 @pytest.fixture
-def registry_front(registry: Apicurio) -> Iterator[RegistryFront]:
+def registry_front(registry: Registry) -> Iterator[RegistryFront]:
     with RegistryFront(registry.url) as front:
         yield front
 
@@ -108,7 +111,10 @@ def in_process(services: InProcessDoor) -> Iterator[InProcessDoor]:
     _terminate_queries(services)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(path.name)) for path in FILES],
+)
 def test_over_rest(
     path: Path, rest: RestDoor, kafka: KafkaClient, seed: str, request: pytest.FixtureRequest
 ) -> None:
@@ -155,6 +161,7 @@ def test_postgresql_tables(
     _run_with(postgresql, POSTGRESQL_TABLES, in_process, kafka, seed)
 
 
+@pytest.mark.xdist_group(POSTGRESQL_LOOKUPS.name)
 @pytest.mark.parametrize("postgresql", [16], indirect=True)
 def test_postgresql_lookups(
     rest: RestDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
@@ -183,6 +190,7 @@ def test_clickhouse(
     runner.run(CLICKHOUSE)
 
 
+@pytest.mark.xdist_group("views in clickhouse")
 @pytest.mark.parametrize("path", VIEWS, ids=lambda path: path.stem)
 def test_views_in_clickhouse(
     path: Path, with_clickhouse: HeadraceProcess, kafka: KafkaClient, seed: str
