@@ -41,6 +41,11 @@ from headrace.core.sqlstate import SqlState
 class Mode(Enum):
     """Meaning of a row on an edge; see `physical`. The value is its name in EXPLAIN."""
 
+    # Three modes, since each is the cheapest for some operator, and a conversion keeps every key in state:
+    # - INSERT: rows are only added. Fits any consumer, since such a row is also a first upsert and a +1.
+    # - UPSERT: the row of a key replaces the earlier one, as records of a compacted topic do. Costs nothing to read or write, but
+    #   an aggregate cannot use it: it does not contain the values to subtract.
+    # - SIGNED: rows are added and retracted one by one, so that sums and joins can subtract what they added.
     INSERT = "insert"
     UPSERT = "upsert"
     SIGNED = "signed"

@@ -28,7 +28,10 @@ _START_TIMEOUT_S = 120.0
 _ARCHIVE_TIMEOUT_S = 600
 _ARCHIVES_KEPT = 3
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""Those that are to run. Kept, since a JVM ends when the pipe to its standard input does."""
+"""The running JVMs. The list keeps their pipes open: the gateway ends its JVM at the end of its standard input.
+
+That is how a JVM ends with its Python process even if that is killed: nobody else closes the pipe.
+"""
 
 
 @contextmanager
@@ -41,6 +44,8 @@ def spark_jvm(
     has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does not come up, UserError if that is due to
     HEADRACE_JAVA_OPTIONS, and what `jars`, `extension_jar` and `java_runtime` raise.
     """
+    # Half of a start is loading and verifying some 15,000 classes of Spark; from an archive they are mapped into memory. A start
+    # without one works too, only slower, so that an archive is optional.
     archive = class_archive()
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
     with tempfile.TemporaryDirectory(prefix="headrace-jvm-") as folder:

@@ -52,6 +52,8 @@ class TransactionalOutput:
         """Write the records (columns key, value and perhaps headers) of an epoch in one transaction, unless an earlier attempt has."""
         if self._producer is None:
             self._open(epoch)
+        # Spark repeats the last batch after a stop between the commit in Kafka and its own: the same epoch with the same offsets, and so
+        # the same records, which are in the topic already.
         if self._next_epoch is not None and epoch < self._next_epoch:
             return
         producer = self._producer
@@ -62,6 +64,8 @@ class TransactionalOutput:
                 producer.abortTransaction()
                 return
             fail_point("inside_transaction")
+            # The marker must share the fate of the records. Offsets of a consumer group are the only thing besides records that a
+            # Kafka transaction covers, and unlike a record in the topic they are invisible to readers.
             producer.sendOffsetsToTransaction(self._marker(epoch + 1), self._group())
             producer.commitTransaction()
         except BaseException:
@@ -94,7 +98,7 @@ class TransactionalOutput:
         self._producer = producer
         # Fences every earlier producer of this query and ends the transaction that one may have left open.
         producer.initTransactions()
-        # Only now is the marker final.
+        # The marker is read after fencing, since an earlier producer could still commit, and move it, before.
         self._next_epoch = self._committed()
         if self._next_epoch is None and not _marker_is_conclusive(self._checkpoint, epoch):
             raise UserError(

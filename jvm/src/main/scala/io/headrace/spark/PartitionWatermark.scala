@@ -14,6 +14,11 @@ import org.apache.spark.sql.types.{IntegerType, MetadataBuilder, StringType, Tim
 /** Watermarks that follow every partition of a source: the entry points for Python. */
 object PartitionWatermark {
 
+  // Spark's own watermark follows the greatest event time of a whole source. A reader that is quick with one partition and slow with
+  // another, as each replay is, then drops the slow partition's rows as late. The minimum over partitions never does, but an empty
+  // partition would hold it for ever: hence idleness, which must be proved by a read that reached the partition's end and found
+  // nothing, since silence alone may be a slow reader. ADR 5 has the proof, and what happens when all partitions are idle.
+
   /** The columns of which a late row is made as it came: a STRUCT of [[SideTopic.Record]], and where it stands. */
   private[spark] val Sent = Seq("__record", "__metadata")
 

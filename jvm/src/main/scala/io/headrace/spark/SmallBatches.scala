@@ -16,6 +16,11 @@ import org.apache.spark.sql.kafka010.KafkaBatchSize
   * those that read nothing but Kafka's topics, or nothing at all.
   */
 private[spark] object SmallBatches extends ColumnarRule {
+  // Why one task: a batch of a few records costs Spark some 100 ms, of which the rows are one. Each stage is planned, serialized and
+  // scheduled, and each shuffle is written to files and read again. At low rates that is the latency of every row. ADR 42 has the figures.
+  //
+  // Why a limit: one task uses one core. Beyond some thousand records the work outweighs what the stages cost.
+
   /** In a session's settings: up to so many records one task is done sooner than several would be. 0: never. */
   val MostRecords = "spark.headrace.smallBatchRecords"
 
@@ -37,6 +42,7 @@ private[spark] object SmallBatches extends ColumnarRule {
   private def isSmall(rows: SparkPlan): Boolean = isOfMicroBatch(rows) && {
     val most = rows.session.sessionState.conf.getConfString(MostRecords, "0").toLong
     val read = rows.collectLeaves().map(records)
+    // Only where tasks run in this process (isLocal): on a cluster the one task would read for all executors.
     most > 0 && rows.session.sparkContext.isLocal && fits(rows) && read.forall(_.isDefined) && read.flatten.sum <= most
   }
 
