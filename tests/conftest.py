@@ -31,7 +31,7 @@ settings.register_profile("headrace", deadline=None, suppress_health_check=[Heal
 settings.load_profile("headrace")
 
 
-GROUPS = {"in_process": "in process", "driver": "driver", "spark": "spark"}
+GROUPS = {"in_process": "in process", "driver": "driver", "spark": "spark", "headrace_server": "server"}
 """Fixture to the name of the group of all tests that ask for it, since starting one costs a worker ten seconds of a processor."""
 
 

@@ -20,7 +20,12 @@ from harness.patience import until
 from harness.process import HeadraceProcess
 from harness.slt import StatementError
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("tests/faults/test_iceberg.py"),  # one lake for all
+]
 
 ROWS = 50
 """In each of two batches."""
