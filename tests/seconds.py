@@ -30,6 +30,11 @@ SHORTEST_RECORDED_S = 2.0
 _PROCESSOR = "processor seconds"
 
 
+def without_group(name: str) -> str:
+    """Return a node id without the group that xdist appends to it."""
+    return name[: name.rfind("@")] if name.rfind("@") > name.rfind("]") else name
+
+
 def lengths_of(groups: Mapping[pytest.Item, str]) -> dict[str, float]:
     """Return the recorded seconds of each group of tests.
 
@@ -59,21 +64,15 @@ class Seconds:
         self._started, self._times = time.monotonic(), psutil.cpu_times()
 
     def fault(self) -> str | None:
-        """Return how the run exceeds the budget, None if it does not.
-
-        A slow machine has more seconds in proportion. A run that waits for processors that others use is not at fault: only its own
-        processor seconds count, and the clock while processors are idle.
-        """
-        allowed = BUDGET_S * self._slower
-        clock, processor = time.monotonic() - self._started, sum(self._processor.values())
+        """Return how the run exceeds the budget, None if it does not."""
         now = psutil.cpu_times()
         total = sum(now[:8]) - sum(self._times[:8])
-        idle = (now.idle - self._times.idle) / total if total else 0.0
-        if processor > 2 * allowed:
-            return f"{processor:.0f} processor seconds, where the budget allows {2 * allowed:.0f}"
-        if clock > allowed and idle > IDLE_MIN:
-            return f"{clock:.0f} s with {idle:.0%} of the processors idle, where the budget allows {allowed:.0f} s"
-        return None
+        return excess(
+            clock=time.monotonic() - self._started,
+            processor=sum(self._processor.values()),
+            idle=(now.idle - self._times.idle) / total if total else 0.0,
+            slower=self._slower,
+        )
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._reports and session.exitstatus == pytest.ExitCode.OK and self.fault():
@@ -94,9 +93,7 @@ class Seconds:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = report.nodeid
-        if name.rfind("@") > name.rfind("]"):  # xdist appends the group's name
-            name = name[: name.rfind("@")]
+        name = without_group(report.nodeid)
         self._clock[name] = self._clock.get(name, 0.0) + report.duration
         for key, value in report.user_properties:
             if key == _PROCESSOR:
@@ -126,6 +123,22 @@ class Seconds:
         yield f"{'folder':18}{'tests':>6}{'seconds':>10}{'processor':>11}"
         for row, (tests, clock, processor) in sorted(sums.items(), key=lambda pair: -pair[1][1]):
             yield f"{row:18}{tests:6.0f}{clock:10.0f}{processor:11.0f}"
+
+
+def excess(*, clock: float, processor: float, idle: float, slower: float) -> str | None:
+    """Return how a run exceeds the budget, None if it does not.
+
+    A machine that is `slower` has more seconds in proportion. A run that waits for processors that others use is not at fault: its own
+    processor seconds count, and the clock only if processors were `idle`.
+    """
+    allowed = BUDGET_S * slower
+    if processor > 2 * allowed:
+        return f"{processor:.0f} processor seconds, where the budget allows {2 * allowed:.0f}"
+    if clock > allowed and idle > IDLE_MIN:
+        return (
+            f"{clock:.0f} s with {idle:.0%} of the processors idle, where the budget allows {allowed:.0f} s"
+        )
+    return None
 
 
 def slower_than_budgeted() -> float:
