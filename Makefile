@@ -81,6 +81,7 @@ WORKERS ?= 4
 # The checks use what the suite leaves of the processors. Their output comes at the end, in one piece.
 test: setup archive browser ## Every check and every test: real Spark, real Kafka, real browser; WORKERS=2 for a machine with little memory
 	@mkdir -p build; $(MAKE) --no-print-directory checks > build/checks.log 2>&1 & checks=$$!; \
+	trap 'kill $$checks' INT TERM; \
 	$(MAKE) --no-print-directory suite; suite=$$?; \
 	wait $$checks; checks=$$?; cat build/checks.log; \
 	if [ $$suite != 0 ]; then echo "make: the suite failed, see above the checks" >&2; fi; exit $$((suite || checks))
