@@ -334,6 +334,15 @@ def test_a_docstring_of_a_function_begins_with_a_verb() -> None:
     )
 
 
+def test_a_comment_of_scala_or_typescript_begins_with_a_verb_or_a_noun() -> None:
+    faults = []
+    for path in _files():
+        if path.suffix in {".scala", ".ts", ".tsx"} and _name(path).startswith(("jvm/src/main/", "web/src/")):
+            openings = re.finditer(r"/\*\*\W*([\w-]+)", path.read_text(encoding="utf-8"))
+            faults += [f"{_name(path)}: {match[0]!r}" for match in openings if match[1].lower() in NOT_FIRST]
+    _report(faults, "These documentation comments begin with a pronoun, a preposition or a conjunction:")
+
+
 def test_documents_and_literals_use_the_words_of_the_field() -> None:
     allowed, counts = _words_allowed(), _word_counts()
     more = [f"{name}: {counts[name]}, allowed {allowed.get(name, 0)}" for name in counts]

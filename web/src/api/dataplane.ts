@@ -33,7 +33,7 @@ export function socketAddress(uri: string, isPageSecure: boolean): string {
   return address.href.replace(/^[a-z]+:/i, isSecure ? "wss:" : "ws:");
 }
 
-/** What a changelog's rows do, by the texts of the protocol. */
+/** Operations of a changelog's rows, by the texts of the protocol. */
 const OPS = { "+I": "insert", "+U": "update", "-D": "delete" } as const;
 const OP_COLUMN: Column = { name: "op", type: "", nullable: false, isOp: true };
 

@@ -1,6 +1,6 @@
-/** What can go wrong between this page and the server, and how the text of a SQL error is taken apart. */
+/** Failures between this page and the server, and the parts of a SQL error's text. */
 
-/** One-based, as the server counts; a column counts code points. */
+/** Position counted from one, as the server counts; a column counts code points. */
 export interface TextPosition {
   readonly line: number;
   readonly column: number;

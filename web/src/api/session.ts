@@ -16,10 +16,12 @@ export function acceptInvitation(invitation: string, password: string): Promise<
   return send("session/invitation", "POST", { invitation, password });
 }
 
-/** Where a browser goes to sign in with the provider of the server's settings, and comes back from. */
+/** Path where a browser begins to sign in with the provider of the server's settings, and to
+ * which it returns.
+ */
 export const SINGLE_SIGN_ON = "/v2/session/openid";
 
-/** What that way of signing in is called; null where there is none, or the server does not answer. */
+/** Name of that way of signing in; null without a provider, or if the server does not answer. */
 export async function singleSignOn(): Promise<string | null> {
   try {
     const response = await fetch(new URL("/v2/session/provider", location.origin), { cache: "no-store" });

@@ -42,7 +42,7 @@ export interface ResultSet {
 export interface StreamOffer {
   readonly kind: "stream";
   readonly request: DataplaneRequest;
-  /** What to know while no row has come; empty if every record is read. */
+  /** Message for a reader while no row has come; empty if every record is read. */
   readonly message: string;
   readonly context: StatementContext | null;
 }
@@ -63,7 +63,7 @@ export class StatementClient {
   readonly #session = crypto.getRandomValues(new Uint32Array(4)).join("-");
   readonly #watchers = new Set<(failure: Failure) => void>();
 
-  /** Without a token requests carry the cookie of a session. */
+  /** Requests without a token carry the cookie of a session. */
   constructor(token: string, base: URL = apiBase()) {
     this.#token = token;
     this.#base = base;
@@ -92,7 +92,7 @@ export class StatementClient {
     return answer.dataplane === null ? this.#gather(answer, signal) : offerOf(answer, answer.dataplane);
   }
 
-  /** What is wrong with a text, which is not run; nothing where the server cannot say. */
+  /** Problems of a text, which is not run; none if the server cannot check it. */
   async check(text: string, context: StatementContext): Promise<readonly Problem[]> {
     const body = JSON.stringify({
       statement: text,
@@ -164,7 +164,7 @@ export class StatementClient {
   }
 }
 
-/** Whether a server answers at all; needs no token. */
+/** True if a server answers at all; needs no token. */
 export async function isServerThere(base: URL = apiBase()): Promise<boolean> {
   try {
     const response = await fetch(new URL("version", base), { credentials: "omit", cache: "no-store" });
@@ -187,7 +187,7 @@ function offerOf(answer: StatementAnswer, request: DataplaneRequest): StreamOffe
   return { kind: "stream", request, message: answer.message, context: answer.context };
 }
 
-/** What an HTTP answer that is no success says. */
+/** Failure of an unsuccessful HTTP answer. */
 export function failureOfStatus(status: number, body: unknown): ConnectionFailure {
   const sent = asObject(body);
   const message = typeof sent?.message === "string" ? sent.message : "";

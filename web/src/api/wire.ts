@@ -11,7 +11,7 @@ export interface Column {
   readonly isOp?: true;
 }
 
-/** What a statement runs in. Field names are those of the request; an absent field is unset. */
+/** Context of a statement. Field names are those of the request; an absent field is unset. */
 export interface StatementContext {
   readonly organization?: string;
   readonly role?: string;
@@ -100,7 +100,7 @@ function readDataplane(value: unknown): DataplaneRequest | null {
   };
 }
 
-/** What is wrong with a text that was checked; offsets count code points. */
+/** Problem of a checked text; offsets count code points. */
 export interface Problem {
   readonly severity: string;
   readonly sqlState: string;
@@ -112,7 +112,7 @@ export interface Problem {
   readonly replacements: readonly string[];
 }
 
-/** Those of a check's answer that have a place. */
+/** Problems of a check's answer that have a position. */
 export function readProblems(body: unknown): readonly Problem[] {
   return list(asObject(body)?.diagnostics).flatMap((entry) => {
     const sent = asObject(entry);

@@ -9,7 +9,7 @@ const CONTEXT_KEY = "headrace.context";
 
 export type ContextField = "role" | "database" | "schema" | "store" | "computePool";
 
-/** In the order in which they are set: what a role may use comes after it, a schema after its database. */
+/** Order of setting: a role's objects follow the role, a schema its database. */
 const USE: readonly (readonly [ContextField, string])[] = [
   ["role", "USE ROLE"],
   ["database", "USE DATABASE"],
@@ -45,7 +45,7 @@ export function keepContext(context: StatementContext): void {
 }
 
 /**
- * What the server gives a new session, with those of the wanted names that it still accepts: each is set by its USE statement. A
+ * Context that the server gives a new session, with those of the given names that it still accepts: each is set by its USE statement. A
  * dropped database takes its schema along. Throws RequestFailed when the server refuses the token or is away.
  */
 export async function restoredContext(

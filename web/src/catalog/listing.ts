@@ -1,4 +1,4 @@
-/** What the side panel lists, read from the answers of LIST statements by column name. */
+/** Items of the side panel, read from the answers of LIST statements by column name. */
 
 import type { ResultSet } from "../api/statements";
 import { readPath } from "../sql/identifiers";
@@ -15,7 +15,7 @@ export interface EntityItem {
 }
 
 export interface RelationItem {
-  /** One to three parts: as many as the server names. */
+  /** Path of one to three parts, as the server names it. */
   readonly path: readonly string[];
   readonly type: string;
   readonly state: string;
@@ -37,7 +37,7 @@ export interface QueryItem {
   readonly state: string;
   readonly intendedState: string;
   readonly sql: string;
-  /** Why it ended, or what it waits for. */
+  /** Reason of its end, or of its waiting. */
   readonly message: string;
 }
 
@@ -46,7 +46,7 @@ export interface PoolItem {
   readonly size: string;
   readonly state: string;
   readonly intendedState: string;
-  /** What went wrong with its process. */
+  /** Error of its process. */
   readonly message: string;
 }
 
@@ -83,7 +83,7 @@ export function readPools(result: ResultSet): readonly PoolItem[] {
   }));
 }
 
-/** Whether somebody has stopped it: one without anything to do has no process either. */
+/** True if it was stopped by a user: an unused pool has no process either. */
 export function isStopping(pool: PoolItem): boolean {
   return pool.intendedState === "stopped";
 }
@@ -136,7 +136,7 @@ export function readQueries(result: ResultSet): readonly QueryItem[] {
   return [...queries.filter((query) => !isEnded(query)), ...queries.filter(isEnded)];
 }
 
-/** What a query without a name is known by: the relation that it writes, the last of three quoted parts. */
+/** Name of a query without one: the relation that it writes, the last of three quoted parts. */
 function sinkOf(sink: string): string {
   return sink === "" ? "" : (readPath(sink).at(-1) ?? "");
 }

@@ -11,7 +11,7 @@ export interface GridSize {
   readonly page: number;
 }
 
-/** Where a key leads, or null when it is not a movement. */
+/** Target cell of a key, or null if it is not a movement. */
 export function moved(
   at: CellPosition,
   key: string,

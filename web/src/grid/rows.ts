@@ -1,4 +1,4 @@
-/** Where the grid reads its rows from: a finished result, or the newest rows of a stream. */
+/** Source of the grid's rows: a finished result, or the newest rows of a stream. */
 
 import type { Row } from "../api/wire";
 
@@ -7,7 +7,7 @@ const RATE_WINDOW_MS = 3000;
 
 export interface RowSource {
   readonly length: number;
-  /** How many rows came before the first one held. */
+  /** Number of rows before the first one held. */
   readonly dropped: number;
   at(index: number): Row | undefined;
   toArray(): readonly Row[];

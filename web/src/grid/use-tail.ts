@@ -1,7 +1,7 @@
 import { type RefObject, useEffect, useLayoutEffect } from "react";
 import type { RowSource } from "./rows";
 
-/** Within this distance the view counts as standing at the end. */
+/** Distance from the end at which the view counts as being there. */
 const TAIL_REACH_PX = 4;
 
 interface TailOptions {

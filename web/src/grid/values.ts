@@ -1,4 +1,6 @@
-/** How a cell is shown. The text itself is never changed: only marked as missing, empty, cut or nested. */
+/** Display of a cell. The text itself is never changed: only marked as missing, empty, cut or
+ * nested.
+ */
 
 import type { Cell } from "../api/wire";
 
@@ -24,7 +26,7 @@ export function kindOfType(type: string): TypeKind {
   return KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? "text";
 }
 
-/** One line, with white space that would break the line made visible. */
+/** Text in one line, with white space that would break the line made visible. */
 export function shownCell(cell: Cell | undefined): ShownCell {
   if (cell === null || cell === undefined) return { kind: "null" };
   if (cell === "") return { kind: "empty" };

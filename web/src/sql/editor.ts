@@ -35,11 +35,11 @@ export interface EditorEvents {
   readonly onRunAll: () => void;
   readonly onChange: (text: string) => void;
   readonly onSelection: (hasSelection: boolean) => void;
-  /** What is wrong with the text. */
+  /** Called with the text to find its problems. */
   readonly onCheck: (text: string) => Promise<readonly Problem[]>;
 }
 
-/** How long nobody must type before the text is checked. */
+/** Pause in typing before the text is checked. */
 const CHECK_DELAY_MS = 700;
 const checkAgain = StateEffect.define();
 
@@ -222,7 +222,7 @@ function completion(names: SQLNamespace): Extension {
   ];
 }
 
-/** Below the names of relations, which are what a person looks for. */
+/** Ranks below the names of relations, which a person is more likely to look for. */
 function keyword(label: string, type: string): Completion {
   return { label, type, boost: -1 };
 }

@@ -33,7 +33,7 @@ export function terminateStatement(queryId: string): string {
 const EFFECT =
   /^\s*(create|drop|alter|update|insert|terminate|restart|resume|begin|grant|revoke|start|stop|use)\b/i;
 
-/** Whether a statement may have changed what the side panel lists. */
+/** True if a statement may have changed the items of the side panel. */
 export function changesCatalog(statement: string): boolean {
   return EFFECT.test(statement);
 }

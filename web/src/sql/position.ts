@@ -1,4 +1,4 @@
-/** From the server's line and column inside a statement to offsets in the editor's text. */
+/** Conversion of the server's line and column inside a statement to offsets in the editor's text. */
 
 import type { TextPosition } from "../api/failures";
 
@@ -10,7 +10,9 @@ export interface Span {
 const NAME = /^[\p{L}\p{N}_$]+/u;
 const QUOTED = /^(?:"[^"\n]*"|'[^'\n]*'|`[^`\n]*`)/;
 
-/** Where code points of the server's count are in a text whose characters JavaScript counts: one character at least, to be seen. */
+/** Convert the server's range of code points to offsets in JavaScript's units: at least one
+ * character, to be visible.
+ */
 export function spanOf(text: string, start: number, end: number): Span {
   const units = (codePoints: number) => [...text].slice(0, codePoints).join("").length;
   const isPlain = !/[\uD800-\uDFFF]/.test(text);

@@ -18,7 +18,7 @@ interface ContextBarProps {
   readonly onContext: (context: StatementContext) => void;
 }
 
-/** Where statements run. A click lists what else there is to choose. */
+/** Context of statements. A click lists the choices. */
 export function ContextBar({ client, context, onContext }: ContextBarProps) {
   const [asked, setAsked] = useState<ContextField | null>(null);
   const fields = FIELDS.filter(([field]) => field !== "computePool" || context[field] !== undefined);

@@ -80,7 +80,7 @@ function Pool({ pool, onRun, onStop }: PoolProps) {
   );
 }
 
-/** One that is wanted and has nothing to do has no process. */
+/** State of a pool: a running pool without queries has no process. */
 function stateText(pool: PoolItem): string {
   return pool.state === "stopped" && !isStopping(pool) ? "ready" : pool.state;
 }

@@ -3,7 +3,7 @@ import { Icon } from "../../ui/icons";
 
 interface RowAction {
   readonly icon: "play" | "write" | "stop";
-  /** What it does, and to what. */
+  /** Action and object in words. */
   readonly label: string;
   readonly onClick: () => void;
 }

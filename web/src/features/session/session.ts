@@ -1,4 +1,6 @@
-/** Who is signed in: a token, empty for a session with a cookie, kept for as long as the browser tab lives. */
+/** Credential of the signed-in user: a token, empty for a session with a cookie, kept for as long
+ * as the browser tab lives.
+ */
 
 const TOKEN_KEY = "headrace.token";
 
@@ -19,7 +21,9 @@ const REASONS: Readonly<Record<string, string>> = {
   unverified: "The sign-in provider has not verified your e-mail address.",
 };
 
-/** How single sign-on sent the browser back, if it just did: signed in, or a reason why not. It goes out of the address at once. */
+/** Result of a single sign-on, if the browser just returned from it: signed in, or a reason why
+ * not. It is removed from the address at once.
+ */
 export function takenReturn(): { readonly signedIn: boolean; readonly reason: string } | null {
   const hash = location.hash;
   if (hash !== SIGNED_IN && !hash.startsWith(NOT_SIGNED_IN)) return null;

@@ -13,7 +13,7 @@ export interface SignedIn {
 }
 
 interface SignInProps {
-  /** Why an earlier session ended, if it did not end by signing out. */
+  /** Reason why an earlier session ended, if not by signing out. */
   readonly reason: string | null;
   readonly onSignIn: (session: SignedIn) => void;
 }

@@ -7,7 +7,7 @@ interface FailurePanelProps {
 
 const TITLES = { denied: "Not signed in", away: "No connection", broken: "Unexpected answer" } as const;
 
-/** What went wrong, where, and what to do. */
+/** Error, position and remedy. */
 export function FailurePanel({ failure, onShowPosition }: FailurePanelProps) {
   const position = failure.kind === "sql" ? failure.position : null;
   return (

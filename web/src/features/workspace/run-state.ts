@@ -1,4 +1,4 @@
-/** What the workspace is doing with a statement. A run moves through these states and never back. */
+/** State of a statement in the workspace. A run moves through these states and never back. */
 
 import type { Failure } from "../../api/failures";
 import type { ResultSet } from "../../api/statements";
@@ -7,7 +7,9 @@ import type { StreamRows } from "../../grid/rows";
 
 export interface RunStatement {
   readonly text: string;
-  /** Where the text began in the editor when it was run; null for a statement that is not from the editor. */
+  /** Start of the text in the editor when it was run; null for a statement that is not from the
+   * editor.
+   */
   readonly offset: number | null;
 }
 
@@ -28,7 +30,7 @@ export interface StreamOutput {
   /** Null until the query runs and says what it returns. */
   readonly columns: readonly Column[] | null;
   readonly rows: StreamRows;
-  /** What to know while no row has come; empty if every record is read. */
+  /** Message for a reader while no row has come; empty if every record is read. */
   readonly message: string;
 }
 
@@ -49,7 +51,7 @@ export interface RunState {
   readonly current: Run;
   /** The statements of the same script that ended before the current one, oldest first. */
   readonly earlier: readonly FinishedRun[];
-  /** How many statements of the script are still to come. */
+  /** Number of remaining statements of the script. */
   readonly remaining: number;
 }
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streaming.{MapState, StatefulProcessorHandle, TTLConfig}
 import org.apache.spark.sql.types.{Decimal, DecimalType}
 
-/** One aggregate call over one group at a time: it is read from the group's state, changed by rows, and written back.
+/** An aggregate call over one group at a time: it is read from the group's state, changed by rows, and written back.
   *
   * A weight of 1 adds a row, -1 takes one away; a row may be taken away before it is added.
   */
@@ -25,7 +25,7 @@ private[spark] abstract class Accumulator extends Serializable {
   /** The call's value, as Spark holds values of its type inside of rows. */
   def result: Any
 
-  /** Whether nothing is left of any row. */
+  /** True if no row contributes. */
   def isBlank: Boolean
 
   def size: Int
@@ -241,7 +241,7 @@ private[spark] object Accumulator {
 
   def put(out: ByteBuffer, bytes: Array[Byte]): Unit = out.putInt(bytes.length).put(bytes)
 
-  /** What the driver takes for the data's fault. */
+  /** An error that the driver reports as the data's fault. */
   def overflow(name: String, kind: String): ArithmeticException =
     new ArithmeticException(s"$name does not fit into $kind")
 }

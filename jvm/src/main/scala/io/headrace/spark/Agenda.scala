@@ -17,7 +17,7 @@ import org.apache.spark.sql.streaming._
   */
 private[spark] final case class Due(time: Long, kind: Byte, key: Array[Byte], payload: Array[Byte])
 
-/** What a group of keys has before it, in order of time: rows that wait, keys to be looked at.
+/** Agenda of a group of keys in order of time: waiting rows, and keys to look at.
   *
   * It lies in chunks of some tens of kilobytes, and an index says from which time on each has something. So the cost of
   * what is not due is nothing, however much waits, and what is due is read and written in large pieces. A group needs one
@@ -141,7 +141,7 @@ private[spark] final class Agenda(format: StateFormat) extends Serializable {
   }
 }
 
-/** What the agenda knows without reading its chunks.
+/** Index of an agenda, without its chunks.
   *
   * @param closedMs   up to where the watermark has been handled
   * @param timersMs   the registered timers, ascending
@@ -155,10 +155,10 @@ private[spark] final case class AgendaIndex(
     chunks: ArraySeq[ChunkRef]
 ) {
 
-  /** When something is due next. */
+  /** Time of the next entry. */
   def firstMs: Option[Long] = chunks.iterator.map(_.minTime).minOption.map(Agenda.millis)
 
-  /** After the timer at `timerMs` fired, with the watermark at `watermarkMs`. */
+  /** The index after the timer at `timerMs` fired, with the watermark at `watermarkMs`. */
   def fired(timerMs: Long, watermarkMs: Long): AgendaIndex =
     copy(closedMs = math.max(closedMs, watermarkMs), timersMs = timersMs.filter(_ != timerMs))
 }

@@ -10,10 +10,10 @@ import org.apache.spark.sql.types.DataType
 /** A row that changes a group. `time` is its event time in microseconds. */
 private[spark] final case class AggregateInput(op: Byte, time: Long, arguments: Array[Byte])
 
-/** What a group shows, 1, or no longer shows, -1. */
+/** Result of a group that is shown, 1, or no longer shown, -1. */
 private[spark] final case class AggregateOutput(op: Byte, time: Long, key: Array[Byte], row: Array[Byte])
 
-/** What an aggregation computes.
+/** Definition of an aggregation.
   *
   * @param types      of the results
   * @param arguments  how many columns the arguments of a row have

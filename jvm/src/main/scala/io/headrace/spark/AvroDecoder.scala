@@ -205,10 +205,10 @@ private[spark] object AvroDecoder {
     new Unreadable(s"$column ${RecordDecoder.typeName(kind)}, found ${writer.getType.getName}$logical")
   }
 
-  /** What passes over a value of a schema, for one thread. Throws [[Unreadable]] where there is none. */
+  /** Return a reader that skips a value of a schema, for one thread. Throws [[Unreadable]] for a malformed value. */
   def skipper(writer: Schema): AvroBytes => Any = new Skipper().of(writer)
 
-  /** What passes over a value. A type may have itself as a part, so each is made once. */
+  /** Builder of readers that skip values. A type may contain itself, so each is built once. */
   private final class Skipper {
     private val named = mutable.Map.empty[String, Reader]
     private var depth = 0

@@ -147,7 +147,7 @@ private[spark] final case class WriteAvro(child: Expression, schema: String, id:
 
   @transient private lazy val encoder = new AvroEncoder(child.dataType, AvroSchemas.parser().parse(schema), id)
 
-  /** For generated code, which holds this expression. */
+  /** Called by generated code, which holds this expression. */
   def encode(value: Any): Array[Byte] = encoder.encode(value)
 
   override protected def nullSafeEval(value: Any): Any = encode(value)

@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /** The schemas of the Avro files that this process has met, by numbers of its own: they stand where a registry's ids do. */
 private[spark] object AvroFiles {
 
-  /** In place of a registry's name. */
+  /** Key in place of a registry's name. */
   val Registry = ""
 
   private val next = new AtomicInteger

@@ -21,7 +21,7 @@ private[spark] final case class BoundedTime(child: Expression, digits: Int, safe
   private lazy val (least, greatest) = if (ofDay) BoundedTime.Days else BoundedTime.Micros
   private lazy val unit = if (ofDay) 1L else math.pow(10, 6 - digits).toLong
 
-  /** For generated code, which holds this expression. */
+  /** Called by generated code, which holds this expression. */
   def fits(time: Long): Boolean = time >= least && time <= greatest
 
   def cut(time: Long): Long =

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types._
 import PackedRows._
 import PartitionWatermark.named
 
-/** One aggregate call: a function of `analyzer/functions/aggregates.py` by its name.
+/** An aggregate call: a function of `analyzer/functions/aggregates.py` by its name.
   *
   * @param name        the output column
   * @param arguments   columns; none for COUNT of rows. LISTAGG takes its delimiter from a second one

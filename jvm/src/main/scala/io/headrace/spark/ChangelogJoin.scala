@@ -102,7 +102,7 @@ object ChangelogJoin {
 
   private[spark] val Rowtime = "__rowtime"
 
-  /** When the rows of a side leave the state.
+  /** Time at which the rows of a side leave the state.
     *
     * @param micros  in epoch microseconds; a row for which it is NULL matches nothing
     * @param late    a TIMESTAMP: Spark drops the row, and counts it as late, when the watermark had reached it before
@@ -150,7 +150,7 @@ object ChangelogJoin {
     }
   }
 
-  /** What a condition can name. */
+  /** Columns that a condition can name. */
   private def joinable(left: DataFrame, right: DataFrame): StructType =
     StructType(left.schema.fields ++ right.schema.fields.filterNot(field => left.columns.contains(field.name)))
 

@@ -200,14 +200,14 @@ private[spark] object ChangelogJoinProcessor {
     val left: ArrayBuffer[Change] = ArrayBuffer.empty
     val right: ArrayBuffer[Change] = ArrayBuffer.empty
 
-    /** When the first, or the last, of the changed rows leaves the state. */
+    /** Time at which the first, or the last, of the changed rows leaves the state. */
     def closing(first: Boolean): Long = {
       val times = (left.iterator ++ right.iterator).map(_.closesMicros).filter(_ != Long.MaxValue)
       (if (first) times.minOption else times.maxOption).getOrElse(Long.MaxValue)
     }
   }
 
-  /** What comes out, as often as it is there. */
+  /** Collector of output rows with their multiplicity. */
   private final class Emitted extends SignedJoin.Emit {
     private val rows = ArrayBuffer.empty[ChangelogOutput]
 

@@ -9,7 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** One line of CSV (RFC 4180, UTF-8) as a row of `columns`: as many fields as there are columns, in their order.
+/** Decoder of a line of CSV (RFC 4180, UTF-8) to a row of `columns`: as many fields as there are columns, in their
+  * order.
   *
   * An empty field is NULL, one that is empty in quotes an empty text. Blanks belong to their field. A line break ends the
   * record, or stands in quotes. Times are written as [[TimeText]] says, bytes in base64.

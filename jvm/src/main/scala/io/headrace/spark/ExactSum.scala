@@ -120,7 +120,7 @@ private[spark] object ExactSum {
 
   private def biased(value: Double): Int = ((java.lang.Double.doubleToRawLongBits(value) >>> FractionBits) & 0x7ff).toInt
 
-  /** With its sign, and without the zeros at its end: `value` is mantissa(value) * 2 ^ power(value). */
+  /** Mantissa with its sign, without trailing zeros: `value` is mantissa(value) * 2 ^ power(value). */
   private def mantissa(value: Double): Long = {
     val magnitude = unsigned(value)
     val short = if (magnitude == 0) 0 else magnitude >> java.lang.Long.numberOfTrailingZeros(magnitude)

@@ -29,8 +29,8 @@ object HadoopSettings {
   }
 }
 
-/** For `spark.serializer`: Java's, which forgets the origins of Hadoop's settings before it writes them. Spark adds its own settings to
-  * those of Hadoop for each operator, so that it is not enough to forget them once.
+/** Serializer for `spark.serializer`: Java's, which forgets the origins of Hadoop's settings before it writes them.
+  * Spark adds its own settings to those of Hadoop for each operator, so that forgetting them once does not suffice.
   */
 final class HadoopSettingsSerializer(conf: SparkConf) extends JavaSerializer(conf) {
 

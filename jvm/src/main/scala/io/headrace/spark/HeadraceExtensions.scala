@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.headrace.{DelayedWatermark, DelayedWatermarkExec, SparkInternals}
 
-/** For `spark.sql.extensions`: plans the watermark nodes that [[PartitionWatermark]] made, and the joins whose watermark is
-  * behind, leaving all others alone, groups the rows of a HOP by slices, closes windows
-  * in the batch that is past them, and adds the functions that read records.
+/** Extensions for `spark.sql.extensions`: they plan the watermark nodes of [[PartitionWatermark]] and the joins whose
+  * watermark is behind, group the rows of a HOP by slices, close windows in the batch that is past them, and add the
+  * functions that read records. Other nodes do not change.
   */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {

@@ -3,7 +3,7 @@ package io.headrace.spark
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructType
 
-/** Whether a left and a right row belong together, by code generated for it.
+/** Condition of a left and a right row as generated code.
   *
   * @param bound  a BOOLEAN over the columns of `left` and then those of `right`, by place
   */

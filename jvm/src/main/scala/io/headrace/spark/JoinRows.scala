@@ -14,7 +14,7 @@ import scala.collection.mutable.ArrayBuffer
   */
 private[spark] final class JoinRow(val payload: Array[Byte], var weight: Int, var matches: Int, val closesMicros: Long)
 
-/** How the rows of one side lie in the state.
+/** Layout of the rows of one side in the state.
   *
   * @param counted  whether each row has its number of matches
   * @param timed    whether each row has the time when it leaves
@@ -41,7 +41,7 @@ private[spark] final case class RowLayout(counted: Boolean, timed: Boolean) {
   }
 }
 
-/** Where the chunks of one side's rows are kept. */
+/** Storage of the chunks of one side's rows. */
 private[spark] trait RowChunks {
   def read(number: Int): Array[Byte]
   def write(number: Int, rows: Array[Byte]): Unit
@@ -62,7 +62,7 @@ private[spark] final class JoinRows(layout: RowLayout, store: RowChunks) {
   private var weights = 0L
   private val loaded = mutable.HashMap.empty[Int, Chunk]
 
-  /** How many rows there are, each as often as it is there. */
+  /** Number of rows with their multiplicity. */
   def total: Long = weights
 
   def isEmpty: Boolean = size == 0
@@ -110,7 +110,7 @@ private[spark] final class JoinRows(layout: RowLayout, store: RowChunks) {
     }
   }
 
-  /** When the first, or the last, of the rows leaves. */
+  /** Time at which the first, or the last, of the rows leaves. */
   def closing(first: Boolean): Long = {
     var micros = if (first) Long.MaxValue else Long.MinValue
     foreach { row =>
@@ -129,7 +129,7 @@ private[spark] final class JoinRows(layout: RowLayout, store: RowChunks) {
     weights = 0
   }
 
-  /** How many bytes `put` needs. */
+  /** Number of bytes that `put` writes. */
   def headBytes: Int = HeadBytes + (if (chunkCount == 1) bytes.toInt else 0)
 
   /** Writes what changed, and what belongs into the key's own value. */
@@ -172,7 +172,7 @@ private[spark] final class JoinRows(layout: RowLayout, store: RowChunks) {
     bytes -= layout.bytes(row)
   }
 
-  /** One chunk more: it takes its rows from the one that had them until now. */
+  /** Add a chunk, which takes its rows from the one that had them. */
   private def grow(): Unit = {
     val number = chunkCount
     val from = load(number - Integer.highestOneBit(number))

@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, GenericArrayData}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** One JSON text (UTF-8) as a value of `kind`: strictly RFC 8259, and nothing after it.
+/** Decoder of a JSON text (UTF-8) to a value of `kind`: strictly RFC 8259, without trailing text.
   *
   * A field that is missing or null is NULL, one that `kind` does not name is passed over. A STRING takes any value: the
   * text of a string, and any other value's JSON text as it stands. Numbers stay within their type, a DECIMAL is rounded

@@ -25,7 +25,7 @@ private[spark] final case class JsonFunction(first: Expression, second: Expressi
 
   @transient private var last: (UTF8String, Option[JsonPath]) = _
 
-  /** For generated code, which holds this expression. */
+  /** Called by generated code, which holds this expression. */
   def answer(text: UTF8String, path: UTF8String, asked: UTF8String): UTF8String = {
     if (last == null || last._1 != path) last = path.clone() -> JsonPath.parse(path.toString)
     JsonFunction.answer(text.toString, last._2, asked.toString)
@@ -54,7 +54,7 @@ private[spark] object JsonFunction {
   private final case class Items(items: Seq[Json]) extends Json
   private final case class Members(members: LinkedHashMap[String, Json]) extends Json
 
-  /** What ON ERROR is for: no JSON, no path, or nothing of the kind that was asked for. */
+  /** Case of ON ERROR: no JSON, no path, or no item of the requested kind. */
   private object NoAnswer extends RuntimeException(null, null, false, false)
 
   private val Null = Bare("null")
@@ -114,7 +114,9 @@ private[spark] object JsonFunction {
     case _            => Bare(parser.getText)
   }
 
-  /** What a step finds in an item. A lax path takes an array for its elements and a single value for an array, and misses without error. */
+  /** Items that a step selects in an item. A lax path treats an array as its elements and a single value as an array,
+    * and misses without error.
+    */
   private def parts(item: Json, step: Step, strict: Boolean): Seq[Json] = (step, item) match {
     case (Member(name), Members(members)) if members.containsKey(name) => Seq(members.get(name))
     case (AllMembers, Members(members))                                => members.values.asScala.toSeq

@@ -34,7 +34,9 @@ object KafkaLogin {
   private val mapper = new ObjectMapper()
   private val stores = new ConcurrentHashMap[String, Supplier[String]]()
 
-  /** From now on `tokens` gives those of `store`: JSON with `token`, `principal`, `expiresMs` and `extensions`, or with `error`. */
+  /** Use `tokens` for `store` from now on: JSON with `token`, `principal`, `expiresMs` and `extensions`, or with
+    * `error`.
+    */
   def register(store: String, tokens: Supplier[String]): Unit = {
     val _ = stores.put(store, tokens)
   }

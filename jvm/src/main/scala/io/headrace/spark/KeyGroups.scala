@@ -13,10 +13,10 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
   */
 private[spark] object KeyGroups {
 
-  /** In the state's layout: another number is another state. */
+  /** Part of the state's layout: another number needs another state. */
   val Count: Int = 64
 
-  /** Of the numbers that Spark hashes to each of the groups the first: equally many groups for 2, 4 … 64 partitions. */
+  /** The first number that Spark hashes to each group: equally many groups for 2, 4 … 64 partitions. */
   private val groups: Array[Int] =
     Array.tabulate(Count)(group => Iterator.from(0).find(number => Math.floorMod(sparkHash(number), Count) == group).get)
 

@@ -73,7 +73,7 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
     values.clear()
   }
 
-  /** Whether the timer that woke the current key ends it; its state is freed then. Only with a time to live. */
+  /** True if the timer that woke the current key ends it; its state is freed then. Only with a time to live. */
   def isOver(time: OperatorTime): Boolean = {
     val state = load()
     state != null && {

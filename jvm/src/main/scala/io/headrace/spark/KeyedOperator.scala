@@ -13,16 +13,16 @@ private[spark] abstract class KeyedOperator[I, O](protected val state: KeyState,
   /** Declares what the operator keeps beside `state`. */
   protected def open(): Unit = ()
 
-  /** What the rows of a key change. They may be all rows that a batch has of the key, or one of them. */
+  /** Apply the rows of a key: all rows of the key in a batch, or one of them. */
   protected def change(key: Array[Byte], rows: Iterator[I], time: OperatorTime): Iterator[O]
 
   /** Frees what the current key has beside `state`. */
   protected def free(): Unit = ()
 
-  /** Whether it runs in event time. */
+  /** True if it runs in event time. */
   protected def timed: Boolean = ttlMs > 0
 
-  /** What the watermark changes at a moment that the operator asked for. */
+  /** Apply the watermark at a time that the operator asked for. */
   protected def wake(time: OperatorTime): Iterator[O] = {
     if (state.isOver(time)) free()
     Iterator.empty
@@ -48,7 +48,7 @@ private[spark] object KeyedOperator {
     if (ttlMs > 0) TimeMode.EventTime() else TimeMode.None()
   }
 
-  /** Of an operator that asks for no time. */
+  /** Time of an operator that needs none. */
   object Timeless extends OperatorTime {
     override def watermarkMs: Long = 0
     override def wakeAt(ms: Long): Unit = ()

@@ -19,14 +19,14 @@ private[spark] final case class MatchInput(time: Long, key: Array[Byte], row: Ar
 /** A match: the time of its last row, and what is read from it. */
 private[spark] final case class MatchOutput(time: Long, row: Array[Byte])
 
-/** Which rows of a run are meant; `variable` is a place or [[Run.All]]. */
+/** Place of rows in a run; `variable` is a place or [[Run.All]]. */
 private[spark] sealed trait RowPlace
 
 private[spark] object RowPlace {
   final case class First(variable: Int, offset: Int) extends RowPlace
   final case class Last(variable: Int, offset: Int) extends RowPlace
 
-  /** So many rows before the variable's last one, whatever they are. */
+  /** The row `offset` rows before the variable's last one, of any variable. */
   final case class Before(variable: Int, offset: Int) extends RowPlace
 
   /** All rows of the variable. */
@@ -43,7 +43,7 @@ private[spark] final case class RunValue(place: RowPlace, column: Int, kind: Dat
   }
 }
 
-/** What is looked for in a partition, and what is read from it.
+/** Pattern of a partition, and the values read from a match.
   *
   * @param columns     how many a row has
   * @param order       of rows with equal times
@@ -59,7 +59,7 @@ private[spark] final case class MatchForm(
     withinMs: Long
 ) {
 
-  /** How many rows before a run may be read. */
+  /** Number of rows before a run that may be read. */
   val history: Int = values.map(_.place).collect { case RowPlace.Before(_, offset) => offset }.maxOption.getOrElse(0)
 }
 
@@ -146,7 +146,7 @@ private[spark] final class MatchProcessor(form: MatchForm, ttlMs: Long, rowForma
       runs.read(in)
     }
 
-    /** What ends by time alone, when it is `micros`. Whether it is asked often or seldom makes no difference. */
+    /** End what ends by time alone at `micros`. The result does not depend on how often it is called. */
     def passTime(micros: Long, found: ArrayBuffer[MatchOutput]): Unit = {
       if (limitMicros > 0 && !runs.isEmpty) show(found)(runs.end(run => micros - rows(run.start).time >= limitMicros, _))
       if (ttlMicros > 0 && runs.isEmpty)
@@ -208,7 +208,7 @@ private[spark] object MatchProcessor {
     row.pointTo(bytes, bytes.length)
   }
 
-  /** By time, then by the order of the rows; those that are equal in both stay as they came. */
+  /** Order by time, then by the order of the rows; rows equal in both keep their order of arrival. */
   private final class DueOrder(form: MatchForm) extends Ordering[Due] {
     private val ordering = form.order.ordering
     private val (left, right) = (new UnsafeRow(form.columns), new UnsafeRow(form.columns))
@@ -235,7 +235,7 @@ private[spark] object MatchProcessor {
     private val found = new GenericInternalRow(values.length)
     private val packing = UnsafeProjection.create(values.map(_.result))
 
-    /** Whether the variable that took the last row of `run` may; rows before `from` are not there. */
+    /** True if the variable that took the last row of `run` may take it; rows before `from` are missing. */
     def meets(run: Run, rows: ArrayBuffer[MatchRow], from: Int): Boolean = {
       val condition = conditions(run.variable)
       condition == null || {

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types._
 import PackedRows._
 import PartitionWatermark.named
 
-/** One variable of a pattern, which takes rows that follow each other.
+/** A variable of a pattern, which takes consecutive rows.
   *
   * @param least, most  how many rows it takes; a `most` of -1: there is no bound
   * @param greedy       whether it takes all rows that it may; a reluctant one takes as few as the pattern allows

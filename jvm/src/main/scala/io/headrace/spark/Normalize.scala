@@ -18,7 +18,7 @@ object Normalize {
   /** The name of the TINYINT that tells whether a row is added to a relation, 1, or taken away, -1. */
   val Op = "__op"
 
-  /** What each row changes, given the last row of its key: the old row is taken away, the new one added.
+  /** Changes of each row, given the last row of its key: the old row is retracted, the new one added.
     *
     * A new version that is the same in all columns, event time included, changes nothing, nor does the deletion of a
     * key that is not there. What is taken away has the bytes with which it was added.

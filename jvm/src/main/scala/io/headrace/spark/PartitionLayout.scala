@@ -4,7 +4,9 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 
-/** How (entity, partition) pairs of one source (a topic's partitions, a stream's shards) become the small integers that [[EventTimeCode]] has room for. */
+/** Mapping of (entity, partition) pairs of a source (a topic's partitions, a stream's shards) to the small integers
+  * that fit into [[EventTimeCode]].
+  */
 private[spark] sealed abstract class PartitionLayout {
 
   /** The code of a partition. Throws IllegalArgumentException for an entity that is not of the source, and where no code is left. */
@@ -14,7 +16,7 @@ private[spark] sealed abstract class PartitionLayout {
   def decode(code: Int): (String, Int)
 }
 
-/** Of a source of one entity: a partition's number is its code. */
+/** Layout of a source of one entity: a partition's number is its code. */
 private[spark] final case class OneEntity(name: String) extends PartitionLayout {
   override def code(entity: String, partition: Int): Int = {
     require(entity == name, s"expected the entity $name in the offsets of the source, found $entity")
@@ -29,7 +31,9 @@ private[spark] final case class OneEntity(name: String) extends PartitionLayout 
   override def decode(code: Int): (String, Int) = (name, code)
 }
 
-/** Of a source of several entities, to which more may come while the query runs: each partition has the next code when it is first seen. */
+/** Layout of a source of several entities, to which more may come while the query runs: each new partition gets the
+  * next code.
+  */
 private[spark] final class ManyEntities extends PartitionLayout {
   private val codes = new ConcurrentHashMap[(String, Int), Integer]()
   private val places = mutable.ArrayBuffer.empty[(String, Int)]
@@ -49,7 +53,7 @@ private[spark] final class ManyEntities extends PartitionLayout {
   }
 }
 
-/** Those of this process: its tasks and the watermark of a run give a partition the same code. */
+/** Layouts of this process: its tasks and the watermark of a run give a partition the same code. */
 private[spark] object ManyEntities {
   private val layouts = new ConcurrentHashMap[String, ManyEntities]()
 
@@ -60,7 +64,7 @@ private[spark] object ManyEntities {
   def forget(name: String): Unit = { val _ = layouts.remove(name) }
 }
 
-/** What a task asks of every row: its partition's code. */
+/** Lookup of a row's partition code in a task. */
 private[spark] final class PartitionCode(layout: String) extends ((String, Int) => Int) with Serializable {
   @transient private lazy val codes = ManyEntities.of(layout)
 

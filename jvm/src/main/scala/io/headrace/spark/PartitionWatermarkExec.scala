@@ -60,7 +60,7 @@ private[spark] class PartitionWatermarkExec(
       maxima.follow(run, nodeId, delayMs)
     }
 
-  /** Of the metadata, where late rows are sent with it. */
+  /** Fields of the metadata, if late rows are sent with it. */
   private def fields: StructType = lateColumns.lift(2).fold(new StructType)(child.output(_).dataType.asInstanceOf[StructType])
 
   private def watcher: EventTimeWatcher = new EventTimeWatcher(maxima, counts, settings, lateMs, fields)
@@ -127,7 +127,7 @@ private[spark] class PartitionWatermarkExec(
   ): EventTimeWatermarkExec = new PartitionWatermarkExec(nodeId, eventTime, delay, child, queryId, counts)
 }
 
-/** What a task does with the event time of each row. */
+/** Collector of event times in a task. */
 private[spark] final class EventTimeWatcher(
     maxima: PartitionMaxima,
     counts: RowCounts,
@@ -140,10 +140,10 @@ private[spark] final class EventTimeWatcher(
   private val late: String = settings.flatMap(_.late).orNull
   private val lateMicros = if (lateMs == Long.MinValue) Long.MinValue else lateMs * 1000
 
-  /** One event time, as [[EventTimeCode]] packs it. */
+  /** Record an event time, as [[EventTimeCode]] packs it. */
   def see(code: Long): Unit = if (!EventTimeCode.isSilent(code)) maxima.see(code)
 
-  /** Whether a row, by its code and its time in microseconds, is too late for its last window; then it is counted. */
+  /** True if a row, by its code and its time in microseconds, is too late for its last window; then it is counted. */
   def isLate(code: Long, micros: Long): Boolean = {
     val found = !EventTimeCode.isSilent(code) && window.lastEnd(micros) <= lateMicros
     if (found) counts.add("late_rows")
@@ -234,8 +234,8 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
     case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
   }
 
-  /** What Spark's tracker takes for the statistics of the batch; a count of 0 says that nothing is known yet.
-    * It asks when the batch has run and before it is committed.
+  /** Statistics of the batch for Spark's tracker; a count of 0 means that nothing is known yet. The tracker reads
+    * them when the batch has run and before it is committed.
     */
   override def value: EventTimeStats =
     Option(followed).flatMap(of => of.run.ran().map(_ + of.delayMs)) match {

@@ -5,7 +5,7 @@ import java.lang.management.ManagementFactory
 import org.apache.spark.sql.headrace.SparkInternals
 import org.apache.spark.sql.streaming.StreamingQuery
 
-/** How much processor time a thread has used, in ms: unlike time on the clock it does not depend on what else runs. */
+/** Processor time of threads in ms, which unlike time on the clock does not depend on other processes. */
 object ProcessorTime {
   private val threads = ManagementFactory.getThreadMXBean
 
@@ -18,7 +18,7 @@ object ProcessorTime {
   /** The id of the thread that plans the batches of a running query. */
   def batchThread(query: StreamingQuery): Long = id(SparkInternals.batchThread(query))
 
-  /** What the thread with this id has used; 0 when it has ended. */
+  /** Processor time of the thread with this id; 0 when it has ended. */
   def usedMs(thread: Long): Long = math.max(0L, threads.getThreadCpuTime(thread)) / 1000000
 
   private def id(thread: Thread): Long = threadId.invoke(thread).asInstanceOf[Long]

@@ -42,7 +42,7 @@ private[spark] object PromptWindows extends ColumnarRule {
   private def run(windows: StateStoreSaveExec): Option[QueryRun] =
     SparkInternals.plannedQuery.flatMap(QueryRun.ofAllSources(windows.session, _))
 
-  /** Whether all rows of the batch are read by stages that end before that of `windows` begins. */
+  /** True if all rows of the batch are read by stages that end before that of `windows` begins. */
   private def isReadBefore(windows: StateStoreSaveExec): Boolean = {
     val read = watermarks(windows)
     val shuffled = windows.collect { case shuffle: ShuffleExchangeLike => shuffle }.flatMap(watermarks)

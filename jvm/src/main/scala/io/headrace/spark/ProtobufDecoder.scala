@@ -61,13 +61,13 @@ private[spark] final class ProtobufDecoder(
 
 private[spark] object ProtobufDecoder {
 
-  /** For one thread. */
+  /** Messages for one thread. */
   trait Messages {
 
     /** The message that a record is of. Throws [[Unreadable]]. */
     def of(record: Array[Byte]): Descriptor
 
-    /** Where the data of the record begins of which `of` was asked last. */
+    /** Start of the record's data, of which `of` was asked last. */
     def start: Int
   }
 
@@ -126,11 +126,11 @@ private[spark] object ProtobufDecoder {
   private def said(bad: InvalidProtocolBufferException): String =
     if (bad.getMessage.contains("ended unexpectedly")) "it ends in the midst of a value" else bad.getMessage
 
-  /** What stands in one field, read into the place of its column. */
+  /** Reader of a field into the place of its column. */
   private abstract class FieldReader(val slot: Int, val wireType: Int, val name: String) {
     def read(in: CodedInputStream, wireType: Int, values: Array[Any]): Unit
 
-    /** What is to become of what was read when the message ends. */
+    /** Value of a field at the end of the message. */
     def finished(value: Any): Any = value
     def finishes: Boolean = false
 
@@ -303,7 +303,7 @@ private[spark] object ProtobufDecoder {
     found
   }
 
-  /** One value; `zero` is what a field stands for that was not written. */
+  /** A value; `zero` is that of a field that was not written. */
   private trait Value {
     def zero: Any
     def read(in: CodedInputStream): Any

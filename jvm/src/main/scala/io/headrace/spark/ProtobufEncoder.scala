@@ -191,7 +191,7 @@ private[spark] object ProtobufEncoder {
     out.all(value)
   }
 
-  /** Whether a value is what readers take an absent field for. */
+  /** True if a value is the default of an absent field. */
   private def zero(field: FieldDescriptor): Any => Boolean = field.getType match {
     case Type.ENUM =>
       val first = UTF8String.fromString(field.getEnumType.getValues.get(0).getName)
@@ -226,7 +226,7 @@ private[spark] final case class WriteProtobuf(child: Expression, descriptors: St
   @transient private lazy val encoder =
     new ProtobufEncoder(child.dataType.asInstanceOf[StructType], ProtobufMessages.named(descriptors, message), prefix.toArray)
 
-  /** For generated code, which holds this expression. */
+  /** Called by generated code, which holds this expression. */
   def encode(row: InternalRow): Array[Byte] = encoder.encode(row)
 
   override protected def nullSafeEval(row: Any): Any = encode(row.asInstanceOf[InternalRow])

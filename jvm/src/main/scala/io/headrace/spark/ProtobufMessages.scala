@@ -39,7 +39,7 @@ private[spark] object ProtobufMessages {
   def wrapped(message: Descriptor): Option[FieldDescriptor] =
     Option.when(message.getFile.getName == Wrappers)(message.findFieldByName("value"))
 
-  /** As errors name a field's type. */
+  /** Name of a field's type in errors. */
   def typeName(field: FieldDescriptor): String = {
     val single = field.getType match {
       case Type.MESSAGE | Type.GROUP => field.getMessageType.getFullName

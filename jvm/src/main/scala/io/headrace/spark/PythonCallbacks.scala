@@ -9,7 +9,7 @@ import py4j.{CallbackClient, Gateway, JavaServer, PythonClient}
 /** Spark's calls into Python (`foreachBatch`), with a token that Python's server asks for. */
 object PythonCallbacks {
 
-  /** From now on calls go to `port` of this machine and show `token`.
+  /** Send calls to `port` of this machine with `token` from now on.
     *
     * py4j can tell its client a new port, but drops the token when it does; only its field takes a client with both.
     */

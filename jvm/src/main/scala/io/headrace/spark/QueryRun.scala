@@ -14,7 +14,7 @@ import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.headrace.SparkInternals
 
-/** One run of one query on this driver: Spark's execution of it, and the watermark we keep for it.
+/** A run of a query on this driver: Spark's execution of it, and the watermark that we keep for it.
   *
   * When operators compare event times themselves (joins, deduplication, `transformWithState`), the watermark is 1 ms
   * lower than the greatest time less the delay, so that a row with an equal time is not late: the watermark of Flink.
@@ -91,7 +91,7 @@ private[spark] final class QueryRun private (
 }
 
 private[spark] object QueryRun {
-  /** How long a flush waits for a poll of the sources to be over. */
+  /** Time that a flush waits for a poll of the sources to end. */
   private val FlushPatienceMs = 5000L
 
   private val runs = new ConcurrentHashMap[UUID, QueryRun]()

@@ -29,7 +29,7 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
   private var current: Option[Long] = None
   private var ended = false
 
-  /** What one look at the source of `node` showed at `nowMs`. */
+  /** Record the state of the source of `node` at `nowMs`. */
   def look(node: UUID, progress: SourceProgress, nowMs: Long): Unit = synchronized(states(node).look(progress, nowMs))
 
   /** The greatest event times (partition code -> ms) among rows that were read. */
@@ -42,7 +42,7 @@ private[spark] final class QueryWatermark(sources: Map[UUID, SourceSettings], bo
     latest.map { case (source, partition) => place(source, partition) }.toSet
   }
 
-  /** How far every partition has come. Of a source that the query reads twice, the reading that is behind. */
+  /** Progress of every partition. For a source that the query reads twice, that of the slower reading. */
   def maxima(): Map[Place, Long] = synchronized {
     val readings = for {
       source <- states.values.toSeq
@@ -120,7 +120,7 @@ private[spark] object QueryWatermark {
 
   private final class PartitionState(source: SourceState, val code: Int, var lastRowsMs: Long) {
     var maxMs: Long = Unheard
-    /** When the source was looked at for the last batch with rows of it; None: it had none. */
+    /** Time of the source's state before the last batch with rows of it; None: it had none. */
     var seenMs: Option[Long] = None
     var hasRows: Boolean = true
     var finished: Boolean = false
@@ -171,7 +171,7 @@ private[spark] object QueryWatermark {
       partition.seenMs = Some(lookedMs)
     }
 
-    /** As far as it was in an earlier run; `newest`: it had rows in that one's last batch. */
+    /** Restore the progress of an earlier run; `newest`: its last batch had rows of the partition. */
     def restore(code: Int, ms: Long, newest: Boolean): Unit = {
       val partition = state(code, lookedMs)
       partition.maxMs = math.max(partition.maxMs, ms)

@@ -49,7 +49,7 @@ private[spark] final class Ranking(
 
   def isBlank: Boolean = rows.isEmpty && debts.isEmpty && away == 0
 
-  /** Whether it is no longer what was read. */
+  /** True if it was changed since it was read. */
   def isChanged: Boolean = changed
 
   /** The first rows, at most `needed`. */

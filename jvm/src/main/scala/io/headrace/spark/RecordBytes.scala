@@ -25,7 +25,7 @@ private[spark] final class RecordBytes {
     byte(left.toInt)
   }
 
-  /** As `varint`, with the sign in the lowest bit. */
+  /** Write as `varint` does, with the sign in the lowest bit. */
   def zigzag(value: Long): Unit = varint((value << 1) ^ (value >> 63))
 
   /** The low `width` bytes, the lowest first. */
@@ -45,7 +45,7 @@ private[spark] final class RecordBytes {
     size += value.length
   }
 
-  /** What `write` writes, behind its length as a varint. */
+  /** Write the output of `write` behind its length as a varint. */
   def measured(write: => Unit): Unit = {
     val start = size
     // Most are short: a length of one byte is written into its place.

@@ -23,7 +23,7 @@ private[spark] trait RecordDecoder {
   protected def read(record: Array[Byte]): Any
 }
 
-/** Why a record has no value. */
+/** Reason why a record has no value. */
 private[spark] final class Unreadable(message: String) extends Exception(message) with NoStackTrace
 
 /** A format and all that is said of it, as expressions carry it to where records are read. */
@@ -38,13 +38,13 @@ private[spark] object RecordDecoder {
   private val number = java.util.regex.Pattern.compile("-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]{1,9})?")
   private val ExcerptCharacters = 40
 
-  /** How errors write a type. */
+  /** Name of a type in errors. */
   def typeName(kind: DataType): String = if (kind == IntegerType) "INTEGER" else kind.sql.replace(",", ", ")
 
-  /** Whether a text is a number as JSON writes them, of no more digits in its exponent than can be worked with. */
+  /** True if a text is a number in JSON's syntax, with an exponent that arithmetic can handle. */
   def isNumber(text: String): Boolean = number.matcher(text).matches
 
-  /** What is written for a floating-point number that is none. */
+  /** Texts of floating-point values that are no numbers. */
   val notFinite: Map[String, Double] =
     Map("NaN" -> Double.NaN, "Infinity" -> Double.PositiveInfinity, "-Infinity" -> Double.NegativeInfinity)
 

@@ -23,7 +23,7 @@ private[spark] final case class ReadRecord(child: Expression, kind: DataType, fo
 
   @transient private lazy val decoder = format.decoder(kind, counts.spelled)
 
-  /** For generated code, which holds this expression. */
+  /** Called by generated code, which holds this expression. */
   def decode(record: Array[Byte]): InternalRow = decoder.decode(record)
 
   override protected def nullSafeEval(record: Any): Any = decode(record.asInstanceOf[Array[Byte]])
@@ -54,10 +54,10 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
   override def prettyName: String = "headrace_admit"
   override protected def stringArgs: Iterator[Any] = children.iterator ++ Iterator(instead)
 
-  /** For generated code, which holds this expression. */
+  /** Called by generated code, which holds this expression. */
   def admitted(row: InternalRow): ArrayData = new GenericArrayData(Array[Any](row))
 
-  /** For generated code. The arguments are the children from `problem` on. */
+  /** Called by generated code. The arguments are the children from `problem` on. */
   def refused(
       problem: UTF8String,
       reason: UTF8String,
@@ -150,7 +150,7 @@ private[spark] final case class WriteTime(child: Expression, layout: TimeText.La
   override def nullable: Boolean = child.nullable
   override def prettyName: String = "headrace_time_text"
 
-  /** For generated code, which holds this expression. */
+  /** Called by generated code, which holds this expression. */
   def text(micros: Long): UTF8String = TimeText.written(micros, layout, precise, zone)
 
   override protected def nullSafeEval(micros: Any): Any = text(micros.asInstanceOf[Long])
@@ -167,7 +167,7 @@ private[spark] object AdmitRecord {
   private val Nothing: ArrayData = new GenericArrayData(Array.empty[Any])
 }
 
-/** Where a record stands, as its store tells it. */
+/** Position of a record in its store. */
 private[spark] object RecordMetadata {
 
   /** The fields of `metadata` that are not NULL, by name. */

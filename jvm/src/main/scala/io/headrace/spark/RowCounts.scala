@@ -9,7 +9,7 @@ import org.apache.spark.sql.headrace.SparkInternals
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.util.AccumulatorV2
 
-/** What the expressions of a query count while its batches run, kept apart by batch.
+/** Counters of a query's expressions while its batches run, by batch.
   *
   * A batch that did not end well runs again and is counted again: so whoever reports takes the counts of the batches
   * that are done, and of no others. Rows of a stage that Spark ran twice within a batch are counted twice.
@@ -72,7 +72,7 @@ object RowCounts {
   private val SpellingsKept = 100
   private val mapper = new ObjectMapper()
 
-  /** One that is registered with the active session. */
+  /** A new instance, registered with the active session. */
   private[spark] def registered(): RowCounts = {
     val made = new RowCounts
     SparkSession.active.sparkContext.register(made)

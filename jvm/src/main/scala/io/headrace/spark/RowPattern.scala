@@ -14,7 +14,7 @@ import scala.collection.mutable.ArrayBuffer
 private[spark] final class Run(val start: Int, val variable: Int, private val counts: Array[Int]) {
   import Run._
 
-  /** How many rows a variable has, or [[Run.All]] of them. */
+  /** Number of rows of a variable, or of [[Run.All]]. */
   def count(of: Int): Int = if (of == All) before(counts.length) else counts(of)
 
   /** The first row of a variable that has one, or the first one of all. */
@@ -23,7 +23,7 @@ private[spark] final class Run(val start: Int, val variable: Int, private val co
   /** The row after the last one. */
   def end: Int = start + before(counts.length)
 
-  /** With one row more, taken by `by`. */
+  /** The run with another row, taken by `by`. */
   def longer(by: Int): Run = {
     val more = counts.clone()
     more(by) += 1
@@ -39,7 +39,7 @@ private[spark] final class Run(val start: Int, val variable: Int, private val co
     rows
   }
 
-  /** What `write` writes when the rows before `from` are left out. */
+  /** Write the run without the rows before `from`. */
   def write(out: ByteBuffer, from: Int): Unit = {
     out.putInt(start - from)
     counts.foreach(count => out.putInt(count))
@@ -51,7 +51,7 @@ private[spark] object Run {
   /** Stands for all variables, where one is asked for. */
   val All: Int = -1
 
-  /** Of a run that begins at `row` and has taken nothing. */
+  /** A run that begins at `row` and has taken nothing. */
   def at(row: Int, variables: Int): Run = new Run(row, 0, new Array[Int](variables))
 
   def read(in: ByteBuffer, variables: Int): Run = {
@@ -63,7 +63,7 @@ private[spark] object Run {
   def bytes(variables: Int): Int = 4 + 4 * variables
 }
 
-/** Where matches may begin after one. */
+/** Position at which the next match may begin. */
 private[spark] sealed trait Skip {
 
   /** The first row that another match may begin with. */
@@ -79,7 +79,7 @@ private[spark] object Skip {
     override def resume(matched: Run): Int = matched.end
   }
 
-  /** To the first or the last row of a variable; to the next row where that would begin the same match again. */
+  /** The first or the last row of a variable; the next row if that would begin the same match again. */
   final case class ToVariable(variable: Int, last: Boolean) extends Skip {
     override def resume(matched: Run): Int = {
       val count = matched.count(variable)
@@ -94,7 +94,7 @@ private[spark] final case class RowPattern(variables: Seq[PatternVariable], skip
   private val steps = variables.toArray
   private val lastNeeded = steps.lastIndexWhere(_.least > 0)
 
-  /** Whether all that `run` lacks may be empty. */
+  /** True if everything that `run` lacks may be empty. */
   def isComplete(run: Run): Boolean = run.variable >= lastNeeded && run.count(run.variable) >= steps(run.variable).least
 
   /** Adds to `into` what becomes of `run` with its next row, the preferred first; `meets` tells of a run whether the
@@ -112,8 +112,8 @@ private[spark] final case class RowPattern(variables: Seq[PatternVariable], skip
   }
 }
 
-/** What is under way in one partition: runs that are alive, and matches that wait for runs which began before them, since
-  * these could still take their rows.
+/** Open runs of a partition: those that may continue, and matches that wait for earlier runs, which could still take
+  * their rows.
   *
   * @param meets  see [[RowPattern.grow]]
   */
@@ -123,7 +123,7 @@ private[spark] final class PatternRuns(pattern: RowPattern, meets: Run => Boolea
   private val waiting = ArrayBuffer.empty[Run]
   private val variables = pattern.variables.size
 
-  /** Whether nothing is under way. */
+  /** True if nothing is open. */
   def isEmpty: Boolean = alive.isEmpty && waiting.isEmpty
 
   /** The first row of the run that began first; None when none is alive. */

@@ -19,7 +19,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.google.protobuf.Descriptors.FileDescriptor
 import org.apache.avro.{AvroRuntimeException, Schema}
 
-/** One schema registry, in Confluent's protocol, as tasks ask it: for schemas by their ids, each once.
+/** Client of a schema registry in tasks, in Confluent's protocol: each schema is requested once by its id.
   *
   * What was found is kept, so that records with known schemas are read on while the registry is down. An id that it does
   * not know is asked for again after a while. `properties` are what `connectors.schema_registry.options.connection` gives.
@@ -45,7 +45,7 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
   /** The Avro schema of an id; None when the registry does not know it. Throws [[RegistryAway]] when it gives no answer. */
   def schema(id: Int): Option[Schema] = avro.get(id)
 
-  /** Likewise the file of a Protobuf schema. */
+  /** The file of a Protobuf schema by its id, requested once. */
   def messages(id: Int): Option[FileDescriptor] = protobuf.get(id)
 
   /** Schemas of one type, as `parse` makes them, which throws [[Unreadable]]. */
@@ -91,7 +91,7 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
     ProtobufMessages.files(Base64.getDecoder.decode(answer.get("descriptors").asText)).last
   }
 
-  /** What a schema refers to, by the names that it has for it, each behind what it refers to itself. */
+  /** References of a schema by name, each behind its own references. */
   private def referenced(schema: JsonNode): Seq[(String, String)] = {
     val found = mutable.ArrayBuffer.empty[(String, String)]
     val seen = mutable.Set.empty[(String, String, Int)]
@@ -161,7 +161,7 @@ object SchemaRegistry {
     )
   }
 
-  /** From now on this reads `.proto` files. */
+  /** Use `files` to read `.proto` files from now on. */
   def readBy(files: ProtoFiles): Unit = protoFiles = files
 
   private[spark] def of(name: String): SchemaRegistry = Option(open.get(name)).getOrElse(
@@ -187,7 +187,7 @@ object SchemaRegistry {
     context
   }
 
-  /** What is shown to a registry that asks its clients for a certificate. */
+  /** Certificates for a registry that asks its clients for one. */
   private def own(key: String, chain: String): Array[KeyManager] = {
     val bytes = new PKCS8EncodedKeySpec(Base64.getMimeDecoder.decode(key.replaceAll("-----[A-Z ]+-----", "")))
     def read(kind: String): Option[PrivateKey] =

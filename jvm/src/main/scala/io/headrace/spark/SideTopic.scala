@@ -9,7 +9,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** Where the tasks of a query put records that it leaves out: a topic beside its sink.
+/** Topic beside a query's sink for the records that its tasks leave out.
   *
   * The broker has a task's records before the task ends. Where it does not take them the task fails and with it the batch,
   * which runs again: each record is there at least once.

@@ -5,7 +5,7 @@ import java.util.Locale
 import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 
-/** Which rows of a side come out without a row of the other. */
+/** Rows of a side that are emitted without a row of the other side. */
 private[spark] sealed trait Alone { def shows(matches: Long): Boolean }
 
 private[spark] object Alone {
@@ -14,7 +14,7 @@ private[spark] object Alone {
   case object Matched extends Alone { def shows(matches: Long): Boolean = matches > 0 }
 }
 
-/** What a join gives: pairs or not, and rows of each side alone. */
+/** Output of a join: pairs or not, and rows of each side alone. */
 private[spark] final case class JoinKind(pairs: Boolean, left: Alone, right: Alone)
 
 private[spark] object JoinKind {
@@ -31,17 +31,17 @@ private[spark] object JoinKind {
   }
 }
 
-/** How many microseconds the right row of a pair closes after the left one, at least and at most. */
+/** Microseconds between the closing of the left and of the right row of a pair, at least and at most. */
 private[spark] final case class Apart(least: Long, most: Long)
 
-/** That a row of a side is there `weight` times more. */
+/** Change of a side's row: it is there `weight` times more. */
 private[spark] final class Change(val payload: Array[Byte], var weight: Int, val closesMicros: Long) {
   var matches: Int = 0
 }
 
 private[spark] object Change {
 
-  /** As few changes as say the same. */
+  /** The equivalent changes without those that cancel each other. */
   def net(changes: ArrayBuffer[Change]): ArrayBuffer[Change] =
     if (changes.size < 2) changes
     else {
@@ -81,7 +81,7 @@ private[spark] final class SignedJoin(
   val leftLayout: RowLayout = RowLayout(left.counted, leftCloses)
   val rightLayout: RowLayout = RowLayout(right.counted, rightCloses)
 
-  /** Whether a key must be looked at as soon as its first row closes, and not just some time after its last. */
+  /** True if a key must be looked at as soon as its first row closes, and not just some time after its last. */
   val showsClosing: Boolean = left.deferred || right.deferred
 
   /** Makes the changes of both sides.
@@ -145,7 +145,7 @@ private[spark] final class SignedJoin(
     }
   }
 
-  /** How many rows more `row` has met by the changes of `side`. */
+  /** Number of further rows that `row` has met by the changes of `side`. */
   private def meet(side: Side, changes: ArrayBuffer[Change], row: JoinRow, emit: Emit): Int = {
     var heard = 0
     var at = 0
@@ -166,7 +166,9 @@ private[spark] final class SignedJoin(
   private def closed(side: Side, row: JoinRow, emit: Emit): Unit =
     if (side.deferred && side.alone.shows(row.matches)) side.emitAlone(row.payload, row.weight, emit)
 
-  /** Without condition and closing times all rows of a key have met all of the other side's: their number says it. */
+  /** True without condition and closing times: all rows of a key have met all of the other side's, so that their
+    * number suffices.
+    */
   private def isCounted(alone: Alone): Boolean = alone != Alone.Never && (meets != null || timed)
 }
 

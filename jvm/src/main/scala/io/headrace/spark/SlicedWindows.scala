@@ -63,7 +63,7 @@ private final case class Windows(
   def of(moment: Attribute): Seq[Expression] =
     starts.map(_.transform { case found: Attribute if found.exprId == time.exprId => moment })
 
-  /** Whether nothing of `grouped` but one of its keys, which is the window itself, depends on the window. */
+  /** True if nothing of `grouped` but one of its keys, the window itself, depends on the window. */
   def areOnlyAKeyOf(grouped: HashAggregateExec): Boolean =
     grouped.groupingExpressions.count(_.exprId == window.exprId) == 1 &&
       !(grouped.aggregateExpressions ++ grouped.groupingExpressions.filter(_.exprId != window.exprId))

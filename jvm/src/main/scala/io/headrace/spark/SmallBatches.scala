@@ -21,10 +21,12 @@ private[spark] object SmallBatches extends ColumnarRule {
   //
   // Why a limit: one task uses one core. Beyond some thousand records the work outweighs what the stages cost.
 
-  /** In a session's settings: up to so many records one task is done sooner than several would be. 0: never. */
+  /** Setting of a session: for up to so many records one task is faster than several. 0: never. */
   val MostRecords = "spark.headrace.smallBatchRecords"
 
-  /** Of a source, and of state: one task works them off one by one, and waits for the broker, or a disk, each time. */
+  /** Limit of partitions of a source, and of state: the task processes them one by one, and waits for the broker, or
+    * a disk, each time.
+    */
   val MostPartitions = 8
 
   override def preColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
@@ -59,7 +61,7 @@ private[spark] object SmallBatches extends ColumnarRule {
     case _                                                         => false
   }
 
-  /** None where it is not known, or of too many partitions. */
+  /** The number of records; None if it is unknown, or for too many partitions. */
   private def records(leaf: SparkPlan): Option[Long] = leaf match {
     case scan: MicroBatchScanExec =>
       val sizes = scan.inputPartitions.map {

@@ -5,12 +5,12 @@ import scala.util.Try
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** What one look at a source's offsets says about which of its partitions have rows that are not processed yet. */
+/** Knowledge, from a source's offsets, of the partitions with rows that are not processed yet. */
 private[spark] sealed trait SourceProgress
 
 private[spark] object SourceProgress {
 
-  /** Nothing is known of what the source still holds, so nothing can be called empty. */
+  /** Nothing is known of the rest of the source, so that no partition is empty for sure. */
   case object Unknown extends SourceProgress
 
   /** The offsets do not name partitions: the source has, or has not, rows left as a whole. */

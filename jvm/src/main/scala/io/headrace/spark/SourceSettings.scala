@@ -4,18 +4,22 @@ import java.util.Locale
 
 import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
 
-/** What a query's watermark does when every partition of every source is idle. */
+/** Rule for a query's watermark when every partition of every source is idle. */
 private[spark] sealed abstract class AllIdle(val name: String)
 
 private[spark] object AllIdle {
 
-  /** It stays where it is. Plans of before 0.2 ask for it. */
+  /** Keep the watermark. Plans from before 0.2 ask for it. */
   case object Hold extends AllIdle("hold")
 
-  /** It goes on to the furthest of the partitions that had a record last, as it would if they became idle one after the other. */
+  /** Move on to the furthest of the partitions that had a record last, as if they had become idle one after the
+    * other.
+    */
   case object Last extends AllIdle("last")
 
-  /** It holds; and once a bounded run (trigger `availableNow`) has read its last row, it goes to the end of time. */
+  /** Keep the watermark until a bounded run (trigger `availableNow`) has read its last row, then move to the end of
+    * time.
+    */
   case object Flush extends AllIdle("flush")
 
   private val values = Seq(Last, Hold, Flush)
@@ -34,7 +38,7 @@ private[spark] object AllIdle {
 /** Windows of `sizeMs` that begin every `advanceMs` since 1970; of 0 that begin with each row, as sessions do. */
 private[spark] final case class EventWindow(sizeMs: Long, advanceMs: Long) {
 
-  /** When the last window ends that a row of this time is in; both in microseconds. */
+  /** End of the last window that contains this time; both in microseconds. */
   def lastEnd(micros: Long): Long = {
     val begin = if (advanceMs == 0) micros else Math.floorDiv(micros, advanceMs * 1000) * advanceMs * 1000
     begin + sizeMs * 1000

@@ -2,7 +2,7 @@ package io.headrace.spark
 
 import java.nio.ByteBuffer
 
-/** What the state of an operator begins with, so that state of another kind is refused and not misread.
+/** Header of an operator's state, so that state of another kind is refused and not misread.
   *
   * @param operator   what the state belongs to, for people
   * @param version    of the operator's state: raise it when the layout changes

@@ -98,7 +98,7 @@ private[spark] object TemporalJoinProcessor {
   private final class Held(var time: Long, private var payload: Array[Byte]) {
     var isChanged: Boolean = false
 
-    /** Of two versions with the same time, the one that came last counts; one that came too late counts for nothing. */
+    /** Replace a version with the same time: the later arrival counts; one that was too late is ignored. */
     def replace(at: Long, version: Array[Byte]): Unit = if (at >= time) {
       time = at
       payload = version

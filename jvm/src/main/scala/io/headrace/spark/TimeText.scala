@@ -13,10 +13,10 @@ import org.apache.spark.unsafe.types.UTF8String
   */
 private[spark] object TimeText {
 
-  /** What may stand between the date and the time of a TIMESTAMP. */
+  /** Dividers between the date and the time of a TIMESTAMP. */
   final case class Layout(dividers: String) {
 
-    /** As an error shows it. */
+    /** Example of the layout in errors. */
     def example: String = s"yyyy-MM-dd${dividers.head}HH:mm:ss"
   }
 

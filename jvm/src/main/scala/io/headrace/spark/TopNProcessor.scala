@@ -14,7 +14,7 @@ private[spark] final case class RankInput(op: Byte, closes: Long, row: Array[Byt
 /** A row at its place, which counts from 1. */
 private[spark] final case class RankOutput(op: Byte, rank: Long, row: Array[Byte])
 
-/** What a ranking gives.
+/** Definition of a ranking's output.
   *
   * @param columns  how many a row has
   * @param signed   whether rows that leave come out as well
@@ -73,7 +73,7 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttlMs: Long, form: To
       state.store(out, time)
     } else if (loaded != null) state.clear(time)
 
-  /** What is different at each place. */
+  /** Changes by place. */
   private def places(before: Array[Array[Byte]], after: Array[Array[Byte]]): ArrayBuffer[RankOutput] = {
     val out = new ArrayBuffer[RankOutput](2)
     var at = 0
@@ -89,7 +89,7 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttlMs: Long, form: To
     out
   }
 
-  /** Which rows left and which joined, wherever they are. */
+  /** Rows that left and rows that joined, at any place. */
   private def members(before: Array[Array[Byte]], after: Array[Array[Byte]]): ArrayBuffer[RankOutput] = {
     val differences = new LinkedHashMap[ByteBuffer, Integer]
     before.foreach(row => differences.merge(ByteBuffer.wrap(row), -1, Integer.sum(_, _)))

@@ -124,7 +124,7 @@ private[spark] object Extreme {
   private val Kept = 8
 }
 
-/** What a call makes of the values of a group in the order in which they came. */
+/** Function of a group's values in their order of arrival. */
 private[spark] sealed trait Gathering extends Serializable {
   def apply(values: Array[Any]): Any
 }

@@ -20,7 +20,7 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
   private val found = file.read().map(parse)
   private var written = found
 
-  /** In milliseconds since 1970; empty for a query that has not run. */
+  /** Progress in milliseconds since 1970; empty for a query that has not run. */
   def maxima: Map[Place, Long] = found.fold(Map.empty[Place, Long])(_.maxima)
 
   /** The partitions that had rows in the last batch that had any; none in a file of an earlier release. */

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters.{MapHasAsJava, MapHasAsScala}
 import org.apache.iceberg.rest.RESTClient
 import org.apache.iceberg.rest.responses.ConfigResponse
 
-/** What is believed of the settings that a REST catalog tells its clients: not where it and its tokens are, nor which classes to load. */
+/** Settings accepted from a REST catalog: not its own address and that of its tokens, nor classes to load. */
 object CatalogAnswers {
 
   private val Believed = Set("prefix", "namespace-separator") ++ StoreFiles.Told

@@ -14,13 +14,13 @@ object StoreFiles {
   private val Prefixes = Seq("s3.", "client.", "http-client.")
   private val Region = "client.region"
 
-  /** What a catalog may say of them. */
+  /** Settings that a catalog may send. */
   val Told: Seq[String] = Keys :+ Region
   private val Provider = "client.credentials-provider"
   // Without keys: never the identity that this machine has.
   private val Nobody = Map(Provider -> "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider")
 
-  /** Of what the catalog told, keys are taken where the store has none, and the region likewise. */
+  /** Keys of the catalog are used if the store has none, and the region likewise. */
   def apply(store: util.Map[String, String], told: util.Map[String, String]): FileIO = {
     val own = store.asScala.filter { case (name, _) => Prefixes.exists(name.startsWith) }.toMap
     val known = own.contains(Keys.head) || own.contains(Provider)

@@ -22,7 +22,7 @@ final class StoreKeys private (keys: AwsCredentialsProvider) extends AwsCredenti
 
 object StoreKeys {
 
-  /** What Iceberg calls, with the settings under `client.credentials-provider.`. */
+  /** Called by Iceberg with the settings under `client.credentials-provider.`. */
   def create(settings: util.Map[String, String]): StoreKeys = {
     val own = StaticCredentialsProvider.create(AwsBasicCredentials.create(settings.get("id"), settings.get("secret")))
     new StoreKeys(if (settings.containsKey("role")) ofRole(own, settings) else own)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.SparkSession
 /** A table put in order by Iceberg's own actions, whose commits change no rows: streams pass over them. */
 object StoreMaintenance {
 
-  /** How many data files and delete files a table is made of. */
+  /** Number of data files and of delete files of a table. */
   def files(session: SparkSession, name: String): Array[Long] = {
     val summary = Option(StoreTables.load(session, name).currentSnapshot()).map(_.summary())
     def total(of: String): Long = summary.flatMap(told => Option(told.get(of))).fold(0L)(_.toLong)

@@ -7,7 +7,7 @@ import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.util.SnapshotUtil
 import org.apache.spark.sql.SparkSession
 
-/** What Spark's SQL does not say of a table. */
+/** Facts of a table that Spark's SQL does not show. */
 object StoreTables {
 
   /** A table by its name in the session's SQL. */
@@ -22,7 +22,7 @@ object StoreTables {
     newest(load(session, table), queryProperty, query)
       .fold(-1L)(_.summary().get(epochProperty).toLong)
 
-  /** Whether all commits of a table are still told of: none of its oldest snapshots has been removed. */
+  /** True if the history is complete: none of the oldest snapshots has been removed. */
   def isWhole(session: SparkSession, name: String): Boolean = {
     val table = load(session, name)
     table.currentSnapshot() == null || SnapshotUtil.oldestAncestor(table).parentId() == null

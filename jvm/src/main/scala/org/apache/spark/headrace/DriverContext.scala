@@ -15,6 +15,6 @@ private[spark] final class DriverContext(conf: SparkConf) extends SparkContext(c
 
 object DriverContext {
 
-  /** For Python, which starts its session with it. */
+  /** Called by Python, which starts its session with it. */
   def start(conf: SparkConf): JavaSparkContext = new JavaSparkContext(new DriverContext(conf))
 }

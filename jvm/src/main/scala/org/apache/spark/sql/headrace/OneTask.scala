@@ -54,7 +54,9 @@ object ExchangeInOneTaskExec {
 
 private final class NumberedPartition(override val index: Int) extends Partition
 
-/** One partition, which is all those of `rows`. To Spark it depends on nothing, and it goes into a task's bytes as a reference. */
+/** A single partition of all partitions of `rows`. To Spark it depends on nothing, and a task's bytes contain a
+  * reference to it.
+  */
 private final class OneTaskRDD(@transient private val rows: RDD[InternalRow]) extends RDD[InternalRow](rows.sparkContext, Nil) {
   OneTaskRDD.checkNarrow(rows)
 
@@ -113,8 +115,9 @@ private final class OnAllPartitions(rows: RDD[InternalRow]) extends NarrowDepend
 
 private object PartitionRows {
 
-  /** One of several partitions that a thread computes. By its thread Spark hands an operator's state from the node that reads it to the one that
-    * writes it, and forgets it when the task ends; here another operator, or partition, of the same task would find it.
+  /** Compute a partition in a thread of its own. By its thread Spark passes an operator's state from the node that
+    * reads it to the one that writes it, and forgets it when the task ends; otherwise another operator, or partition,
+    * of the same task would get it.
     */
   def of(rows: RDD[InternalRow], partition: Partition, task: TaskContext): Iterator[InternalRow] = {
     StateStoreThreadLocalTracker.clearStore()

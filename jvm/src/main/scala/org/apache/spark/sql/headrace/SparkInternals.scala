@@ -39,7 +39,7 @@ object SparkInternals {
   def normalized(df: DataFrame, name: String): Column =
     ExpressionUtils.column(NormalizeFloatingNumbers.normalize(ExpressionUtils.expression(df.col(name))))
 
-  /** Whether values of `kind` cannot be compared, for a MAP in them. */
+  /** True if values of `kind` cannot be compared because they contain a MAP. */
   def hasMap(kind: DataType): Boolean = kind.existsRecursively(_.isInstanceOf[MapType])
 
   /** `text`, a BOOLEAN over the columns of `schema`, ready to be compiled: its columns are bound by their places. */
@@ -81,7 +81,7 @@ object SparkInternals {
       .flatMap(session => Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)))
       .map(UUID.fromString)
 
-  /** Whether `plan` is that of a whole batch which this thread runs, so that it is planned already. */
+  /** True if `plan` is that of a whole batch which this thread runs, so that it is planned already. */
   def isRunning(plan: LogicalPlan): Boolean = {
     val batch = plan match {
       case write: WriteToMicroBatchDataSource   => write.batchId.map(write.queryId -> _)
@@ -133,7 +133,7 @@ object SparkInternals {
       (node, streams)
     }
 
-  /** Whether an operator of the query compares event times themselves, not only the ends of windows. */
+  /** True if an operator of the query compares event times themselves, not only the ends of windows. */
   def comparesEventTimes(execution: MicroBatchExecution): Boolean =
     execution.logicalPlan.exists {
       case _: Deduplicate | _: DeduplicateWithinWatermark                                                 => true
@@ -155,7 +155,7 @@ object SparkInternals {
     )
   }
 
-  /** When the sources were last polled. */
+  /** Time of the last poll of the sources. */
   def polledMs(execution: MicroBatchExecution): Long =
     execution.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
 
@@ -168,8 +168,8 @@ object SparkInternals {
     if (isPrompt) batch.offsetSeqMetadata.batchWatermarkMs else batch.prevOffsetSeqMetadata.fold(0L)(_.batchWatermarkMs)
   }
 
-  /** Whether the batch that is planned reads the last rows of every source. Only for a run that reads to an end, and
-    * only in the query's own thread.
+  /** True if the batch that is planned reads the last rows of every source. Only for a run with an end, and only in
+    * the query's own thread.
     */
   def readsLastRows(execution: MicroBatchExecution): Boolean = {
     val ends = execution.getLatestExecutionContext().endOffsets
@@ -241,7 +241,7 @@ object SparkInternals {
     private val path = new Path(root, name)
     private val files = CheckpointFileManager.create(root, execution.sparkSession.sessionState.newHadoopConf())
 
-    /** What is in it; None when it is not there. */
+    /** Content of the file; None if it is missing. */
     def read(): Option[Array[Byte]] = Option.when(files.exists(path)) {
       val in = files.open(path)
       try in.readAllBytes()

@@ -2,7 +2,7 @@ package org.apache.spark.sql.kafka010
 
 import org.apache.spark.sql.connector.read.InputPartition
 
-/** How many records a batch has of Kafka, known before it is read. */
+/** Number of Kafka records in a batch, known before they are read. */
 object KafkaBatchSize {
 
   /** The records of a partition, with the marks of transactions; None of another source's. */

@@ -48,7 +48,7 @@ final class CountedStateStoreProvider extends RocksDBStateStoreProvider {
 private[headrace] object CountedStateStoreProvider {
   private val open = new ConcurrentHashMap[String, CountedRocksDB]
 
-  /** What is behind a store of this process; None when it is not of this provider. */
+  /** The store of this process behind a store; None for another provider's. */
   def rows(store: ReadStateStore): Option[CountedRocksDB] =
     Option(open.get(store.id.storeCheckpointLocation().toString)).filter(_.isAt(store.version))
 
@@ -84,12 +84,14 @@ private[headrace] final class CountedRocksDB(
     ) {
   private val Unknown = -1L
 
-  /** Of the version that is written. Unknown from when the store is opened until its first commit, which counts them all. */
+  /** Number of rows in the written version. Unknown from the opening of the store until its first commit, which
+    * counts them all.
+    */
   private var rows = Unknown
   private val families = mutable.Set(StateStore.DEFAULT_COL_FAMILY_NAME)
   private val internal = mutable.Set.empty[String]
 
-  /** By the hashes of keys: whether there is a row. */
+  /** Presence of rows by the hashes of keys. */
   private var found = mutable.LongMap.empty[JBoolean]
   private var iterated: Array[Byte] = _
   private var iteratedFamily = ""
@@ -106,10 +108,10 @@ private[headrace] final class CountedRocksDB(
     finally added = false
   }
 
-  /** Between which ends the windows of the version are that is loaded; None where nobody has looked. */
+  /** Range of the window ends in the loaded version; None before it was read. */
   def ends: Option[WindowEnds] = windows.collect { case (version, known) if version == loadedVersion => known }
 
-  /** Says so of the version that was just committed. */
+  /** Record the range of the version that was just committed. */
   def ends_=(known: WindowEnds): Unit = windows = Some(loadedVersion -> known)
 
   override def close(): Unit = {
@@ -193,7 +195,7 @@ private[headrace] final class CountedRocksDB(
   override def prefixScan(prefix: Array[Byte], family: String): NextIterator[ByteArrayPair] =
     noting(super.prefixScan(prefix, family), family)
 
-  /** What expires is removed right after it was iterated over. */
+  /** Count expired rows, which are removed right after the iteration over them. */
   private def noting(pairs: NextIterator[ByteArrayPair], family: String) = new NextIterator[ByteArrayPair] {
     override protected def getNext(): ByteArrayPair =
       if (pairs.hasNext) {

@@ -16,11 +16,11 @@ import org.apache.spark.util.NextIterator
 /** A watermark that a task asks for when it has its rows. */
 trait BatchWatermark extends Serializable {
 
-  /** In epoch ms; the same for every task of a batch, however often it runs. */
+  /** Watermark in epoch ms; the same for every task of a batch, however often it runs. */
   def ms: Long
 }
 
-/** Between which ends windows are, in epoch microseconds; of none, from the end of time to its beginning. */
+/** Range of window ends in epoch microseconds; without windows it is empty, from the end of time to its beginning. */
 private[headrace] final case class WindowEnds(first: Long = Long.MaxValue, last: Long = Long.MinValue) {
   def and(end: Long): WindowEnds = WindowEnds(math.min(first, end), math.max(last, end))
   def and(others: WindowEnds): WindowEnds = WindowEnds(math.min(first, others.first), math.max(last, others.last))
@@ -33,7 +33,9 @@ private final class WindowEnd(columns: Seq[Attribute]) extends Serializable {
     (columns.indexWhere(_.exprId == time.exprId), time.dataType.isInstanceOf[StructType])
   }
 
-  /** In epoch microseconds. A row that is grouped by its time alone has a window that ends there; without a time, one that never ends. */
+  /** End of a row's window in epoch microseconds. A row that is grouped by its time alone has a window that ends
+    * there; without a time, one that never ends.
+    */
   def of(row: InternalRow): Long =
     if (row.isNullAt(at)) Long.MaxValue else if (isWindow) row.getStruct(at, 2).getLong(1) else row.getLong(at)
 }
@@ -259,7 +261,7 @@ private final class ClosedWindows(
     metrics.of(store)
   }
 
-  /** Since it was last asked. */
+  /** Milliseconds since the last call. */
   private def tookMs(): Long = {
     val since = beganNs
     beganNs = System.nanoTime
