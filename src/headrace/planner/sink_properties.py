@@ -292,8 +292,12 @@ def value_format(
 def key_format(
     name: str | None, value: AnyFormat, reader: PropertyReader, *, places: SchemaPlaces
 ) -> AnyFormat | None:
-    """Return the format of record keys by name; times in them are written as in the `value`. Raises as `value_format`."""
-    if name != "protobuf" and reader.take(dialect.KEY_DESCRIPTOR) is not None:
+    """Return the format of record keys by name; times in them are written as in the `value`. Raises as `value_format`.
+
+    Without a key a format has no effect, and neither has the descriptor that goes with it.
+    """
+    said = name or reader.take(dialect.KEY_FORMAT)
+    if reader.take(dialect.KEY_DESCRIPTOR) is not None and said != "protobuf":
         raise reader.bad(dialect.KEY_DESCRIPTOR, "left out of keys that are not PROTOBUF")
     if name is None:
         return None

@@ -111,6 +111,12 @@ def test_a_format_of_keys_has_no_effect_on_a_stream_without_a_key() -> None:
     )
     assert (str(grouped.format.key_type), grouped.keyless) == ("STRUCT<carrier VARCHAR>", False)
     assert not entity("CREATE STREAM s AS SELECT carrier FROM arrivals").keyless
+    described = "'key.format' = 'protobuf', 'key.descriptor.name' = 'Key'"
+    assert entity(f"CREATE STREAM s WITH ({described}) AS SELECT carrier FROM arrivals").keyless
+    with pytest.raises(
+        UserError, match="'key.descriptor.name' must be left out of keys that are not PROTOBUF"
+    ):
+        entity("CREATE STREAM s WITH ('key.descriptor.name' = 'Key') AS SELECT carrier FROM arrivals")
 
 
 def test_what_is_inserted_into_a_stream_of_records_with_keys_has_one() -> None:
