@@ -30,6 +30,10 @@ class Primitive(DataType):
         return self.name
 
 
+TEXT_LENGTH_MAX = 16 * 1024 * 1024
+"""Characters of a text that REPEAT, LPAD and RPAD return; arguments of a few characters would make gigabytes."""
+
+
 @dataclass(frozen=True)
 class Varchar(DataType):
     """Text of at most `length` code points; None means no limit."""

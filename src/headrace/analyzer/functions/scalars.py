@@ -29,6 +29,7 @@ from headrace.core.types import (
     FLOAT,
     INTEGER,
     INTEGRAL,
+    TEXT_LENGTH_MAX,
     VARCHAR,
     Array,
     DataType,
@@ -98,6 +99,12 @@ def _text(
     name: str, signature: str, doc: str, *, spark: Template | None = None, duckdb: Template | None = SAME
 ) -> Function:
     return function(name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb, operands=_places(signature))
+
+
+def _bounded(name: str, length: str) -> str:
+    """Return Spark SQL of a function that fails for a text that is too long to be made: it would end the driver and all its queries."""
+    refusal = f"{name} would return a text of more than {TEXT_LENGTH_MAX} characters"
+    return f"IF({length} > {TEXT_LENGTH_MAX}, raise_error('{refusal}'), {name.lower()}({{*}}))"
 
 
 def _places(signature: str) -> OperandRule:
@@ -371,7 +378,13 @@ TEXTS: tuple[Function, ...] = (
         spark=_trimmed("TRAILING"),
         duckdb="rtrim({*})",
     ),
-    _text("REPEAT", "text, integer", "The text, that many times.", duckdb="repeated({*})"),
+    _text(
+        "REPEAT",
+        "text, integer",
+        "The text, that many times.",
+        spark=_bounded("REPEAT", "char_length({0}) * CAST({1} AS BIGINT)"),
+        duckdb="repeated({*})",
+    ),
     _text("REPLACE", "text, text, text", "With each occurrence of the second text replaced by the third."),
     _text(
         "REGEXP_REPLACE",
@@ -412,12 +425,14 @@ TEXTS: tuple[Function, ...] = (
         "LPAD",
         "text, integer, text",
         "Cut, or filled on the left, to that length.",
+        spark=_bounded("LPAD", "{1}"),
         duckdb="padded('left', {*})",
     ),
     _text(
         "RPAD",
         "text, integer, text",
         "Cut, or filled on the right, to that length.",
+        spark=_bounded("RPAD", "{1}"),
         duckdb="padded('right', {*})",
     ),
     _text("REVERSE", "text", "Back to front.", duckdb="reversed_text({0})"),

@@ -52,6 +52,7 @@ _DATA_CONDITIONS = {"DUPLICATED_MAP_KEY", "INVALID_FORMAT", "INCONSISTENT_BEHAVI
 _ARITHMETIC = re.compile(r"java\.lang\.ArithmeticException: ([^\n]*)")
 _PATTERN = re.compile(r"java\.util\.regex\.PatternSyntaxException: ([^\n]*)")
 """Compiled code meets these where Spark has no condition for them."""
+_TOO_LONG = re.compile(r"\[USER_RAISED_EXCEPTION\] (\w+ would return a text of more than \d+ characters)")
 _OTHER_STATE = re.compile(r"(expected [^\n]*? state of [^\n]*?): the query must start from a new checkpoint")
 _ANALYSIS_STATES = {
     "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,
@@ -188,6 +189,12 @@ def spark_error(text: str) -> HeadraceError | None:
             return data_error(state, message)
         if condition in _ANALYSIS_STATES:
             return UserError(_ANALYSIS_STATES[condition], message)
+    if too_long := _TOO_LONG.search(text):
+        return UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            too_long[1],
+            hint="Leave such rows out with WHERE, or bound the length with LEAST.",
+        )
     overflow = _ARITHMETIC.search(text)
     if overflow:
         return data_error(SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value, overflow[1])

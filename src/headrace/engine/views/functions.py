@@ -19,11 +19,11 @@ from typing import Any
 import duckdb
 from duckdb.func import FunctionNullHandling
 
+from headrace.core.types import TEXT_LENGTH_MAX
 from headrace.engine.views.json_functions import json_answer
 
 OWN_ERROR = re.compile(r"\[(22\d{3}|0A000|53000)\] ([^\n]*)")
 """Report of a function that cannot take a value: the SQLSTATE in brackets, then the reason."""
-TEXT_LENGTH_MAX = 16 * 1024 * 1024
 _EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP)
 """Twice as many digits as a product or a quotient of 38 digits needs to be rounded rightly."""
 _CALCULATIONS: dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]] = {
