@@ -2,7 +2,8 @@
 
 The argument is a file of JSON: `user`, `password`, `token`, `role`, and `key`, the PEM text of the user's public key. Says "ready PORT".
 Mended of fakesnow: COPY into a temporary table, whose columns it looks for in the wrong place; a NULL where there may be none, by which
-it breaks; and two transactions that change one row, at which it answers 500, so that the client tries again for five minutes.
+it breaks; two transactions that change one row, at which it answers 500, so that the client tries again for five minutes; and the time
+at which a table was created, for which it shows 1970: here the number of DuckDB's table, as seconds.
 POST /abort rolls back what transactions are open, as Snowflake does in time with those of clients that are gone.
 """
 
@@ -21,7 +22,8 @@ import jwt
 import uvicorn
 from fakesnow import copy_into
 from fakesnow.cursor import FakeSnowflakeCursor
-from fakesnow.server import login_request, routes, sessions
+from fakesnow.server import login_request, routes, sessions, shared_fs
+from fakesnow.transforms import show
 from snowflake.connector.errors import ProgrammingError
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -33,6 +35,11 @@ LOGIN = "/session/v1/login-request"
 WRONG_PASSWORD, WRONG_TOKEN, WRONG_KEY, WRONG_ROLE = "390100", "390303", "390144", "390189"
 _described = copy_into._describe_table  # type: ignore[attr-defined]
 _execute = FakeSnowflakeCursor._execute
+_CREATION = """
+to_timestamp((
+    SELECT max(own.table_oid) FROM duckdb_tables() own
+    WHERE own.database_name = tables.table_catalog AND own.schema_name = tables.table_schema AND own.table_name = tables.table_name
+))"""
 
 
 def _describe_table(table: Any, connection: Any, *where: Any) -> list[tuple[str, str]]:
@@ -109,6 +116,8 @@ def main() -> None:
     accounts = json.loads(Path(sys.argv[1]).read_text())
     copy_into._describe_table = _describe_table  # type: ignore[attr-defined]
     FakeSnowflakeCursor._execute = _executed
+    tables = show.SQL_CREATE_VIEW_SHOW_TABLES.replace("view if not exists", "or replace view")
+    shared_fs.duck_conn.execute(tables.replace("to_timestamp(0)", _CREATION))
     listener = socket.create_server(("127.0.0.1", 0))
     # uvicorn writes its access log to stdout, a pipe that nobody reads after "ready": full, it would stop the server.
     config = uvicorn.Config(application(accounts), log_level="info", access_log=False)

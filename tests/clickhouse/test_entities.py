@@ -11,8 +11,9 @@ from headrace.connectors.base import PrintedRecord, PrintStart
 from headrace.connectors.clickhouse.admin import ClickHouseTables
 from headrace.connectors.clickhouse.client import identifier
 from headrace.connectors.clickhouse.options import PROPERTIES
+from headrace.connectors.clickhouse.spark import identify
 from headrace.core.errors import UserError
-from headrace.core.names import EntityPath
+from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
@@ -56,8 +57,16 @@ async def test_a_table_is_made_listed_described_printed_and_dropped_by_any_name(
         ("1", '{"id":1,"name":"a"}'),
         ("2", '{"id":2,"name":"c"}'),
     ]
+    identity = identify(store)
+    first = identity(path)
+    assert identity(path) == first
     TABLES.drop_entity(store, path)
     assert TABLES.list_entities(store, (database,)) == []
+    assert identity(path) == {}
+    # A query that has written into the first one must know it from the second.
+    TABLES.create_entity(store, path, options(columns="id BIGINT, name VARCHAR", primary_key="id"))
+    assert identity(path).keys() == first.keys() == {path_text(path)}
+    assert identity(path) != first
 
 
 def test_columns_have_the_types_that_were_asked_for(store: Store, database: str) -> None:

@@ -10,7 +10,9 @@ from harness.databricks import CATALOG, Workspace
 from headrace.connectors.base import PrintStart
 from headrace.connectors.databricks.admin import DATABRICKS
 from headrace.connectors.databricks.options import PROPERTIES
+from headrace.connectors.databricks.spark import identify
 from headrace.core.errors import UserError
+from headrace.core.names import path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
@@ -68,11 +70,20 @@ def test_a_table_from_its_making_to_its_end(
     assert first[1].startswith('{"id":1,"n":null,"price":null,')
     assert second[1].startswith('{"id":2,"n":null,"price":1.50,')
 
+    identity = identify(store)
+    known = identity(path)
+    assert identity(path) == known
     entities.drop_entity(store, path)
+    assert identity(path) == {}
     for gone in (entities.describe_entity, entities.drop_entity):
         with pytest.raises(UserError) as caught:
             gone(store, path)
         assert caught.value.state == SqlState.ENTITY_NOT_FOUND
+    # A query that has written into the first one must know it from the second.
+    entities.create_entity(store, path, made(databricks__columns="id BIGINT"))
+    assert identity(path).keys() == known.keys() == {path_text(path)}
+    assert identity(path) != known
+    entities.drop_entity(store, path)
     for nowhere in ((CATALOG, "nowhere"), ("nowhere", "nowhere")):
         with pytest.raises(UserError) as caught:
             entities.list_entities(store, nowhere)

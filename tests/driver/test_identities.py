@@ -122,7 +122,7 @@ def test_the_watch_over_stores_compares_while_a_query_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headrace.engine.driver.stores._INTERVAL_S", 0.1)
-    monkeypatch.setattr("headrace.engine.driver.stores._IDENTIFIED_S", 0.2)
+    monkeypatch.setattr("headrace.engine.driver.stores.IDENTIFIED_S", 0.2)
     source = topic()
     steps = plan(*read(source, "v BIGINT"), results("a", "v BIGINT"))
     earlier, watch = begin(steps), StoreWatch()

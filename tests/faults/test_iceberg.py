@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
 
 from harness.doors import RestDoor
 from harness.iceberg import Lake
@@ -222,6 +223,101 @@ def test_a_catalog_may_ask_for_tokens_be_away_and_refuse(
         until(lambda: held() == [1, 2, 3], lambda: f"all rows; found {held()}, {state()}")
         assert len(front.tokens) > 1
         assert SECRET not in door_texts(door)
+
+
+class Copies:
+    """Queries that copy a table, or write one, each by the table's name; `l<seed>` and `g<seed>` are the catalogs."""
+
+    def __init__(self, door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str) -> None:
+        self._door, self._kafka, self._lake, self._seed = door, kafka, lake, seed
+        door.execute(
+            f"CREATE STORE k{seed} WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE);"
+            f"{lake.glue(f'g{seed}')} CREATE ENTITY s{seed} IN STORE g{seed};"
+        )
+
+    def follow(self, name: str, *, glue: bool = False, position: str = "earliest") -> None:
+        """A table with the row 1, and a query that copies it into a topic."""
+        seed, store = self._seed, f"{'g' if glue else 'l'}{self._seed}"
+        self._kafka.create(f"{name}_{seed}")
+        self._door.execute(
+            f"CREATE ENTITY s{seed}.{name} IN STORE {store} WITH ('iceberg.columns' = 'n BIGINT');"
+        )
+        self.append(name, 1, glue=glue)
+        self._door.execute(
+            f"CREATE STREAM {name} WITH ('store' = '{store}', 'iceberg.namespace.name' = 's{seed}', 'iceberg.monitor.interval.ms' = 100);"
+            f"CREATE STREAM of_{name} WITH ('store' = 'k{seed}', 'topic' = '{name}_{seed}', 'value.format' = 'json')"
+            f" AS SELECT n FROM {name} WITH ('starting.position' = '{position}');"
+        )
+
+    def table(self, name: str, *, glue: bool = False) -> Table:
+        """The table as it is now."""
+        return self._lake.table(f"s{self._seed}.{name}", glue=glue)
+
+    def append(self, name: str, *numbers: int, glue: bool = False) -> None:
+        """A commit of another writer for each number."""
+        for n in numbers:
+            append(self._lake, f"s{self._seed}.{name}", n, glue=glue)
+
+    def recreate(self, name: str, *, glue: bool = False) -> None:
+        """Another table of the name, with as many commits and more."""
+        table = self.table(name, glue=glue)
+        table.catalog.drop_table(table.name())
+        table.catalog.create_table(table.name(), table.schema(), location=f"{table.location()}-again")
+        self.append(name, 7, 8, glue=glue)
+
+    def expect(self, name: str, *numbers: int) -> None:
+        """Wait for the copies of exactly these rows."""
+
+        def copied() -> list[str]:
+            return sorted(str(value) for _, value in self._kafka.consume(f"{name}_{self._seed}"))
+
+        until(
+            lambda: copied() == [f'{{"n":{n}}}' for n in numbers],
+            lambda: f"{numbers} of {name}; found {copied()}, {self.query(name)}",
+        )
+
+    def query(self, name: str) -> list[str]:
+        """The row of LIST QUERIES."""
+        rows = self._door.execute("LIST QUERIES;")
+        (row,) = [row for row in rows if f"FROM {name} WITH" in str(row[5]) and self._seed in str(row[5])]
+        return [str(cell) for cell in row]
+
+    def expect_end(self, name: str, message: str) -> None:
+        """Wait for the query's error."""
+        until(
+            lambda: self.query(name)[4] == "errored", lambda: f"the end of {name}; found {self.query(name)}"
+        )
+        assert re.search(message, self.query(name)[9])
+
+
+def test_a_stream_ends_where_its_place_in_the_table_is_gone(
+    door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str
+) -> None:
+    """Check other tables of the name, while the query runs and at its start."""
+    copies = Copies(door, kafka, lake, seed)
+    names = ("stopped", "stopped_glue", "running")
+    for name in names:
+        copies.follow(name, glue=name == "stopped_glue")
+    copies.follow("late", position="latest")
+    for name in names:
+        copies.expect(name, 1)
+    until(lambda: copies.query("late")[4] == "running", "the last query to run")
+    stopped = ("stopped", "stopped_glue", "late")
+    for name in stopped:
+        door.execute(f"STOP STREAM of_{name};")
+    copies.recreate("stopped")
+    copies.recreate("stopped_glue", glue=True)
+    copies.append("late", 2)
+    for name in stopped:
+        door.execute(f"START STREAM of_{name};")
+    copies.recreate("running")
+    for name in ("stopped", "stopped_glue", "running"):
+        copies.expect_end(
+            name,
+            "rows? may be missing: .* deleted and created again|records may be missing: .* created again",
+        )
+    # The position of what has read nothing yet is the time of its first start, not of the last one.
+    copies.expect("late", 2)
 
 
 def door_texts(door: RestDoor) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,10 @@ from headrace.connectors.base import PrintStart
 from headrace.connectors.postgresql import writing
 from headrace.connectors.postgresql.admin import SAMPLE_ROWS, PostgresEntities
 from headrace.connectors.postgresql.options import PROPERTIES
+from headrace.connectors.postgresql.spark import identify
+from headrace.connectors.postgresql.writing import Target
 from headrace.core.errors import HeadraceError, UserError
-from headrace.core.names import EntityPath
+from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column, Schema
 from headrace.core.types import INTEGER, VARCHAR, parse_type
@@ -168,8 +171,28 @@ async def test_a_table_is_made_filled_printed_and_dropped(store: Store, schema: 
         ("1", '{"id":1,"amount":null,"at":"2026-01-02T03:04:05.678","Tags":null,"more":null}'),
         ("2", '{"id":2,"amount":1.50,"at":null,"Tags":["a","b"],"more":{"a": 1}}'),
     ]
+    identity = identify(store)
+    first = identity(path)
+    assert identity(path) == first
     entities.drop_entity(store, path)
     assert entities.list_entities(store, ("postgres", schema)) == []
+    assert identity(path) == {}
+    # A query that has written into the first one must know it from the second.
+    entities.create_entity(store, path, table(columns="id INT"))
+    assert identity(path).keys() == first.keys() == {path_text(path)}
+    assert identity(path) != first
+
+
+def test_a_mark_that_is_lost_is_not_made_again(postgresql: PostgresServer, store: Store, schema: str) -> None:
+    postgresql.execute(f'CREATE TABLE "{schema}".t (id int)')
+    target = Target(store, ("postgres", schema, "t"), ("id",), query="q")
+    writing.prepare(target)
+    writing.write(target, 0, [b"1\n"])
+    postgresql.execute(f'DROP TABLE "{schema}".{writing.MARKS}')
+    writing.prepare(replace(target, is_begun=True))
+    with pytest.raises(UserError, match=r"cannot tell whether batch 0 was written: .* it is gone"):
+        writing.write(target, 0, [b"1\n"])
+    assert postgresql.execute(f'SELECT id FROM "{schema}".t') == [(1,)]
 
 
 async def test_a_print_is_a_sample_unless_it_is_asked_for_all(

@@ -11,11 +11,17 @@ from headrace.connectors.base import PrintStart
 from headrace.connectors.snowflake import tables
 from headrace.connectors.snowflake.admin import SnowflakeTables
 from headrace.connectors.snowflake.options import PROPERTIES
+from headrace.connectors.snowflake.spark import identify
 from headrace.core.errors import UserError
+from headrace.core.names import path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.sqlstate import SqlState
 
 TABLES = SnowflakeTables()
+
+
+def entity(given: dict[str, str]) -> PropertyReader:
+    return PropertyReader(stored(given), of_scope(PROPERTIES, Scope.ENTITY), what="an entity")
 
 
 async def test_a_table_is_made_listed_described_printed_and_dropped(
@@ -24,8 +30,7 @@ async def test_a_table_is_made_listed_described_printed_and_dropped(
     database, till = (name.lower() for name in schema)
     path = (database, till, "Orders; --")
     given = {"snowflake.columns": 'id BIGINT, "Na me" VARCHAR', "snowflake.primary.key": "id"}
-    options = PropertyReader(stored(given), of_scope(PROPERTIES, Scope.ENTITY), what="an entity")
-    TABLES.create_entity(store, path, options)
+    TABLES.create_entity(store, path, entity(given))
     snowflake.execute(f"INSERT INTO {tables.named(path)} VALUES (2, 'b'), (1, NULL)")
 
     assert (database, False) in TABLES.list_entities(store, ())
@@ -42,8 +47,16 @@ async def test_a_table_is_made_listed_described_printed_and_dropped(
             ("1", '{"ID":1,"Na me":null}'),
             ("2", '{"ID":2,"Na me":"b"}'),
         ]
+    identity = identify(store)
+    first = identity(path)
+    assert identity(path) == first
     TABLES.drop_entity(store, path)
     assert TABLES.list_entities(store, (database, till)) == []
     with pytest.raises(UserError) as gone:
         TABLES.describe_entity(store, path)
     assert gone.value.state is SqlState.ENTITY_NOT_FOUND
+    assert identity(path) == {}
+    # A query that has written into the first one must know it from the second.
+    TABLES.create_entity(store, path, entity(given))
+    assert identity(path).keys() == first.keys() == {path_text(path)}
+    assert identity(path) != first

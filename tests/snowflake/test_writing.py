@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,6 +99,10 @@ def test_an_epoch_is_written_once(
         snowflake.execute(f"DELETE FROM {tables.named((*path[:-1], MARKS))}")
         with pytest.raises(UserError, match="it is gone"):
             output.has(8)
+        # Another start makes the mark of a query that is new, and no other.
+        with pytest.raises(UserError, match="it is gone"):
+            Output(session, replace(target, is_begun=True)).has(8)
+        assert not Output(session, target).has(8)
 
 
 def write_epochs(store: Store, path: Sequence[str], folder: str, epochs: int) -> None:

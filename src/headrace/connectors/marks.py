@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
@@ -9,6 +11,11 @@ MARKS = "HEADRACE_EPOCHS"
 """The table of marks, in the schema of the table that is written, in stores where names are in upper case."""
 BEFORE_ANY = -1
 """The mark of a query that has written nothing."""
+
+
+def is_begun(checkpoint: str) -> bool:
+    """Return True if a query has finished a batch: then its mark is in the table of marks, or was lost with it."""
+    return any(Path(checkpoint, "commits").glob("[0-9]*"))
 
 
 def is_written(mark: int | None, epoch: int, table: str = MARKS) -> bool:

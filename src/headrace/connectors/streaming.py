@@ -33,7 +33,9 @@
     identify(properties) -> Callable[[EntityPath], dict[str, str]] where offsets mean nothing in another entity of the same name, and do not
                                                                    say so themselves: a function that asks the store for what tells
                                                                    them apart, for each entity that the path stands for, by its name;
-                                                                   it leaves out what is not there, or of which it cannot tell
+                                                                   it leaves out what is not there, or of which it cannot tell.
+                                                                   Asked at each start, and while the query runs: for records every
+                                                                   ten seconds, for a table that is written before a batch
     classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
     secrets(properties) -> tuple[str, ...]                         values to mask in logs and errors
     CLASSES, NOISY_LOGGERS                                          Java classes that are loaded while a driver warms up, and loggers of

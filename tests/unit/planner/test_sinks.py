@@ -114,7 +114,7 @@ def test_a_format_of_keys_has_no_effect_on_a_stream_without_a_key() -> None:
     described = "'key.format' = 'protobuf', 'key.descriptor.name' = 'Key'"
     assert entity(f"CREATE STREAM s WITH ({described}) AS SELECT carrier FROM arrivals").keyless
     with pytest.raises(
-        UserError, match="'key.descriptor.name' must be left out of keys that are not PROTOBUF"
+        UserError, match=r"'key.descriptor.name' must be left out of keys that are not PROTOBUF"
     ):
         entity("CREATE STREAM s WITH ('key.descriptor.name' = 'Key') AS SELECT carrier FROM arrivals")
 

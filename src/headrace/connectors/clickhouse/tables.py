@@ -31,6 +31,12 @@ _TABLES = (
 _TABLE = """
 SELECT engine, engine_full, sorting_key, total_rows FROM system.tables WHERE database = {database:String} AND name = {table:String}
 """
+# Without ON CLUSTER each replica gives a replicated table a UUID of its own, unless the table's place in Keeper is named by it.
+_UUID = """
+SELECT toString(uuid) AS id FROM system.tables WHERE database = {database:String} AND name = {table:String}
+AND uuid != toUUID('00000000-0000-0000-0000-000000000000')
+AND (engine NOT LIKE 'Replicated%' OR position(engine_full, '{uuid}') > 0 OR position(engine_full, toString(uuid)) > 0)
+"""
 _COLUMNS = """
 SELECT name, type, default_kind, is_in_sorting_key FROM system.columns
 WHERE database = {database:String} AND table = {table:String} ORDER BY position
@@ -134,6 +140,13 @@ def find(clickhouse: ClickHouse, path: EntityPath) -> Table:
         window=None if engine.startswith(("Replicated", "Shared")) else int(window[1]) if window else 0,
         rows=None if row["total_rows"] is None else int(row["total_rows"]),
     )
+
+
+def uuid(clickhouse: ClickHouse, path: EntityPath) -> dict[str, str]:
+    """Return a table's UUID by its name; nothing for a table that is missing, or has no UUID that all replicas share."""
+    database, table = _place(clickhouse, path)
+    found = clickhouse.rows(_UUID, {"database": database, "table": table})
+    return {path_text(path): row["id"] for row in found}
 
 
 def describe(clickhouse: ClickHouse, path: EntityPath) -> EntityDescription:

@@ -56,6 +56,17 @@ def find(warehouse: Warehouse, path: EntityPath) -> Table:
     return Table(table_sql(path), columns, {name: text or "" for name, text, _ in rows})
 
 
+def delta_id(warehouse: Warehouse, path: EntityPath) -> dict[str, str]:
+    """Return a Delta table's id by its name; nothing for a table that is missing."""
+    try:
+        (detail,) = warehouse.rows(f"DESCRIBE DETAIL {table_sql(path)}")
+    except UserError as error:
+        if error.state is not SqlState.ENTITY_NOT_FOUND:
+            raise
+        return {}
+    return {path_text(path): str(detail[1])}
+
+
 def describe(warehouse: Warehouse, path: EntityPath) -> EntityDescription:
     """Return a table's columns, its key if it was made here, and where it lies."""
     table = find(warehouse, path)

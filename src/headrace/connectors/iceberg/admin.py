@@ -17,9 +17,11 @@ from headrace.connectors.iceberg import metadata, options
 from headrace.connectors.iceberg.glue import GlueCatalog
 from headrace.connectors.iceberg.metadata import Table, new_table
 from headrace.connectors.iceberg.rest import RestCatalog
-from headrace.core.names import EntityPath
+from headrace.core.errors import UserError
+from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import PropertyReader, Specs
 from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT
 from headrace.runtime.jars import ICEBERG
 
@@ -88,6 +90,18 @@ def create_table(store: Mapping[str, str], path: EntityPath, schema: Schema, rea
     new = new_table(schema, partition_by, properties)
     with catalog_of(store) as catalog:
         catalog.create(namespace, table, new)
+
+
+def uuid(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
+    """Return a table's UUID by its name; nothing for a table that is missing or has none."""
+    try:
+        with catalog_of(store) as catalog:
+            found = catalog.load(*options.table_of(path)).uuid
+    except UserError as error:
+        if error.state is not SqlState.ENTITY_NOT_FOUND:
+            raise
+        return {}
+    return {} if found is None else {path_text(path): found}
 
 
 def check_table(

@@ -69,6 +69,22 @@ _KINDS = (
         "Read it as a TABLE, start at 'starting.position' = 'latest', or leave such commits out with 'iceberg.skip.changes' = TRUE.",
     ),
     Reaction(
+        r"Table UUID does not match",
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "rows may be missing: the table was deleted and created again, or another one has its name now",
+        "TERMINATE the query and create it again: it then starts at the starting position of its source.",
+    ),
+    Reaction(
+        r"snapshot was expired or removed|not an ancestor of table's current snapshot|Cannot find (parent )?snapshot"
+        r'|Snapshot\.parentId\(\)" is null',
+        UserError,
+        SqlState.DATA_EXCEPTION,
+        "rows may be missing: the snapshot up to which the query has read the table is not in its history any more",
+        "The table was rolled back or replaced, or the snapshot has expired. TERMINATE the query and create it again: it then "
+        "starts at its starting position. After a roll-back, RESTART QUERY continues once the snapshot is in the history again.",
+    ),
+    Reaction(
         r"SignatureDoesNotMatch|InvalidAccessKeyId|UnrecognizedClient|InvalidClientTokenId|InvalidSignature|InvalidToken|ExpiredToken"
         r"|AuthFailure|IncompleteSignature",
         ExternalError,

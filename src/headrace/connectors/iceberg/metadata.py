@@ -78,6 +78,8 @@ class Table:
     key: tuple[str, ...]
     partition_by: str
     location: str
+    uuid: str | None
+    """None for some of format version 1."""
     properties: Json = field(default_factory=dict)
     snapshot: int | None = None
 
@@ -105,6 +107,7 @@ def table_of(metadata: Json) -> Table:
         tuple(names[number] for number in schema.get("identifier-field-ids", ())),
         ", ".join(_said(one, names) for one in spec["fields"]),
         metadata["location"],
+        metadata.get("table-uuid"),
         metadata.get("properties", {}),
         None if snapshot in (None, -1) else int(snapshot),
     )

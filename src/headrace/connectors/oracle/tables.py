@@ -32,6 +32,10 @@ KEY = (
     "WHERE WHOLE.OWNER = :1 AND WHOLE.TABLE_NAME = :2 AND WHOLE.CONSTRAINT_TYPE = 'P' ORDER BY PART.POSITION"
 )
 
+OBJECT_ID = (
+    "SELECT OBJECT_ID FROM ALL_OBJECTS WHERE OWNER = :1 AND OBJECT_NAME = :2 AND OBJECT_TYPE = 'TABLE'"
+)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -94,6 +98,13 @@ def find(oracle: Oracle, path: EntityPath) -> Table:
     names = unfolded_all([column.name for column in found])
     key = tuple(names[name] for (name,) in oracle.rows(KEY, owner))
     return Table(named(path), {names[column.name]: column for column in found}, key)
+
+
+def object_id(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
+    """Return a table's object id by its name, over a session of its own; nothing for a table that is missing."""
+    with session(store, path) as oracle:
+        found = oracle.rows(OBJECT_ID, tuple(map(folded, path[-2:])))
+    return {path_text(path): str(number) for (number,) in found}
 
 
 def describe(oracle: Oracle, path: EntityPath) -> EntityDescription:

@@ -35,6 +35,8 @@ class Target:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     query: str | None = None
+    is_begun: bool = False
+    """Whether it has finished a batch before: then its mark is not made again."""
 
     def session(self) -> Oracle:
         """Return a session where the table is."""
@@ -88,11 +90,12 @@ def _mark(oracle: Oracle, target: Target) -> None:
             # Another query may make it at the same time.
             if error.state is not SqlState.DUPLICATE_ENTITY:
                 raise
-    oracle.execute(
-        f"MERGE INTO {target.marks} KEPT USING (SELECT :1 AS QUERY_ID FROM DUAL) GIVEN ON (KEPT.QUERY_ID = GIVEN.QUERY_ID) "
-        f"WHEN NOT MATCHED THEN INSERT (QUERY_ID, EPOCH) VALUES (GIVEN.QUERY_ID, {BEFORE_ANY})",
-        (target.query,),
-    )
+    if not target.is_begun:
+        oracle.execute(
+            f"MERGE INTO {target.marks} KEPT USING (SELECT :1 AS QUERY_ID FROM DUAL) GIVEN ON (KEPT.QUERY_ID = GIVEN.QUERY_ID) "
+            f"WHEN NOT MATCHED THEN INSERT (QUERY_ID, EPOCH) VALUES (GIVEN.QUERY_ID, {BEFORE_ANY})",
+            (target.query,),
+        )
     oracle.commit()
 
 

@@ -43,6 +43,8 @@ class Target:
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
     query: str | None = None
+    is_begun: bool = False
+    """Whether it has finished a batch before: then its mark is not made again."""
 
 
 def create(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
@@ -98,8 +100,16 @@ def _types(found: EntityDescription) -> dict[str, DataType]:
     return {column.name: column.type for column in found.columns}
 
 
+def oid(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
+    """Return a table's oid by its name, over a connection of its own; nothing for a table that is missing."""
+    with classified(store), connect(store, *path[:-2]) as connection:
+        text = tables.named(path).as_string(connection)
+        found = connection.execute("SELECT to_regclass(%s)::oid::text", (text,)).fetchone()
+    return {} if found is None or found[0] is None else {path_text(path): found[0]}
+
+
 def prepare(target: Target) -> None:
-    """Prepare the first epoch of a start: create the table of marks and the query's mark if needed."""
+    """Prepare the first epoch of a start: create the table of marks if needed, and the mark of a query that is new."""
     if target.query is None:
         return
     marks = _marks(target)
@@ -111,10 +121,11 @@ def prepare(target: Target) -> None:
                 connection.execute(
                     SQL("CREATE TABLE {} (query_id text PRIMARY KEY, epoch bigint NOT NULL)").format(marks)
                 )
-        connection.execute(
-            SQL("INSERT INTO {} VALUES (%s, %s) ON CONFLICT DO NOTHING").format(marks),
-            (target.query, BEFORE_ANY),
-        )
+        if not target.is_begun:
+            connection.execute(
+                SQL("INSERT INTO {} VALUES (%s, %s) ON CONFLICT DO NOTHING").format(marks),
+                (target.query, BEFORE_ANY),
+            )
 
 
 def write(target: Target, epoch: int, rows: Iterable[bytes]) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from headrace.connectors import table_fit
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.snowflake import types
-from headrace.connectors.snowflake.client import Snowflake, identifier
+from headrace.connectors.snowflake.client import Snowflake, identifier, literal
 from headrace.connectors.snowflake.options import wrong_path
-from headrace.connectors.upper_case import unfolded, unfolded_all
+from headrace.connectors.upper_case import folded, unfolded, unfolded_all
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text
 from headrace.core.schema import Column, Schema
@@ -75,6 +75,14 @@ def find(snowflake: Snowflake, path: EntityPath) -> Table:
         {names[column.name]: column for column in found},
         tuple(names[row["column_name"]] for row in keys),
     )
+
+
+def creation(snowflake: Snowflake, path: EntityPath) -> dict[str, str]:
+    """Return when a table was created, by its name; nothing for a table that is missing. Needs no warehouse that runs."""
+    name = folded(_table_path(path)[-1])
+    # LIKE ignores case and knows wildcards.
+    shown = snowflake.rows(f"SHOW TABLES LIKE {literal(name)} IN SCHEMA {named(path[:-1])}")
+    return {path_text(path): str(row["created_on"].timestamp()) for row in shown if row["name"] == name}
 
 
 def exists(snowflake: Snowflake, path: EntityPath) -> bool:

@@ -36,6 +36,8 @@ class Target:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     query: str | None = None
+    is_begun: bool = False
+    """Whether it has finished a batch before: then its mark is not made again."""
 
 
 class Output:
@@ -55,10 +57,11 @@ class Output:
                 snowflake.execute(
                     f"CREATE TABLE IF NOT EXISTS {MARKS} (QUERY_ID VARCHAR NOT NULL PRIMARY KEY, EPOCH NUMBER(19,0) NOT NULL)"
                 )
-            snowflake.execute(
-                f"MERGE INTO {MARKS} USING (SELECT {literal(target.query)} AS Q) AS GIVEN ON {MARKS}.QUERY_ID = GIVEN.Q "
-                f"WHEN NOT MATCHED THEN INSERT (QUERY_ID, EPOCH) VALUES (GIVEN.Q, {BEFORE_ANY})"
-            )
+            if not target.is_begun:
+                snowflake.execute(
+                    f"MERGE INTO {MARKS} USING (SELECT {literal(target.query)} AS Q) AS GIVEN ON {MARKS}.QUERY_ID = GIVEN.Q "
+                    f"WHEN NOT MATCHED THEN INSERT (QUERY_ID, EPOCH) VALUES (GIVEN.Q, {BEFORE_ANY})"
+                )
 
     def has(self, epoch: int) -> bool:
         """True if an epoch was written before. Raises UserError 22000 when a later one was: the checkpoint is older than the table."""

@@ -2,7 +2,7 @@
 
 An offset is a number: in a topic that was deleted and created again it is a place among other records, and going on from there would
 leave records out in silence. So what an entity was when the query began is kept beside the offsets, and compared at each start and
-while the query runs.
+while the query runs: topics and streams every ten seconds, tables that are written before a batch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,18 +19,21 @@ from headrace.core.names import EntityPath
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.checkpoint_damage import IDENTITIES
-from headrace.engine.driver.stores import Store, StoreWatch, store_of
+from headrace.engine.driver.stores import IDENTIFIED_S, Store, StoreWatch, store_of
 from headrace.engine.protocol import StartQuery
-from headrace.planner.physical import ReadEntity, ReadRows, WriteEntity
+from headrace.planner.physical import ReadEntity, ReadRows, WriteEntity, WriteRows
+
+_Identify = Callable[[EntityPath], Mapping[str, str]]
 
 
 class _Use(NamedTuple):
-    """A step, and the entity that it reads or writes."""
+    """A step, and the entity that it reads or writes: a table, or what has records."""
 
     step: str
     store: Store
     entity: EntityPath
     is_written: bool
+    is_table: bool
 
 
 class Identities:
@@ -42,14 +45,21 @@ class Identities:
     def __init__(self, start: StartQuery, checkpoint: str) -> None:
         self._checkpoint = Path(checkpoint)
         self._uses = [
-            _Use(step.id, store_of(start, step), step.entity, isinstance(step, WriteEntity))
+            _Use(
+                step.id,
+                store_of(start, step),
+                step.entity,
+                isinstance(step, WriteEntity | WriteRows),
+                isinstance(step, ReadRows | WriteRows),
+            )
             for step in start.plan.steps
             if isinstance(step, ReadEntity | ReadRows)
-            or (isinstance(step, WriteEntity) and step.guarantee == "exactly_once")
+            or (isinstance(step, WriteEntity | WriteRows) and step.guarantee == "exactly_once")
             if step.store in start.stores and hasattr(connector_module(step.connector), "identify")
         ]
         self._known: dict[str, dict[str, str]] = {}
-        self._began = 0.0
+        self._identify: dict[Store, _Identify] = {}
+        self._began = self._compared = 0.0
 
     def begin(self) -> None:
         """Compare the entities with those of the checkpoint, before anything is read. Nothing is written: `keep` does that.
@@ -61,12 +71,12 @@ class Identities:
         file = self._checkpoint / IDENTITIES
         if file.is_file() and any(self._checkpoint.glob("offsets/[0-9]*")):
             self._known = json.loads(file.read_text())
-        identify = {
+        self._identify = {
             use.store: connector_module(use.store.connector).identify(dict(use.store.properties))
             for use in self._uses
         }
-        answers = {use: identify[use.store](use.entity) for use in self._uses}
-        self._began = time.monotonic()
+        answers = {use: self._identify[use.store](use.entity) for use in self._uses}
+        self._began = self._compared = time.monotonic()
         self._compare(answers)
 
     def keep(self) -> None:
@@ -88,9 +98,24 @@ class Identities:
     def compare(self, watch: StoreWatch) -> None:
         """Compare with what the stores have answered since the query began, and keep what they name for the first time."""
         if self._compare(
-            {use: watch.identity(use.store, use.entity, since=self._began) for use in self._uses}
+            {
+                use: watch.identity(use.store, use.entity, since=self._began)
+                for use in self._uses
+                if not use.is_table
+            }
         ):
             self.keep()
+
+    def compare_written(self) -> None:
+        """Compare the tables that the query writes; to be called before each batch. Does nothing IDENTIFIED_S after the last time.
+
+        Between batches nobody asks: a question keeps a warehouse running, which costs money.
+        """
+        written = [use for use in self._uses if use.is_table and use.is_written]
+        now = time.monotonic()
+        if written and now - self._compared > IDENTIFIED_S:
+            self._compared = now
+            self._compare({use: self._identify[use.store](use.entity) for use in written})
 
     def _compare(self, answers: Mapping[_Use, Mapping[str, str]]) -> bool:
         """Return whether an answer names an entity that was not known."""

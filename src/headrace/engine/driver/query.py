@@ -278,6 +278,7 @@ class RunningQuery:
         session = self._root.newSession()
         self._identities = Identities(self._start, self._sink.checkpoint)
         self._identities.begin()
+        self._sink.compare_tables = self._identities.compare_written
         work = build(
             session,
             self._start,

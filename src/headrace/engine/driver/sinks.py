@@ -42,8 +42,8 @@ class SinkContext:
     """Context of a sink: the channel to the server, and the events of the query's end.
 
     `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows. `is_behind` tells
-    whether more rows wait than the batch before could take. `resources` are closed when the query has ended. `error` is the one that
-    `batches` raised.
+    whether more rows wait than the batch before could take. `compare_tables` raises UserError 22000 when a table was made anew.
+    `resources` are closed when the query has ended. `error` is the one that `batches` raised.
     """
 
     channel: Outgoing
@@ -52,6 +52,7 @@ class SinkContext:
     stopping: threading.Event = field(default_factory=threading.Event)
     finish: Callable[[], None] = lambda: None
     is_behind: Callable[[], bool] = lambda: False
+    compare_tables: Callable[[], None] = lambda: None
     resources: ExitStack = field(default_factory=ExitStack)
     error: HeadraceError | None = None
 
@@ -160,6 +161,7 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
         )
 
     def apply(batch: DataFrame, epoch: int) -> None:
+        context.compare_tables()
         write(_newest(batch, step.key_columns) if upsert else batch, epoch)
         fail_point("after_sink_before_commit")
 

@@ -28,7 +28,7 @@ _INTERVAL_S = 2.0
 SILENCE_S = 15.0
 """So long a store may be silent without a word about it: a broker may stop for seconds to write to its disk."""
 _UNUSED_S = 10.0
-_IDENTIFIED_S = 10.0
+IDENTIFIED_S = 10.0
 """How often a store is asked whether an entity is still the same one."""
 
 
@@ -142,5 +142,5 @@ class _Watched:
             now = time.monotonic()
             if now - identified.wanted > _UNUSED_S:
                 self.entities.pop(entity)
-            elif now - identified.answer[0] > _IDENTIFIED_S:
+            elif now - identified.answer[0] > IDENTIFIED_S:
                 identified.answer = (now, identify(entity))

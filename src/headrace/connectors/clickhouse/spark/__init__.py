@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
+from headrace.core.names import EntityPath
 from headrace.core.properties import secret_values
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.connectors.streaming import RowSinkRequest, TableRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "table", "write_rows"]
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "identify", "probe", "secrets", "table", "write_rows"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
@@ -43,6 +44,18 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     from headrace.connectors.clickhouse.client import ClickHouse
 
     return ClickHouse(properties, timeout_s=_PROBE_TIMEOUT_S).ping
+
+
+def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
+    """Identify a table by its UUID."""
+    from headrace.connectors.clickhouse.client import ClickHouse
+    from headrace.connectors.clickhouse.tables import uuid
+
+    def ask(entity: EntityPath) -> dict[str, str]:
+        with ClickHouse(properties) as clickhouse:
+            return uuid(clickhouse, entity)
+
+    return ask
 
 
 def classify(text: str) -> HeadraceError | None:

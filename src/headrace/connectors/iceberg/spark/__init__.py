@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
-from headrace.core.names import path_text
+from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import secret_values
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "CLASSES",
     "NOISY_LOGGERS",
     "classify",
+    "identify",
     "optimize",
     "poll_ms",
     "probe",
@@ -37,6 +38,7 @@ CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ("org.apache.iceberg",)
 _OURS = re.compile(
     r"org\.apache\.iceberg|software\.amazon\.awssdk|TABLE_OR_VIEW_NOT_FOUND|INCOMPATIBLE_DATA_FOR_TABLE|Cannot process \w+ snapshot"
+    r"|Table UUID does not match|snapshot was expired or removed|not an ancestor of table's current snapshot"
 )
 
 
@@ -87,6 +89,13 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     from headrace.connectors.iceberg.rest import reach
 
     return GlueCatalog(properties).reach if WAREHOUSE.name in properties else lambda: reach(properties)
+
+
+def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
+    """Identify a table by its UUID, which Iceberg itself compares while a table is read."""
+    from headrace.connectors.iceberg.admin import uuid
+
+    return lambda entity: uuid(properties, entity)
 
 
 def classify(text: str) -> HeadraceError | None:

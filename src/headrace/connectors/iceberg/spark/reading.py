@@ -19,6 +19,8 @@ from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.formats.types import name_sql, spark_type, text_sql
 
+_FIRST_START = "first-start-ms"
+
 
 def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     """See `table` of `connectors.streaming`. Raises UserError 3D008 for a snapshot or a time that the table does not have."""
@@ -45,7 +47,7 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
     table = table_name(session, request.properties, request.entity)
     reader = session.readStream
     if request.starting_position == "latest":
-        reader = reader.option("stream-from-timestamp", str(time.time_ns() // 1_000_000))
+        reader = reader.option("stream-from-timestamp", str(_first_start_ms(request)))
     elif not _goes_on(request):
         _check_whole(session, table, request)
     if request.records_per_batch is not None:
@@ -62,6 +64,21 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
         "_pos AS __sequence",
         f"CAST(named_struct('file', _file, 'position', _pos) AS {spark_type(METADATA)}) AS __metadata",
     )
+
+
+def _first_start_ms(request: RowRequest) -> int:
+    """Return when the query was started first. Until a commit comes, its offset is no snapshot but "what comes after the start"."""
+    now = time.time_ns() // 1_000_000
+    if request.folder is None:
+        return now
+    file = Path(request.folder, _FIRST_START)
+    if file.is_file():
+        return int(file.read_text())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    whole = file.with_suffix(".new")
+    whole.write_text(str(now))
+    whole.replace(file)
+    return now
 
 
 def _goes_on(request: RowRequest) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -10,7 +12,9 @@ from pyspark.sql import DataFrame
 from headrace.connectors.commit_interval import CommitInterval
 from headrace.connectors.iceberg.options import COMMIT_INTERVAL
 from headrace.connectors.iceberg.spark.catalog import stored_type, table_name
+from headrace.connectors.marks import BEFORE_ANY, is_written
 from headrace.connectors.streaming import RowSinkRequest
+from headrace.core.names import path_text
 from headrace.formats.types import name_sql
 
 QUERY, EPOCH = "headrace.query", "headrace.epoch"
@@ -22,6 +26,7 @@ _COMMIT_INTERVAL_MS = 10_000
 
 def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     """See `write_rows` of `connectors.streaming`."""
+    started = time.time()
     interval = CommitInterval(request, int(request.options.get(COMMIT_INTERVAL.name, _COMMIT_INTERVAL_MS)))
     columns = [
         f"CAST({name_sql(column.name)} AS {stored_type(column.type)}) AS {name_sql(column.name)}"
@@ -32,7 +37,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         interval.wait()
         session = batch.sparkSession
         table = table_name(session, request.properties, request.entity)
-        if request.guarantee == "exactly_once" and epoch <= _last_epoch(batch, table, request.query_id):
+        if request.guarantee == "exactly_once" and _is_written(batch, table, request, epoch, started):
             return
         session.conf.set(_SUMMARY + QUERY, request.query_id)
         session.conf.set(_SUMMARY + EPOCH, str(epoch))
@@ -51,10 +56,21 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     return write
 
 
-def _last_epoch(batch: DataFrame, table: str, query: str) -> int:
+def _is_written(batch: DataFrame, table: str, request: RowSinkRequest, epoch: int, started: float) -> bool:
+    """Return True if the table's history contains a query's epoch. Raises UserError 22000 when the history was cut off.
+
+    A new epoch was never written. An epoch that is repeated may have been written by a snapshot that has expired since.
+    """
     session: Any = batch.sparkSession
     tables = session.sparkContext._jvm.io.headrace.iceberg.StoreTables
-    return int(tables.lastEpoch(session._jsparkSession, table, QUERY, EPOCH, query))
+    history = f"the snapshots of {path_text(request.entity)}"
+    last = int(tables.lastEpoch(session._jsparkSession, table, QUERY, EPOCH, request.query_id))
+    if last != BEFORE_ANY:
+        return is_written(last, epoch, history)
+    begun = Path(request.checkpoint, "offsets", str(epoch)).stat().st_mtime
+    if begun < started and not tables.reaches(session._jsparkSession, table, int(begun * 1000)):
+        return is_written(None, epoch, history)
+    return False
 
 
 def merge_sql(request: RowSinkRequest, table: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
+from headrace.core.names import EntityPath
 from headrace.core.properties import secret_values
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.connectors.streaming import RowSinkRequest, TableRequest
 
-__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "probe", "secrets", "table", "write_rows"]
+__all__ = ["CLASSES", "NOISY_LOGGERS", "classify", "identify", "probe", "secrets", "table", "write_rows"]
 
 CLASSES: tuple[str, ...] = ()
 NOISY_LOGGERS: tuple[str, ...] = ()
@@ -42,6 +43,13 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     from headrace.connectors.oracle.client import reach
 
     return lambda: reach(properties)
+
+
+def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
+    """Identify a table by its object id."""
+    from headrace.connectors.oracle.tables import object_id
+
+    return lambda entity: object_id(properties, entity)
 
 
 def classify(text: str) -> HeadraceError | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from headrace.connectors.marks import is_begun
 from headrace.connectors.oracle import writing
 from headrace.connectors.oracle.client import Row
 from headrace.connectors.oracle.writing import Output, Target
@@ -29,6 +30,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         request.columns,
         request.key if request.upsert else (),
         request.query_id if request.guarantee == "exactly_once" else None,
+        is_begun(request.checkpoint),
     )
     output = writing.prepare(target)
     selected = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
-from headrace.core.names import path_text
+from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import secret_values
 from headrace.formats.types import name_sql, spark_type
 
@@ -25,6 +25,7 @@ __all__ = [
     "NOISY_LOGGERS",
     "backlog",
     "classify",
+    "identify",
     "lookup",
     "probe",
     "rows",
@@ -92,6 +93,13 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     from headrace.connectors.postgresql.admin import test
 
     return lambda: test(properties)
+
+
+def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
+    """Identify a table by its oid; positions in the log carry more (ADR 50)."""
+    from headrace.connectors.postgresql.writing import oid
+
+    return lambda entity: oid(properties, entity)
 
 
 def classify(text: str) -> HeadraceError | None:

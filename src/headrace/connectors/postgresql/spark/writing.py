@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from headrace.connectors import table_fit
 from headrace.connectors.carried_errors import carried_text
+from headrace.connectors.marks import is_begun
 from headrace.connectors.postgresql import writing
 from headrace.connectors.postgresql.writing import DELETED, Target
 from headrace.connectors.streaming import RowSinkRequest
@@ -36,6 +37,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         tuple(column.name for column in request.columns),
         request.key if request.upsert else (),
         request.query_id if request.guarantee == "exactly_once" else None,
+        is_begun(request.checkpoint),
     )
     writing.prepare(target)
     expressions = [selected(column, request) for column in request.columns]

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyarrow import parquet
 from pyspark.sql import DataFrame
 
+from headrace.connectors.marks import is_begun
 from headrace.connectors.snowflake import types
 from headrace.connectors.snowflake.client import Snowflake
 from headrace.connectors.snowflake.writing import DELETED, Output, Target
@@ -25,6 +26,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         request.columns,
         request.key if request.upsert else (),
         request.query_id if request.guarantee == "exactly_once" else None,
+        is_begun(request.checkpoint),
     )
     output = Output(request.resources.enter_context(Snowflake(request.properties)), target)
     selected = [

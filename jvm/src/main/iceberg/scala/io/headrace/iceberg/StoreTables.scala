@@ -22,6 +22,15 @@ object StoreTables {
     newest(load(session, table), queryProperty, query)
       .fold(-1L)(_.summary().get(epochProperty).toLong)
 
+  /** True if the history has all snapshots that were committed since a time, in milliseconds: none of these has been removed. */
+  def reaches(session: SparkSession, name: String, since: Long): Boolean = {
+    val table = load(session, name)
+    table.currentSnapshot() == null || {
+      val oldest = SnapshotUtil.oldestAncestor(table)
+      oldest.parentId() == null || oldest.timestampMillis() <= since
+    }
+  }
+
   /** True if the history is complete: none of the oldest snapshots has been removed. */
   def isWhole(session: SparkSession, name: String): Boolean = {
     val table = load(session, name)
