@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pyarrow
@@ -249,6 +250,16 @@ class Copies:
             f" AS SELECT n FROM {name} WITH ('starting.position' = '{position}');"
         )
 
+    def write(self, name: str) -> None:
+        """A table, and a query that copies a topic into it, exactly once."""
+        seed = self._seed
+        self._kafka.create(f"{name}_{seed}")
+        self._door.execute(
+            f"CREATE STREAM {name} (n BIGINT) WITH ('store' = 'k{seed}', 'topic' = '{name}_{seed}', 'value.format' = 'json');"
+            f"CREATE TABLE of_{name} WITH ('store' = 'l{seed}', 'iceberg.namespace.name' = 's{seed}', 'iceberg.commit.interval.ms' = 0, "
+            f"'delivery.guarantee' = 'exactly_once') AS SELECT n FROM {name} WITH ('starting.position' = 'earliest');"
+        )
+
     def table(self, name: str, *, glue: bool = False) -> Table:
         """The table as it is now."""
         return self._lake.table(f"s{self._seed}.{name}", glue=glue)
@@ -257,6 +268,10 @@ class Copies:
         """A commit of another writer for each number."""
         for n in numbers:
             append(self._lake, f"s{self._seed}.{name}", n, glue=glue)
+
+    def produce(self, name: str, n: int) -> None:
+        """A record for a query that writes."""
+        self._kafka.produce(f"{name}_{self._seed}", [(None, f'{{"n": {n}}}')])
 
     def recreate(self, name: str, *, glue: bool = False) -> None:
         """Another table of the name, with as many commits and more."""
@@ -293,31 +308,86 @@ class Copies:
 def test_a_stream_ends_where_its_place_in_the_table_is_gone(
     door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str
 ) -> None:
-    """Check other tables of the name, while the query runs and at its start."""
+    """Check other tables of the name, a roll-back and removed snapshots, while the query runs and at its start."""
     copies = Copies(door, kafka, lake, seed)
-    names = ("stopped", "stopped_glue", "running")
+    names = ("stopped", "stopped_glue", "running", "rolled", "expired")
     for name in names:
         copies.follow(name, glue=name == "stopped_glue")
     copies.follow("late", position="latest")
     for name in names:
         copies.expect(name, 1)
     until(lambda: copies.query("late")[4] == "running", "the last query to run")
-    stopped = ("stopped", "stopped_glue", "late")
+    stopped = ("stopped", "stopped_glue", "expired", "late")
     for name in stopped:
         door.execute(f"STOP STREAM of_{name};")
     copies.recreate("stopped")
     copies.recreate("stopped_glue", glue=True)
+    copies.append("expired", 2, 3)
+    one, two, _ = copies.table("expired").snapshots()
+    copies.table("expired").maintenance.expire_snapshots().by_ids([one.snapshot_id, two.snapshot_id]).commit()
     copies.append("late", 2)
     for name in stopped:
         door.execute(f"START STREAM of_{name};")
     copies.recreate("running")
+    copies.append("rolled", 2)
+    copies.expect("rolled", 1, 2)
+    rolled = copies.table("rolled")
+    rolled.manage_snapshots().set_current_snapshot(rolled.snapshots()[0].snapshot_id).commit()
+    copies.append("rolled", 3)
     for name in ("stopped", "stopped_glue", "running"):
         copies.expect_end(
             name,
             "rows? may be missing: .* deleted and created again|records may be missing: .* created again",
         )
+    for name in ("rolled", "expired"):
+        copies.expect_end(
+            name,
+            "rows may be missing: the snapshot up to which the query has read .*\nHint: The table was rolled back",
+        )
     # The position of what has read nothing yet is the time of its first start, not of the last one.
     copies.expect("late", 2)
+
+
+def test_a_writer_ends_where_nobody_can_tell_what_it_has_written(
+    door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str, headrace_server: HeadraceProcess
+) -> None:
+    copies = Copies(door, kafka, lake, seed)
+    numbers = count(1)
+
+    def held(name: str) -> list[int]:
+        return sorted(row["n"] for row in lake.rows(f"s{seed}.of_{name}"))
+
+    for name in ("recreated", "forgotten"):
+        copies.write(name)
+        copies.produce(name, 1)
+    until(
+        lambda: held("recreated") == [1] == held("forgotten"),
+        lambda: f"a row in each; found {copies.query('recreated')}, {copies.query('forgotten')}",
+    )
+    door.execute("STOP TABLE of_forgotten;")
+    # As if the driver had died between the table's commit and Spark's, and others had committed since.
+    checkpoint = headrace_server.data_dir / "checkpoints" / copies.query("forgotten")[0]
+    epoch = max(int(file.name) for file in (checkpoint / "offsets").glob("[0-9]*"))
+    (checkpoint / "commits" / str(epoch)).unlink(missing_ok=True)
+    (own,) = copies.table("of_forgotten").snapshots()
+    copies.append("of_forgotten", 2)
+    copies.table("of_forgotten").maintenance.expire_snapshots().by_id(own.snapshot_id).commit()
+    door.execute("START TABLE of_forgotten;")
+    copies.expect_end(
+        "forgotten",
+        f"cannot tell whether batch {epoch} was written: of the query's mark in the snapshots of",
+    )
+    copies.recreate("of_recreated")
+
+    def ends() -> bool:
+        copies.produce("recreated", next(numbers))
+        return copies.query("recreated")[4] == "errored"
+
+    until(ends, lambda: f"the end of the query; found {copies.query('recreated')}")
+    refusal = f"output may be missing: 's{seed}.of_recreated'"
+    copies.expect_end("recreated", refusal)
+    door.execute(f"RESTART QUERY {copies.query('recreated')[0]};")
+    copies.expect_end("recreated", refusal)
 
 
 def door_texts(door: RestDoor) -> str:
