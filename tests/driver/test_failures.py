@@ -258,6 +258,32 @@ def test_records_that_expired_before_they_were_read_end_the_query(
     assert "had not read yet are gone" in (ended.error or "")
 
 
+def test_a_log_that_ends_before_a_querys_place_is_not_read_on(
+    driver: DriverControl,
+    stores: Stores,
+    kafka: KafkaClient,
+    topic: Topic,
+    checkpoint: Path,
+    consumed: Callable[..., list[Pair]],
+) -> None:
+    """Simulate the election of a leader that was behind: the next records have offsets that the query has read already."""
+    source, target = topic(), topic()
+    steps = plan(*read(source, "v BIGINT"), *write(target, "a", "v BIGINT"))
+    kafka.produce(source, [(None, '{"v":1}')])
+    query = driver.start(steps, checkpoint=checkpoint, stores=stores)
+    assert len(consumed(target, 1)) == 1
+    driver.stop(query)
+    driver.messages.clear()
+    offsets = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    text, (place, further) = offsets.read_text(), (f'{{"{source}":{{"0":{n}}}}}' for n in (1, 9))
+    assert place in text
+    offsets.write_text(text.replace(place, further))
+    (checkpoint / "offsets" / f".{offsets.name}.crc").unlink(missing_ok=True)
+    ended = driver.ended(driver.start(steps, checkpoint=checkpoint, stores=stores, query_id=query))
+    assert (ended.sqlstate, ended.domain) == ("22000", "user")
+    assert "had not read yet are gone" in (ended.error or "")
+
+
 @pytest.mark.parametrize("mode", ["micro_batch", "real_time"])
 def test_a_topic_that_came_to_match_is_read_from_what_it_still_has(
     driver: DriverControl,
