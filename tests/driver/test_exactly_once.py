@@ -102,7 +102,7 @@ def test_a_window_on_arrival_time_is_the_same_after_a_kill_and_closes_without_an
     kafka.produce(source, [(None, '{"v":1}')])
     counts = (
         "SELECT unix_millis(window.start) AS at, count(*) AS n "
-        "FROM (SELECT window(__rowtime, '1 second') AS window FROM w) GROUP BY window"
+        "FROM (SELECT window(__headrace_rowtime, '1 second') AS window FROM w) GROUP BY window"
     )
     steps = plan(
         *read(source, "v BIGINT", arrival=True),

@@ -106,7 +106,7 @@ def test_a_late_row_is_in_its_topic_as_it_came_though_its_batch_failed(
 ) -> None:
     source, target, late = topic(), topic(), topic()
     counts = (
-        "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__rowtime, '10 seconds') AS window FROM w) "
+        "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__headrace_rowtime, '10 seconds') AS window FROM w) "
         "GROUP BY window"
     )
     steps = SparkPlan(

@@ -12,10 +12,11 @@ from harness.kafka import KafkaClient, Pair
 from headrace.engine.driver.checkpoint_damage import damaged_file
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
-from tests.driver.plans import plan, read, sql, write
+from tests.driver.plans import STORE, plan, read, sql, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
+VERSION_3 = Path(__file__).parents[1] / "plans/version_3"
 SPARKS_OWN = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
@@ -58,6 +59,38 @@ def test_a_checkpoint_of_sparks_own_snapshots_goes_on_with_changelogs(
         ("c", 1),
     ]
     assert list(checkpoint.glob("state/**/*.changelog"))
+
+
+def test_a_plan_of_before_version_4_runs_with_the_names_that_its_state_has(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    stores: dict[str, dict[str, str]],
+    topic: Callable[..., str],
+    checkpoint: Path,
+    consumed: Callable[..., list[Pair]],
+) -> None:
+    source, target = topic(1), topic(1)
+    stored = json.loads((VERSION_3 / "changelog_group_by.json").read_text())
+    for step in stored["steps"]:
+        if "entity" in step:
+            step["entity"] = [source if step["step"] == "read_entity" else target]
+            step.update(
+                {"store": STORE}
+                | ({"starting_position": "earliest"} if step["step"] == "read_entity" else {})
+            )
+    grouped = SparkPlan.from_json(json.dumps(stored))
+    plane = '{{"tailnum":"{0}","maker":"m","seats":20,"built":{1}}}'.format
+    kafka.produce(source, [("a", plane("a", 1)), ("b", plane("b", 2))])
+    query = driver.start(grouped, checkpoint=checkpoint, stores=stores)
+    consumed(target, 1)
+    driver.until(lambda: bool(driver.progress(query)))
+    assert driver.stop(query).error is None
+    kafka.produce(source, [("c", plane("c", 3)), ("a", None), ("b", None)])
+    query = driver.start(grouped, checkpoint=checkpoint, stores=stores)
+    (_, first), (_, last) = consumed(target, 2)[:2]
+    assert json.loads(first or "")["n"] == 2
+    assert last is None
+    assert driver.stop(query).error is None
 
 
 def test_a_damaged_checkpoint_ends_the_query_with_the_name_of_the_file(

@@ -159,8 +159,10 @@ def test_a_primitive_key_is_read_and_written_as_kafka_does(
     declared = f"k {kind}; encoded BYTES; again BYTES"
     # The encoder's key, read back as bytes beside the decoded value.
     steps = read(source, "v BIGINT", key=Primitive(), key_type=kind)
-    again = Primitive().written_key([("k", "__rowkey", parse_type(kind))])
-    shown = sql("b", ["a", "a0"], f"SELECT __rowkey AS k, {again} AS encoded, {again} AS again FROM a")
+    again = Primitive().written_key([("k", "__headrace_rowkey", parse_type(kind))])
+    shown = sql(
+        "b", ["a", "a0"], f"SELECT __headrace_rowkey AS k, {again} AS encoded, {again} AS again FROM a"
+    )
     query = driver.start(plan(*steps, shown, results("b", declared)), checkpoint=checkpoint, stores=stores)
     import base64
 
@@ -182,7 +184,7 @@ def test_a_tombstone_of_an_upsert_relation_is_a_deletion_with_its_key(
         key_type="STRUCT<id BIGINT>",
         key_columns=["id"],
     )
-    assert shown(steps, "id BIGINT; v VARCHAR; __deleted BOOLEAN", 2) == [
+    assert shown(steps, "id BIGINT; v VARCHAR; __headrace_deleted BOOLEAN", 2) == [
         ["1", "a", "false"],
         ["1", None, "true"],
     ]
@@ -192,7 +194,7 @@ def test_a_tombstone_of_an_upsert_relation_is_a_deletion_with_its_key(
     ("key_format", "key_type", "key"),
     [(Primitive(), "VARCHAR", "k"), (Json(), "VARCHAR", '"k"'), (Json(), "STRUCT<id BIGINT>", '{"id":1}')],
 )
-@pytest.mark.parametrize("carried", ["__key", "__rowkey"])
+@pytest.mark.parametrize("carried", ["__headrace_key", "__headrace_rowkey"])
 def test_a_key_is_carried_through(
     driver: DriverControl,
     stores: Stores,
@@ -208,7 +210,9 @@ def test_a_key_is_carried_through(
     """Plans of release 0.1 carry the decoded key, and run on."""
     source, target = topic(), topic()
     kafka.produce(source, [(key, '{"v":1}')])
-    steps = read(source, "v BIGINT", key=key_format, key_type=key_type, carries_key=carried == "__key")
+    steps = read(
+        source, "v BIGINT", key=key_format, key_type=key_type, carries_key=carried == "__headrace_key"
+    )
     kept = sql("b", ["a"], f"SELECT v, {carried} FROM a")
     sink = write(target, "b", "v BIGINT", key=key_format, key_expression=carried)
     query = driver.start(plan(*steps, kept, *sink), checkpoint=checkpoint, stores=stores)
@@ -231,8 +235,9 @@ def test_where_a_record_stands_is_told_to_new_plans_and_to_old_ones(
     kafka.produce(source, _records({"id": 1}, {"id": 2}))
     old = "SELECT __topic AS a, __partition AS b, __offset AS c, __timestamp_type AS d FROM old WHERE id = 2"
     new = (
-        "SELECT __metadata.topic AS a, __metadata.partition AS b, __sequence AS c, 0 AS d FROM new "
-        "WHERE id = 2 AND __metadata.timestamp_type = 'CreateTime' AND __entity = __metadata.topic AND __split = 0"
+        "SELECT __headrace_metadata.topic AS a, __headrace_metadata.partition AS b, __headrace_sequence AS c, 0 AS d FROM new "
+        "WHERE id = 2 AND __headrace_metadata.timestamp_type = 'CreateTime' "
+        "AND __headrace_entity = __headrace_metadata.topic AND __headrace_split = 0"
     )
     steps = plan(
         *read(source, "id BIGINT", name="old", flat_metadata=True),
@@ -258,7 +263,7 @@ def test_the_timestamp_column_gives_the_row_its_time(
 ) -> None:
     source = topic()
     kafka.produce(source, _records({"ts": value}))
-    rows = shown(read(source, f"ts {kind}", timestamp="ts"), "__rowtime TIMESTAMP(3)", 1)
+    rows = shown(read(source, f"ts {kind}", timestamp="ts"), "__headrace_rowtime TIMESTAMP(3)", 1)
     assert rows == [["2023-11-14 22:13:20.123"]]
 
 
@@ -279,7 +284,7 @@ def test_windows_close_by_the_slowest_partition(
             sql(
                 "b",
                 ["w"],
-                "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__rowtime, '10 seconds') AS window FROM w) "
+                "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__headrace_rowtime, '10 seconds') AS window FROM w) "
                 "GROUP BY window",
             ),
             results("b", "at TIMESTAMP; n BIGINT"),
@@ -313,7 +318,7 @@ def test_late_timeless_and_future_rows_are_counted_and_move_nothing(
             sql(
                 "b",
                 ["w"],
-                "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__rowtime, '10 seconds') AS window FROM w) "
+                "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__headrace_rowtime, '10 seconds') AS window FROM w) "
                 "GROUP BY window",
             ),
             results("b", "at TIMESTAMP; n BIGINT"),
@@ -374,7 +379,7 @@ def test_a_temporal_join_takes_the_version_of_the_rows_own_time(
         watermark("ow", "o"),
         watermark("rw", "r"),
         TemporalJoin(
-            id="j", left="ow", right="rw", left_keys=["c"], right_keys=["c"], right_name="v", right_deleted="__deleted",
+            id="j", left="ow", right="rw", left_keys=["c"], right_keys=["c"], right_name="v", right_deleted="__headrace_deleted",
             how="left",
         ),
         sql("b", ["j"], "SELECT ts, v.rate AS rate FROM j"),
@@ -398,22 +403,24 @@ def test_a_view_gets_the_last_row_of_each_key_and_its_deletion(
         key_type="VARCHAR",
         key_columns=["k"],
     )
-    shaped = sql("b", ["a"], "SELECT __rowkey AS k, v, __rowtime AS at, __deleted FROM a")
+    shaped = sql(
+        "b", ["a"], "SELECT __headrace_rowkey AS k, v, __headrace_rowtime AS at, __headrace_deleted FROM a"
+    )
     driver.views.clear()
     query = driver.start(
         plan(
             *steps,
             shaped,
-            view("b", "k VARCHAR; v BIGINT; at TIMESTAMP", key_columns=["k"], deleted="__deleted"),
+            view("b", "k VARCHAR; v BIGINT; at TIMESTAMP", key_columns=["k"], deleted="__headrace_deleted"),
         ),
         checkpoint=checkpoint,
         stores=stores,
     )
     driver.until(lambda: bool(driver.views))
     (table,) = driver.views["view"]
-    assert table.select(["k", "v", "__deleted"]).to_pylist() == [
-        {"k": "a", "v": 3, "__deleted": False},
-        {"k": "b", "v": None, "__deleted": True},
+    assert table.select(["k", "v", "__headrace_deleted"]).to_pylist() == [
+        {"k": "a", "v": 3, "__headrace_deleted": False},
+        {"k": "b", "v": None, "__headrace_deleted": True},
     ]
     assert str(table.schema.field("at").type) == "timestamp[us]"
     assert driver.stop(query).error is None
@@ -502,7 +509,10 @@ def test_a_bounded_plan_ends_with_everything_out(
 ) -> None:
     source = topic(2)
     kafka.produce(source, _records(*({"ts": 1_700_000_000_000 + n * 1000} for n in range(100))))
-    text = "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__rowtime, '10 seconds') AS window FROM w) GROUP BY window"
+    text = (
+        "SELECT window.start AS at, count(*) AS n FROM (SELECT window(__headrace_rowtime, '10 seconds') AS window FROM w) "
+        "GROUP BY window"
+    )
     query = driver.start(
         plan(
             *read(source, "ts BIGINT", timestamp="ts"),

@@ -33,13 +33,13 @@ from tests.plans.world import SESSION, World, relation, schema, select_of
 
 Rows = list[list[Cell]]
 HIDDEN = (
-    "CAST(NULL AS TIMESTAMP) AS __rowtime",
-    "CAST(NULL AS STRING) AS __rowkey",
-    "false AS __deleted",
-    "'' AS __entity",
-    "0 AS __split",
-    "0L AS __sequence",
-    "named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '') AS __metadata",
+    "CAST(NULL AS TIMESTAMP) AS __headrace_rowtime",
+    "CAST(NULL AS STRING) AS __headrace_rowkey",
+    "false AS __headrace_deleted",
+    "'' AS __headrace_entity",
+    "0 AS __headrace_split",
+    "0L AS __headrace_sequence",
+    "named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '') AS __headrace_metadata",
 )
 
 

@@ -51,7 +51,7 @@ def shape(node: LogicalNode) -> str:
             return (
                 f"TOP {node.limit}[{partition} | {order}]{' AS ' + node.rank if node.rank else ''}({below})"
             )
-        case Subquery() if node.alias.startswith("__asked"):
+        case Subquery() if node.alias.startswith("__headrace_asked"):
             assert isinstance(node.input, Project)
             items = ", ".join(f"{text(item.expression)} AS {item.name}" for item in node.input.items)
             return f"({items} FROM {shape(node.input.input)})"

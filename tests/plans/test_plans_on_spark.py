@@ -22,12 +22,14 @@ from tests.plans.world import planned, sink_of
 pytestmark = pytest.mark.spark
 
 HIDDEN = (
-    "CAST(NULL AS TIMESTAMP) AS __rowtime, false AS __deleted, '' AS __entity, 0 AS __split, 0L AS __sequence, "
-    "named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '', 'lsn', 0L) AS __metadata, CAST(NULL AS BINARY) AS __key"
-    ", CAST(NULL AS MAP<STRING, BINARY>) AS __rowheaders"
+    "CAST(NULL AS TIMESTAMP) AS __headrace_rowtime, false AS __headrace_deleted, '' AS __headrace_entity, "
+    "0 AS __headrace_split, 0L AS __headrace_sequence, "
+    "named_struct('topic', '', 'partition', 0, 'offset', 0L, 'timestamp_type', '', 'lsn', 0L) AS __headrace_metadata, "
+    "CAST(NULL AS BINARY) AS __headrace_key"
+    ", CAST(NULL AS MAP<STRING, BINARY>) AS __headrace_rowheaders"
 )
-SIGN = "CAST(1 AS TINYINT) AS __op"
-ENDED = "false AS __deleted"
+SIGN = "CAST(1 AS TINYINT) AS __headrace_op"
+ENDED = "false AS __headrace_deleted"
 ARGUMENTS = {
     "any": ["distance", "note"],
     "number": ["distance", "fare", "delay"],
@@ -77,7 +79,7 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                     f"CAST(NULL AS {_spark(column.type)}) AS {identifier(column.name)}"
                     for column in step.columns
                 ]
-                key = f"CAST(NULL AS {_spark(getattr(step, 'key_type', None) or 'VARCHAR')}) AS __rowkey"
+                key = f"CAST(NULL AS {_spark(getattr(step, 'key_type', None) or 'VARCHAR')}) AS __headrace_rowkey"
                 spark.sql(f"SELECT {', '.join([*declared, key, HIDDEN])}").createOrReplaceTempView(step.id)
             case physical.AssignWatermark():
                 spark.table(step.input).createOrReplaceTempView(step.id)
@@ -102,12 +104,12 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 kept = _but(spark, step.input, {step.deleted, step.sequence})
                 _view(spark, step.id, step.input, [*kept, SIGN])
             case physical.Materialize():
-                _view(spark, step.id, step.input, [*_but(spark, step.input, {"__op"}), ENDED])
+                _view(spark, step.id, step.input, [*_but(spark, step.input, {"__headrace_op"}), ENDED])
             case physical.ChangelogAggregate():
                 results = [
                     f"CAST(NULL AS {_spark(call.type)}) AS {identifier(call.name)}" for call in step.calls
                 ]
-                time = [name for name in ("__rowtime",) if name in spark.table(step.input).columns]
+                time = [name for name in ("__headrace_rowtime",) if name in spark.table(step.input).columns]
                 flag = SIGN if step.output == "signed" else ENDED
                 _view(spark, step.id, step.input, [*step.keys, *results, *time, flag])
             case physical.ChangelogJoin():
@@ -119,7 +121,7 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 flag = {"signed": [SIGN], "upsert": [ENDED], "insert": []}[step.output]
                 for key in [*step.partition, *(order.column for order in step.order)]:
                     assert key in spark.table(step.input).columns
-                _view(spark, step.id, step.input, [*_but(spark, step.input, {"__op"}), *rank, *flag])
+                _view(spark, step.id, step.input, [*_but(spark, step.input, {"__headrace_op"}), *rank, *flag])
             case physical.MatchRecognize():
                 _matched(spark, step)
             case physical.EncodeRows() | physical.WriteView() | physical.WriteResults():
@@ -141,10 +143,10 @@ def _joined(
     closes: set[str | None],
     flags: list[str],
 ) -> None:
-    left = _but(spark, step.left, {"__op", "__rowtime", *step.left_keys, *closes})
-    right = _but(spark, step.right, {"__op", *step.right_keys, *closes})
+    left = _but(spark, step.left, {"__headrace_op", "__headrace_rowtime", *step.left_keys, *closes})
+    right = _but(spark, step.right, {"__headrace_op", *step.right_keys, *closes})
     right = [] if step.how in ("semi", "anti") else right
-    time = [] if "`__rowtime`" in right else ["CAST(NULL AS TIMESTAMP) AS __rowtime"]
+    time = [] if "`__headrace_rowtime`" in right else ["CAST(NULL AS TIMESTAMP) AS __headrace_rowtime"]
     both = f"{step.left} l CROSS JOIN {step.right} r WHERE {step.condition or 'true'}"
     columns = [*(f"l.{name}" for name in left), *(f"r.{name}" for name in right), *time, *flags]
     spark.sql(f"SELECT {', '.join(columns)} FROM {both}").createOrReplaceTempView(step.id)

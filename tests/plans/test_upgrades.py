@@ -23,8 +23,10 @@ def test_a_stored_plan_says_the_same_in_the_present_version(path: Path) -> None:
     assert plan.version == PLAN_VERSION
     assert plan.outputs == stored.get("outputs", [stored["steps"][-1]["id"]])
     assert (plan.mode, plan.output_mode) == (stored["mode"], stored["output_mode"])
-    # What Spark's state stands on: the steps with their SQL, in order.
-    assert _as_far_as(stored["steps"], [_as_then(step) for step in plan.steps]) == stored["steps"]
+    # What Spark's state stands on: the steps with their SQL, in order, and the names of their columns.
+    steps = [_as_then(step) if stored["version"] < 3 else step.model_dump() for step in plan.steps]
+    assert _as_far_as(stored["steps"], steps) == stored["steps"]
+    assert plan.internal_prefix == "__"
 
 
 def _as_then(step: Step) -> dict[str, Any]:

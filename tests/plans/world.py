@@ -105,6 +105,24 @@ RELATIONS = (
         schema("carrier VARCHAR; flights BIGINT", "carrier"),
         EntityFormat(key=Primitive(), key_type=parse_type("VARCHAR"), key_columns=("carrier",), upsert=True),
     ),
+    relation(
+        "unwrapped",
+        CHANGELOG,
+        schema(
+            "id BIGINT; __op VARCHAR; __deleted VARCHAR; __rowtime VARCHAR; __rowkey VARCHAR; __rowheaders VARCHAR; __entity VARCHAR; "
+            "__split VARCHAR; __sequence VARCHAR; __metadata VARCHAR; __key VARCHAR; __record VARCHAR; __window VARCHAR; __found VARCHAR; "
+            "__row VARCHAR; __value VARCHAR; __position VARCHAR; __closes VARCHAR; __key_1 VARCHAR; __order_1 VARCHAR; "
+            "__partition_1 VARCHAR; __argument_1 VARCHAR; __result_1 VARCHAR; __source_ts_ms BIGINT",
+            "id",
+        ),
+        EntityFormat(
+            key=Primitive(),
+            key_type=parse_type("BIGINT"),
+            key_columns=("id",),
+            timestamp="__source_ts_ms",
+            upsert=True,
+        ),
+    ),
     replace(
         relation(
             "passengers",

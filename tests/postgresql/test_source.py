@@ -68,7 +68,7 @@ def test_batches_are_given_again_as_they_were(
 
     until(is_told, lambda: f"80 changes, found {len(told)}")
     stream.stop()
-    assert [row["__sequence"] for row in told] == list(range(len(told)))
+    assert [row["__headrace_sequence"] for row in told] == list(range(len(told)))
     known: dict[int, int] = {}
     for row in told:
         after = row["after"]
@@ -137,7 +137,7 @@ def test_a_changelog_has_the_last_row_of_each_key_and_refuses_to_guess(
         f'UPDATE "{schema}".t SET n = 2', f'UPDATE "{schema}".t SET id = 3', f'DELETE FROM "{schema}".t'
     )
     changes, offset = told(stream, offset, 4)
-    assert [(row["id"], row["n"], row["__deleted"]) for row in rows + changes] == [
+    assert [(row["id"], row["n"], row["__headrace_deleted"]) for row in rows + changes] == [
         (1, 1, False),
         (1, 2, False),
         (1, None, True),

@@ -113,7 +113,9 @@ def test_avro_of_others(spark: SparkSession, s3: S3Client, store: Store, seed: s
     folder = Folder.of(store, s3.bucket, f"{s3.bucket}.{seed}", COLUMNS, options)
     read = rows_of(spark.createDataFrame(found.to_pylist(), kinds), folder, on_error="terminate")
     assert rows(read.select(*(name_sql(column.name) for column in COLUMNS))) == rows(batch)
-    places = read.selectExpr("id", "__metadata.position AS at", "__sequence AS number").collect()
+    places = read.selectExpr(
+        "id", "__headrace_metadata.position AS at", "__headrace_sequence AS number"
+    ).collect()
     assert sorted(tuple(row) for row in places) == [(1, 0, 0), (2, 1, 1), (3, 2, 2)]
 
     s3.put(f"{seed}/b.avro", framed(record_schema(id="string"), [[b"\x02x"]], codec))

@@ -57,6 +57,7 @@ from headrace.analyzer.top_n import first_rows, without_unread_ranks
 from headrace.analyzer.views import inlined, names_streams
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span, UserError
+from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import printed
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
@@ -66,7 +67,7 @@ from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
 SOURCES_MAX = 100
-SCALAR = "__value_"
+SCALAR = f"{PREFIX}value_"
 """How the alias of a subquery that is a value begins."""
 
 
@@ -228,7 +229,7 @@ class SelectBinder:
                 _refuse_columns(_OF_IN, len(columns), member.span)
             value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
             asked = Asked(rows, value if operand is not None else None, ())
-        return joined(source, member, operand, asked, f"__asked_{self._asked}")
+        return joined(source, member, operand, asked, f"{PREFIX}asked_{self._asked}")
 
     def _scalar(self, node: exp.Subquery) -> Expression:
         """Return a subquery that is a value: one row for sure, joined with every row of this SELECT."""
@@ -459,7 +460,7 @@ def _distinct(groups: Aggregate) -> LogicalNode:
 
 
 def _natural_name(expression: Expression, position: int) -> str:
-    if isinstance(expression, ColumnReference) and not expression.column.startswith("__"):
+    if isinstance(expression, ColumnReference) and not is_internal(expression.column):
         return expression.column
     if isinstance(expression, FieldAccess):
         return expression.name

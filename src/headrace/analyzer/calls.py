@@ -7,18 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from headrace.analyzer.coercion import as_type, unify
-from headrace.analyzer.expressions import (
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_METADATA,
-    ROW_TIME,
-    Call,
-    Case,
-    Cast,
-    ColumnReference,
-    Expression,
-    Literal,
-)
+from headrace.analyzer.expressions import Call, Case, Cast, ColumnReference, Expression, Literal
 from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME, lookup
 from headrace.analyzer.functions.scalars import JSON_STATES
 from headrace.analyzer.functions.signature import Function, function
@@ -29,6 +18,7 @@ from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import is_temporal, is_text
 from headrace.core import json_path
 from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.internal_columns import ROW_HEADERS, ROW_KEY, ROW_METADATA, ROW_TIME
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 from headrace.core.types import (

@@ -54,7 +54,7 @@ Check = Callable[[LogicalPlan], None]
 
 
 def output_names_are_unique(plan: LogicalPlan) -> None:
-    """Raise 42P16 unless every column of every SELECT has its own name, and none is reserved."""
+    """Raise 42P16 unless every column of every SELECT has its own name."""
     for node in nodes(plan.root):
         if not isinstance(node, Project | Aggregate):
             continue
@@ -65,13 +65,6 @@ def output_names_are_unique(plan: LogicalPlan) -> None:
                     SqlState.INVALID_RELATION_DEFINITION,
                     f"two output columns are called {printed(item.name)}",
                     hint="Give one another name with AS.",
-                    span=item.expression.span,
-                )
-            if item.name.startswith("__"):
-                raise UserError(
-                    SqlState.INVALID_RELATION_DEFINITION,
-                    f"the output column {printed(item.name)} begins with two underscores, which are reserved",
-                    hint="Give it another name with AS.",
                     span=item.expression.span,
                 )
             seen.add(item.name)

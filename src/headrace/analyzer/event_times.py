@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.analyzer.expressions import ROW_TIME, Call, ColumnReference, Expression
+from headrace.analyzer.expressions import Call, ColumnReference, Expression
 from headrace.analyzer.logical import (
     WINDOW_TIME,
     Aggregate,
@@ -19,6 +19,7 @@ from headrace.analyzer.logical import (
     Unnest,
 )
 from headrace.analyzer.traits import Place, place_of, window_groups
+from headrace.core.internal_columns import ROW_TIME
 
 
 def is_event_time(expression: Expression, node: LogicalNode) -> bool:

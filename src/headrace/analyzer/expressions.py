@@ -22,13 +22,6 @@ NULL = Primitive("NULL")
 INTERVAL = Primitive("INTERVAL")
 """The type of an INTERVAL literal; never the type of a column."""
 
-ROW_TIME = "__rowtime"
-ROW_KEY = "__rowkey"
-ROW_METADATA = "__metadata"
-ROW_HEADERS = "__rowheaders"
-KEY_BYTES = "__key"
-WINDOW = "__window"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Expression:

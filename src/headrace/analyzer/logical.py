@@ -13,6 +13,7 @@ from enum import Enum
 from headrace.analyzer.expressions import Expression, SortKey
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
+from headrace.core.internal_columns import PREFIX
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, Array, DataType, Struct, Timestamp
@@ -442,7 +443,7 @@ class SetOperation(LogicalNode):
         return self.left.schema
 
 
-RANK_SOURCE = "__rank"
+RANK_SOURCE = f"{PREFIX}rank"
 
 
 @dataclass(frozen=True)
@@ -467,7 +468,7 @@ class TopN(LogicalNode):
         return (*self.input.sources, SourceColumns(RANK_SOURCE, place, hidden=False))
 
 
-MATCH = "__match"
+MATCH = f"{PREFIX}match"
 
 
 @dataclass(frozen=True)

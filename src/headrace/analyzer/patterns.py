@@ -17,7 +17,6 @@ from headrace.analyzer.event_times import event_times, is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import (
     NULL,
-    ROW_TIME,
     TRUE,
     Call,
     ColumnReference,
@@ -40,6 +39,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.scope import Scope
 from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.internal_columns import PREFIX, ROW_TIME, is_internal
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, TIMESTAMP_LTZ, VARCHAR, Array, DataType, Decimal
@@ -200,7 +200,7 @@ def _skip(
 def _partition_name(key: Expression, place: int) -> str:
     return (
         key.column
-        if isinstance(key, ColumnReference) and not key.column.startswith("__")
+        if isinstance(key, ColumnReference) and not is_internal(key.column)
         else f"partition_{place}"
     )
 
@@ -208,15 +208,10 @@ def _partition_name(key: Expression, place: int) -> str:
 def _check_names(items: Sequence[Item], node: MatchNode) -> None:
     seen: set[str] = set()
     for item in items:
-        if item.name in seen or item.name.startswith("__"):
-            what = (
-                "is the name of two columns of the match"
-                if item.name in seen
-                else "begins with two underscores, which are reserved"
-            )
+        if item.name in seen:
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
-                f"{printed(item.name)} {what}",
+                f"{printed(item.name)} is the name of two columns of the match",
                 hint="A match has the columns of PARTITION BY and the measures. Give one another name with AS.",
                 span=item.expression.span or span_of(node),
             )
@@ -273,7 +268,7 @@ class _Navigations:
         made = Navigation("", kind, variable, expression, offset)
         known = next((item for item in self.found if replace(item, name="") == made), None)
         if known is None:
-            known = replace(made, name=f"__navigation_{len(self.found) + 1}")
+            known = replace(made, name=f"{PREFIX}navigation_{len(self.found) + 1}")
             self.found.append(known)
         nullable = kind != "values" and (variable is not None or offset > 0 or expression.nullable)
         return ColumnReference(source=MATCH, column=known.name, type=known.type, nullable=nullable, span=span)

@@ -9,12 +9,13 @@ from headrace.analyzer.expressions import ColumnReference, Expression, FieldAcce
 from headrace.analyzer.logical import SourceColumns
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.idioms import Place, remedy
+from headrace.core.internal_columns import PREFIX
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 from headrace.core.types import Struct
 
-UNNAMED = "__query_"
+UNNAMED = f"{PREFIX}query_"
 """How the alias of a subquery without a name begins; a number follows."""
 
 

@@ -8,11 +8,13 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol, TextIO
 
 from rich.cells import cell_len
 
 from headrace.client.wire import AnswerColumn
+from headrace.core.internal_columns import OP
 from headrace.core.resultset import Cell
 
 _NUMERIC = re.compile(r"(TINYINT|SMALLINT|INTEGER|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
@@ -26,8 +28,7 @@ _COLUMN_WIDTH_MIN = 6
 _WORD_MAX = 40
 """Longer ones than an id are broken rather than given their width."""
 _OP = AnswerColumn("op", "VARCHAR", False)
-# No column of a query can have this name.
-_HIDDEN_OP = AnswerColumn("__op", "VARCHAR", False)
+_JSON_OP = AnswerColumn("__op", "VARCHAR", False)
 _DDL_COLUMNS = ("Type", "Name", "Command", "Summary", "Path")
 _SUMMARY = _DDL_COLUMNS.index("Summary")
 
@@ -84,7 +85,13 @@ class JsonLinesPrinter:
 
     def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
         """See Printer."""
-        self._columns = (_HIDDEN_OP, *columns) if has_ops else columns
+        # A column of the result may have that name; none can have the other.
+        op = (
+            replace(_JSON_OP, name=OP)
+            if any(column.name == _JSON_OP.name for column in columns)
+            else _JSON_OP
+        )
+        self._columns = (op, *columns) if has_ops else columns
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
         """See Printer."""

@@ -6,8 +6,9 @@
                                                                    stands: entity STRING, split INT, sequence BIGINT (orders the records
                                                                    of a key in a batch), metadata (a STRUCT of `RecordSource.metadata`)
     rows(session, request: RowRequest) -> DataFrame                in place of `source`, for a store that types its rows itself: the
-                                                                   request's columns, then `__rowtime TIMESTAMP, __rowkey STRING, __deleted
-                                                                   BOOLEAN, __entity STRING, __split INT, __sequence, __metadata`
+                                                                   request's columns, then of `core.internal_columns` ROW_TIME TIMESTAMP,
+                                                                   ROW_KEY STRING, DELETED BOOLEAN, ENTITY STRING, SPLIT INT,
+                                                                   SEQUENCE BIGINT, ROW_METADATA
     poll_ms(request: RowRequest) -> int                            where `rows` asks a store at the beginning of each batch: the least
                                                                    time between two batches, in milliseconds
     backlog(request: RowRequest) -> Callable[[], int]              where the store keeps its log until it is read: a function that asks
@@ -22,7 +23,7 @@
                                                                    the request's columns, of all rows that may have one of the keys.
                                                                    `keys` has the request's key, without NULLs and repeats
     write_rows(request: RowSinkRequest)                            a function (batch: DataFrame, epoch: int) -> None: the batch has the
-                                                                   columns of the request, and with `upsert` one more, `__deleted
+                                                                   columns of the request, and with `upsert` one more, `DELETED
                                                                    BOOLEAN`, and each key once. It may be evaluated once only
     optimize(session, request: OptimizeRequest) -> tuple           puts the files of an entity in order: the values of the one row that
                                                                    is answered

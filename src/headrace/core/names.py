@@ -10,6 +10,7 @@ import unicodedata
 from dataclasses import dataclass, field
 
 from headrace.core.errors import Span, UserError
+from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.sqlstate import SqlState
 
 NAME_LENGTH_MAX = 255
@@ -61,6 +62,16 @@ def unseen_character(char: str, span: Span | None) -> UserError:
     )
 
 
+def reserved_name(name: str, span: Span | None) -> UserError:
+    """Return 42601 for a name with the prefix of internal columns."""
+    return UserError(
+        SqlState.SYNTAX_ERROR,
+        f"the name {printed(name)} starts with {PREFIX}, which is reserved for the columns of queries",
+        hint="Choose another name.",
+        span=span,
+    )
+
+
 @dataclass(frozen=True)
 class Identifier:
     """A resolved part of a name, case already folded, with its position in the statement."""
@@ -79,6 +90,8 @@ class Identifier:
                 f"expected a name of at most {NAME_LENGTH_MAX} characters, found {len(self.name)}",
                 span=self.span,
             )
+        if is_internal(self.name):
+            raise reserved_name(self.name, self.span)
         unseen = unseen_at(self.name)
         if unseen is not None:
             raise unseen_character(self.name[unseen], self.span)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
+from headrace.core.internal_columns import DELETED, ENTITY, ROW_KEY, ROW_METADATA, ROW_TIME, SEQUENCE, SPLIT
 from headrace.core.schema import Column
 from headrace.core.types import DataType, Struct
 
@@ -87,13 +88,13 @@ EVENT_TIME_HEADER = "headrace.event.time"
 The record's own timestamp says when it was written, which in a replay is something else."""
 
 HIDDEN_COLUMNS = (
-    "__rowtime",
-    "__rowkey",
-    "__deleted",
-    "__entity",
-    "__split",
-    "__sequence",
-    "__metadata",
+    ROW_TIME,
+    ROW_KEY,
+    DELETED,
+    ENTITY,
+    SPLIT,
+    SEQUENCE,
+    ROW_METADATA,
 )
 """What a decoder gives beside the declared columns."""
 

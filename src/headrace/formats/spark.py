@@ -8,6 +8,19 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from headrace.core.internal_columns import (
+    DELETED,
+    ENTITY,
+    KEY_BYTES,
+    PREFIX,
+    RECORD,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_METADATA,
+    ROW_TIME,
+    SEQUENCE,
+    SPLIT,
+)
 from headrace.core.schema import Column
 from headrace.core.types import BIGINT, BYTES, DataType, Struct, parse_type
 from headrace.formats.base import EVENT_TIME_HEADER, HIDDEN_COLUMNS, DecodeSpec, EncodeSpec, Format
@@ -17,11 +30,17 @@ from headrace.formats.types import name_sql, spark_type, text_sql
 _EPOCH_MS_MIN, _EPOCH_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999."""
 
+_PARSED, _DECODED_KEY, _ROW, _REASON = (
+    f"{PREFIX}{name}" for name in ("parsed", "decoded_key", "row", "reason")
+)
+_RECORD_TIME, _VALUE, _TIME = (f"{PREFIX}{name}" for name in ("record_time", "value", "time"))
+_RECORD_HEADERS = f"{PREFIX}headers"
+
 _FLAT_METADATA = (
-    "__metadata.topic AS __topic",
-    "__metadata.partition AS __partition",
-    "__metadata.offset AS __offset",
-    "CASE __metadata.timestamp_type WHEN 'CreateTime' THEN 0 WHEN 'LogAppendTime' THEN 1 END AS __timestamp_type",
+    f"{ROW_METADATA}.topic AS __topic",
+    f"{ROW_METADATA}.partition AS __partition",
+    f"{ROW_METADATA}.offset AS __offset",
+    f"CASE {ROW_METADATA}.timestamp_type WHEN 'CreateTime' THEN 0 WHEN 'LogAppendTime' THEN 1 END AS __timestamp_type",
 )
 _HEADERS = (
     "map_from_entries(filter(headers, (header, at) -> "
@@ -38,48 +57,48 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     that begins with BAD_RECORD.
     """
     sets_aside = spec.on_error not in ("terminate", "ignore")
-    record = "named_struct('key', __key, 'value', __value, 'timestamp', __time, 'headers', __headers)"
-    as_it_came = ["value AS __value", "timestamp AS __time", "headers AS __headers"]
+    record = f"named_struct('key', {KEY_BYTES}, 'value', {_VALUE}, 'timestamp', {_TIME}, 'headers', {_RECORD_HEADERS})"
+    as_it_came = [f"value AS {_VALUE}", f"timestamp AS {_TIME}", f"headers AS {_RECORD_HEADERS}"]
     row = Struct(tuple((column.name, column.type) for column in spec.columns))
     every = spec.upsert or spec.value.null_is_a_row
     parsed = (records if every else records.where("value IS NOT NULL")).selectExpr(
-        f"{spec.value.read('value', row)} AS __parsed",
-        f"{_key_sql(spec)} AS __decoded_key",
-        "key AS __key",
-        f"{'value IS NULL' if spec.upsert or not spec.value.null_is_a_row else 'FALSE'} AS __deleted",
-        "entity AS __entity",
-        "split AS __split",
-        "sequence AS __sequence",
-        "metadata AS __metadata",
-        f"{_record_time_sql(records, spec)} AS __record_time",
+        f"{spec.value.read('value', row)} AS {_PARSED}",
+        f"{_key_sql(spec)} AS {_DECODED_KEY}",
+        f"key AS {KEY_BYTES}",
+        f"{'value IS NULL' if spec.upsert or not spec.value.null_is_a_row else 'FALSE'} AS {DELETED}",
+        f"entity AS {ENTITY}",
+        f"split AS {SPLIT}",
+        f"sequence AS {SEQUENCE}",
+        f"metadata AS {ROW_METADATA}",
+        f"{_record_time_sql(records, spec)} AS {_RECORD_TIME}",
         *(as_it_came if sets_aside or spec.carries_record else []),
-        *([f"{_HEADERS} AS __rowheaders"] if spec.headers else []),
+        *([f"{_HEADERS} AS {ROW_HEADERS}"] if spec.headers else []),
     )
     timed = parsed.selectExpr(
-        f"{_row_sql(spec)} AS __row",
-        f"{_reason_sql(spec)} AS __reason",
-        f"{_row_time_sql(spec)} AS __rowtime",
-        "__decoded_key.value AS __rowkey",
-        *([f"{record} AS __record"] if spec.carries_record else []),
+        f"{_row_sql(spec)} AS {_ROW}",
+        f"{_reason_sql(spec)} AS {_REASON}",
+        f"{_row_time_sql(spec)} AS {ROW_TIME}",
+        f"{_DECODED_KEY}.value AS {ROW_KEY}",
+        *([f"{record} AS {RECORD}"] if spec.carries_record else []),
         "*",
     )
     # Of the batch, not of the moment: a batch that runs again reads the same.
     ahead = (
-        f"unix_millis(__rowtime) > headrace_of_batch(unix_millis(current_timestamp()) + {spec.ahead_ms})"
+        f"unix_millis({ROW_TIME}) > headrace_of_batch(unix_millis(current_timestamp()) + {spec.ahead_ms})"
         if spec.ahead_ms
         else "FALSE"
     )
     late = f"' is more than {spec.ahead_ms} ms ahead of the clock (source.allow.future.millis)'"
     hidden = (
         *HIDDEN_COLUMNS,
-        *(["__key"] if spec.carries_key else []),
-        *(["__record"] if spec.carries_record else []),
-        *(["__rowheaders"] if spec.headers else []),
+        *([KEY_BYTES] if spec.carries_key else []),
+        *([RECORD] if spec.carries_record else []),
+        *([ROW_HEADERS] if spec.headers else []),
     )
     checked = timed.selectExpr(
-        f"inline(headrace_admit(__row, CASE WHEN __reason IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
-        f"coalesce(__reason, concat('its event time ', __rowtime, {late})), "
-        f"__metadata, {record if sets_aside else 'NULL'}, {text_sql(spec.on_error)}))",
+        f"inline(headrace_admit({_ROW}, CASE WHEN {_REASON} IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
+        f"coalesce({_REASON}, concat('its event time ', {ROW_TIME}, {late})), "
+        f"{ROW_METADATA}, {record if sets_aside else 'NULL'}, {text_sql(spec.on_error)}))",
         *hidden,
     )
     if spec.flat_metadata:
@@ -117,19 +136,19 @@ def _key_sql(spec: DecodeSpec) -> str:
 
 def _row_sql(spec: DecodeSpec) -> str:
     if not spec.upsert:
-        return "__parsed.value"
-    return f"CASE WHEN __deleted THEN {_tombstone_sql(spec)} ELSE __parsed.value END"
+        return f"{_PARSED}.value"
+    return f"CASE WHEN {DELETED} THEN {_tombstone_sql(spec)} ELSE {_PARSED}.value END"
 
 
 def _reason_sql(spec: DecodeSpec) -> str:
     """Return SQL of why a record is bad; NULL for a good one."""
     reasons = [
-        "concat('its key is not of the declared ''key.type'': ', __decoded_key.reason)",
-        "__parsed.reason",
-        f"CASE WHEN NOT __deleted AND __parsed.value IS NULL THEN 'expected {spec.value.a_row}, found null' END",
+        f"concat('its key is not of the declared ''key.type'': ', {_DECODED_KEY}.reason)",
+        f"{_PARSED}.reason",
+        f"CASE WHEN NOT {DELETED} AND {_PARSED}.value IS NULL THEN 'expected {spec.value.a_row}, found null' END",
     ]
     if any(column.name == spec.timestamp and column.type == BIGINT for column in spec.columns):
-        time = f"__parsed.value.{name_sql(spec.timestamp or '')}"
+        time = f"{_PARSED}.value.{name_sql(spec.timestamp or '')}"
         reasons.append(
             f"CASE WHEN {time} NOT BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN "
             f"concat({text_sql(f'column {spec.timestamp} expects milliseconds since 1970, found the number ')}, {time}) END"
@@ -143,7 +162,7 @@ def _tombstone_sql(spec: DecodeSpec) -> str:
         value = "NULL"
         if column.name in spec.key_columns:
             in_struct = isinstance(spec.key_type, Struct) and spec.key_type.field(column.name) is not None
-            value = f"__decoded_key.value.{name_sql(column.name)}" if in_struct else "__decoded_key.value"
+            value = f"{_DECODED_KEY}.value.{name_sql(column.name)}" if in_struct else f"{_DECODED_KEY}.value"
         fields.append(f"{text_sql(column.name)}, CAST({value} AS {spark_type(column.type)})")
     return f"named_struct({', '.join(fields)})"
 
@@ -155,9 +174,9 @@ def _row_time_sql(spec: DecodeSpec) -> str:
         return "timestamp_millis(headrace_of_batch(unix_millis(current_timestamp())))"
     column = next((column for column in spec.columns if column.name == spec.timestamp), None)
     if column is None:
-        return "__record_time"
-    time = _time_sql(column, f"__parsed.value.{name_sql(column.name)}")
-    return f"CASE WHEN __deleted THEN __record_time ELSE {time} END" if spec.upsert else time
+        return _RECORD_TIME
+    time = _time_sql(column, f"{_PARSED}.value.{name_sql(column.name)}")
+    return f"CASE WHEN {DELETED} THEN {_RECORD_TIME} ELSE {time} END" if spec.upsert else time
 
 
 def _time_sql(column: Column, value: str) -> str:
@@ -192,7 +211,7 @@ def _carried_key_sql(rows: DataFrame, expression: str, key: Format) -> str:
     kind = _kind_of(rows, expression)
     if kind == BYTES:
         return expression
-    # Only plans of before `__key` carry a decoded key. A JSON one is written in an array, whose brackets are cut off.
+    # Only plans of before `KEY_BYTES` carry a decoded key. A JSON one is written in an array, whose brackets are cut off.
     if isinstance(key, Primitive):
         return key.written_key([("key", expression, kind)])
     text = f"to_json(array({expression}), map('ignoreNullFields', 'false'))"

@@ -10,6 +10,7 @@ from headrace.analyzer.logical import Aggregate, Item, Limit, LogicalNode, Proje
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.typing import assignable
 from headrace.core.errors import Span, UserError
+from headrace.core.internal_columns import PREFIX
 from headrace.core.names import printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
@@ -21,7 +22,7 @@ def output_items(root: LogicalNode) -> tuple[Item, ...]:
         root = root.input
     if isinstance(root, Project | Aggregate):
         return root.items
-    alias = "__rows"
+    alias = f"{PREFIX}rows"
     (source,) = Subquery(root, alias).sources
     return tuple(
         Item(
@@ -57,7 +58,7 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
     root = logical.root
     if isinstance(root, Project | Aggregate):
         return replace(logical, root=replace(root, items=result))
-    return replace(logical, root=Project(Subquery(root, "__rows"), result))
+    return replace(logical, root=Project(Subquery(root, f"{PREFIX}rows"), result))
 
 
 def left_out(logical: LogicalPlan, target: Schema) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.analyzer.expressions import ColumnReference
 from headrace.analyzer.functions import OPERATORS_BY_NAME
 from headrace.analyzer.functions.signature import Function, PerType, Spelling
+from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import printed
 from headrace.planner.expression_sql import Dialect, ExpressionSql
 from headrace.sql.ast import duration_text, quoted_text
@@ -19,9 +20,9 @@ def _template(function: Function) -> Spelling:
 
 
 def _column(reference: ColumnReference) -> str:
-    if reference.column.startswith("__"):
-        return f"{reference.column.removeprefix('__')}({printed(reference.source)})"
-    if reference.source.startswith("__"):
+    if is_internal(reference.column):
+        return f"{reference.column.removeprefix(PREFIX)}({printed(reference.source)})"
+    if is_internal(reference.source):
         return printed(reference.column)  # of a source that the statement gives no name
     return f"{printed(reference.source)}.{printed(reference.column)}"
 

@@ -5,42 +5,32 @@ produces one DataFrame under its `id`, and those that `outputs` names write what
 Ids say what a step is and where in the statement it comes from (`joined_c`), so that they stay when other parts change.
 It holds no secret: stores are named, and their properties travel beside the plan when a query is started.
 
-An edge between steps has a change mode. `insert`: rows only. `upsert`: a row is the new version of its key, or, where `__deleted`
-is true, its end; rows of a key come in order. `signed`: `__op` is 1 where a row is added and -1 where it is taken away, in any
+An edge between steps has a change mode. `insert`: rows only. `upsert`: a row is the new version of its key, or, where `deleted`
+is true, its end; rows of a key come in order. `signed`: `op` is 1 where a row is added and -1 where it is taken away, in any
 order: the edge is the difference of a multiset.
 
-Hidden columns begin with two underscores. `DecodeRows` gives, beside the declared columns:
-`__rowtime` TIMESTAMP (event time), `__rowkey` (the decoded key, NULL without a key format), `__deleted` BOOLEAN (true for a
-tombstone of an upsert changelog); where the row stands: `__entity` STRING, `__split` INT (a partition or shard of it), `__sequence`
-BIGINT (orders the rows of a key in a batch), `__metadata` (a STRUCT, as the store type says it); and, where it is to be carried
-through, `__key` BINARY (the key as it came), or `__record` (the record as it came: a STRUCT of key, value, timestamp and headers).
+Internal columns start with the plan's `internal_prefix`, which this text leaves out. `DecodeRows` gives, beside the declared columns:
+`rowtime` TIMESTAMP (event time), `rowkey` (the decoded key, NULL without a key format), `deleted` BOOLEAN (true for a
+tombstone of an upsert changelog); where the row stands: `entity` STRING, `split` INT (a partition or shard of it), `sequence`
+BIGINT (orders the rows of a key in a batch), `metadata` (a STRUCT, as the store type says it); and, where it is to be carried
+through, `key` BINARY (the key as it came), or `record` (the record as it came: a STRUCT of key, value, timestamp and headers).
 Types are texts of `core.types`. All times are milliseconds.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headrace.core.internal_columns import DELETED, FOUND, PREFIX, ROW_TIME
 from headrace.core.names import EntityPath
 from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
 from headrace.planner.upgrades import upgraded
 
-PLAN_VERSION: Literal[3] = 3
-_HIDDEN = re.compile(
-    r"__(op|deleted|rowtime|rowkey|rowheaders|record|record_time|metadata|sequence|entity|split|key|topic|partition|offset|timestamp_type"
-    r"|closes|micros|end|position|unselected_key|found|place|row|row_max|last|value|batch|written|headrace_.*"
-    r"|(key|argument|result|partition|order|value|closes|query)_[0-9]+)"
-)
-
-
-def is_hidden(name: str) -> bool:
-    """Return True if a step may have a hidden column of that name, beside which no relation's column can have it."""
-    return _HIDDEN.fullmatch(name) is not None
+PLAN_VERSION: Literal[4] = 4
 
 
 class _Data(BaseModel):
@@ -110,8 +100,9 @@ class DecodeRows(_Data):
     query (`on_error` = `terminate`; the error names topic, partition and offset), is skipped (`ignore`), or is skipped and
     written, as it came, to the output whose id `on_error` is; so does one whose event time is more than `ahead_ms` ahead of
     the clock (0: any may be). `carries_key`: the sink's records have this source's keys. `carries_record`: `AssignWatermark` sends late
-    records on as they came. `arrival`: `__rowtime` is the time of the batch. `flat_metadata`: the SQL of the plan, stored before version 3,
-    names `__topic`, `__partition`, `__offset` and `__timestamp_type`. `headers`: there is `__rowheaders` too, a MAP of BINARYs by name.
+    records on as they came. `arrival`: `rowtime` is the time of the batch. `flat_metadata`: the SQL of the plan, stored before version 3,
+    names topic, partition, offset and timestamp type as columns of their own. `headers`: there is `rowheaders` too, a MAP of BINARYs
+    by name.
     """
 
     step: Literal["decode_rows"] = "decode_rows"
@@ -145,7 +136,7 @@ class AssignWatermark(_Data):
     id: str
     input: str
     source: str
-    event_time: str = "__rowtime"
+    event_time: str = ROW_TIME
     delay_ms: int = 0
     idle_timeout_ms: int = 0
     all_idle: Literal["last", "hold"] = "last"
@@ -181,8 +172,8 @@ class TemporalJoin(_Data):
     right: str
     left_keys: list[str]
     right_keys: list[str]
-    left_time: str = "__rowtime"
-    right_time: str = "__rowtime"
+    left_time: str = ROW_TIME
+    right_time: str = ROW_TIME
     right_name: str
     right_deleted: str | None = None
     how: Literal["inner", "left"] = "inner"
@@ -205,16 +196,16 @@ class LookupJoin(_Data):
     columns: list[Column]
     keys: list[str]
     key_columns: list[str]
-    name: str = "__found"
+    name: str = FOUND
     refresh_ms: int | None = None
     options: dict[str, str] = Field(default_factory=dict)
 
 
 class IntervalJoin(_Data):
-    """The pairs of rows with equal keys whose event times, `__rowtime` of the right less that of the left, are from `lower_ms` to
+    """The pairs of rows with equal keys whose event times, `rowtime` of the right less that of the left, are from `lower_ms` to
     `upper_ms`, and that meet `condition` (Spark SQL over the columns of both sides).
 
-    A row of an outer join without a partner comes when the watermark rules one out. Keys that begin with `__` are no columns of
+    A row of an outer join without a partner comes when the watermark rules one out. Keys that are internal are no columns of
     the output. (Plans stored before this step was have the join in a text of Spark SQL, and keep it.)
     """
 
@@ -240,7 +231,7 @@ class Normalize(_Data):
     id: str
     input: str
     keys: list[str]
-    deleted: str | None = "__deleted"
+    deleted: str | None = DELETED
     sequence: str | None = None
     state_ttl_ms: int = 0
 
@@ -266,7 +257,7 @@ class AggregateCall(_Data):
 
 
 class ChangelogAggregate(_Data):
-    """Groups by `keys` under insertion and deletion; gives keys, results and, where the input has it, `__rowtime`.
+    """Groups by `keys` under insertion and deletion; gives keys, results and, where the input has it, `rowtime`.
 
     `signed` says whether the input is (else all rows are insertions). The output is `upsert` by `keys`, or `signed`.
     Without keys there is one row for ever; a group without rows ends.
@@ -285,7 +276,7 @@ class ChangelogAggregate(_Data):
 class ChangelogJoin(_Data):
     """The pairs of rows with equal keys that meet `condition` (Spark SQL over the columns of both sides).
 
-    A pair is taken away with either of its rows. Keys that begin with `__` are no columns of the output. `…_closes` names a
+    A pair is taken away with either of its rows. Keys that are internal are no columns of the output. `…_closes` names a
     TIMESTAMP column: when the watermark reaches it the row is forgotten. Without signed sides an inner join gives insertions.
     """
 
@@ -364,7 +355,7 @@ class MatchRecognize(_Data):
     step: Literal["match_recognize"] = "match_recognize"
     id: str
     input: str
-    time: str = "__rowtime"
+    time: str = ROW_TIME
     partition: list[str]
     order: list[OrderKey]
     pattern: list[PatternVariable]
@@ -379,7 +370,7 @@ class EncodeRows(_Data):
     """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true).
 
     The key is the BINARY of `key_expression` where that is given, else made of `key_columns`: never NULL then. (Plans stored
-    before `__key` was carried have the decoded `__rowkey` there, which is encoded anew.)
+    before `key` was carried have the decoded `rowkey` there, which is encoded anew.)
     A tombstone carries its event time in a header: that of the column `timestamp`, by which readers know it of other
     records, else that of the column `event_time`.
     """
@@ -518,13 +509,15 @@ class SparkPlan(_Data):
     """A whole continuous or interactive query, or the queries of an application, each with a sink.
 
     `mode` and the `reasons` for it are the planner's choice; `bounded` ends the query when it has read what was there at its start.
+    `internal_prefix` is the one that names of internal columns have: the state of operators keeps the names that it began with.
     """
 
-    version: Literal[3] = PLAN_VERSION
+    version: Literal[4] = PLAN_VERSION
     mode: Literal["micro_batch", "real_time"] = "micro_batch"
     reasons: list[str] = Field(default_factory=list)
     output_mode: Literal["append", "update"] = "append"
     bounded: bool = False
+    internal_prefix: str = PREFIX
     steps: list[Step]
     outputs: list[str]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME
 from headrace.analyzer.logical import (
     Aggregate,
     Filter,
@@ -29,13 +28,14 @@ from headrace.analyzer.traits import row_windows, traits, window_groups
 from headrace.catalog.objects import RelationKind
 from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, UserError
+from headrace.core.internal_columns import DELETED, KEY_BYTES, OP, ROW_TIME
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
 from headrace.planner import physical
 from headrace.planner.keys import carrying_scan
 from headrace.planner.lowering import FRAGMENTS, SELECTS
-from headrace.planner.lowering.context import DELETED, OP, Lowering, Wants
+from headrace.planner.lowering.context import Lowering, Wants
 from headrace.planner.lowering.fragments import Rows
 from headrace.planner.lowering.selects import UNSELECTED_KEY
 from headrace.planner.modes import Mode, Operator, operators, place

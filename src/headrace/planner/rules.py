@@ -30,6 +30,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.typing import has_approximate
+from headrace.core.internal_columns import PREFIX
 from headrace.core.types import BIGINT, INTEGER, Array
 
 Rule = Callable[[LogicalNode], LogicalNode]
@@ -72,7 +73,7 @@ def distinct_union_as_groups(node: LogicalNode) -> LogicalNode:
     """Return UNION → the groups of UNION ALL by all columns."""
     if not (isinstance(node, Union) and node.distinct):
         return node
-    rows = Subquery(replace(node, distinct=False), "__union")
+    rows = Subquery(replace(node, distinct=False), f"{PREFIX}union")
     items = tuple(
         Item(
             column.name,

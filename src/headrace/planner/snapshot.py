@@ -28,6 +28,7 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.plan import LogicalPlan
 from headrace.catalog.objects import Relation
 from headrace.core.errors import InternalError, UserError
+from headrace.core.internal_columns import PREFIX
 from headrace.core.names import quote
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
@@ -135,7 +136,7 @@ class _Printer:
             case Subquery():
                 return f"({self.query(node.input)}) AS {self._quoted(node.alias)}"
             case SingleRow():
-                return f"(SELECT 1) AS {self._quoted('__row')}"
+                return f"(SELECT 1) AS {self._quoted(f'{PREFIX}row')}"
             case SnapshotJoin():
                 left, right = self._source(node.left, conditions), self._source(node.right, conditions)
                 on = self._sql.text(node.condition) if node.condition is not None else "TRUE"

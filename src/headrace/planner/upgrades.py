@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.core.errors import UserError
+from headrace.core.internal_columns import PREFIX_BEFORE_VERSION_4
 from headrace.core.sqlstate import SqlState
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -49,7 +50,12 @@ def _with_formats(step: dict[str, Any], times: str | None) -> dict[str, Any]:
     return {**kept, "value": formats[step["value_format"]], "key": formats[step["key_format"]]}
 
 
-UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3}
+def _to_4(plan: dict[str, Any]) -> dict[str, Any]:
+    """Keep the names of internal columns, which stored state depends on: version 4 specifies their prefix."""
+    return {**plan, "version": 4, "internal_prefix": PREFIX_BEFORE_VERSION_4}
+
+
+UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3, 3: _to_4}
 """By the version that a function takes; it gives the next one."""
 
 

@@ -17,7 +17,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import Span, UserError
 from headrace.core.idioms import Place, Remedy, remedy
-from headrace.core.names import unseen_at, unseen_character
+from headrace.core.internal_columns import is_internal
+from headrace.core.names import reserved_name, unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
 from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_number, too_long_text
 from headrace.sql.splitting import PIECE
@@ -223,6 +224,8 @@ def _check_token(source: Source, token: Token) -> None:
         if unseen is not None:
             place = token.start + unseen
             raise unseen_character(source.text[place], source.span(place, place + 1))
+    if token.token_type in (TokenType.IDENTIFIER, TokenType.VAR) and is_internal(token.text):
+        raise reserved_name(token.text, source.span(token.start, token.end + 1))
     if token.token_type is TokenType.NUMBER and len(token.text) > NUMBER_CHARACTERS_MAX:
         raise too_long_number(len(token.text), source.span(token.start, token.end + 1))
     if token.token_type is TokenType.UNKNOWN or (

@@ -22,7 +22,6 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, VARCHAR, has_map
-from headrace.planner.physical import is_hidden
 from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee, subjects
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import (
@@ -120,7 +119,6 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
     if statement.kind == "TABLE":
         refuse_without_tables(kind, statement.span)
         statement = _with_columns(statement, run, store, kind)
-        _refuse_hidden(statement)
         relation, make = declared_table(statement, _schema(statement), run, store, kind)
         return Declared(relation, make)
     if kind.source is None and kind.record_sink is None:
@@ -131,7 +129,6 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
             span=statement.properties.span(dialect.STORE.name) or statement.name.span,
         )
     statement = _with_columns(statement, run, store, kind)
-    _refuse_hidden(statement)
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
     relation = _defined(statement, run, store, kind, reader)
@@ -174,19 +171,6 @@ def _with_columns(
     if run.checking:
         raise UncheckedError
     return with_columns(statement, run, store, kind)
-
-
-def _refuse_hidden(statement: CreateRelation) -> None:
-    """Raise UserError 42P16 for a column that would stand beside a hidden one of its name, such as __op of Debezium's flat records."""
-    for column in statement.columns:
-        if is_hidden(column.name.name):
-            raise UserError(
-                SqlState.INVALID_RELATION_DEFINITION,
-                f"the column name {column.name} is reserved: queries have a hidden column of that name",
-                hint="Declare the columns without it: fields that are not declared are not read. "
-                "Of a changelog's records, one without a value ends its key.",
-                span=column.name.span or statement.name.span,
-            )
 
 
 def _folding_told(statement: CreateRelation) -> str:

@@ -30,7 +30,7 @@ NAMES = [
     ("SELECT crew->pilot FROM flights", "42703", "crew->pilot", "It has captain, count."),
     ("SELECT note->x FROM flights", "42804", "note", "JSON_VALUE"),
     ("SELECT carrier, origin AS carrier FROM flights", "42P16", "origin", "AS"),
-    ("SELECT carrier AS __x FROM flights", "42P16", "carrier", "another name"),
+    ("SELECT carrier AS __headrace_x FROM flights", "42601", "__headrace_x", "another name"),
     (
         "SELECT rowtime() FROM flights f JOIN planes p ON p.tailnum = f.tailnum",
         "42702",

@@ -140,22 +140,22 @@ def source(sql: str) -> str:
         ("delays d FULL JOIN carriers c USING (carrier)", "FULL VIEWS[d.carrier = c.carrier](d, c)"),
         (
             "(SELECT tailnum FROM flights), (SELECT tailnum AS t FROM bookings) b WHERE t = tailnum",
-            "INNER REGULAR[__query_1.tailnum = b.t](__query_1, b)",
+            "INNER REGULAR[__headrace_query_1.tailnum = b.t](__headrace_query_1, b)",
         ),
         ("TUMBLE(flights, SIZE 1 SECOND) w", "TUMBLE[1000, 1000](w)"),
         (
             "CUMULATE((SELECT tailnum FROM flights), SIZE 1 MINUTE, STEP BY 10 SECONDS)",
-            "CUMULATE[60000, 10000](__query_1)",
+            "CUMULATE[60000, 10000](__headrace_query_1)",
         ),
         ("SESSION(flights, GAP 1 SECOND)", "SESSION[1000, 1000](flights)"),
     ],
 )
 def test_sides_and_conditions_make_a_join(sources: str, expected: str) -> None:
     sql = f"SELECT 1 AS one FROM {sources}"
-    if "b.seat = __query_1.tailnum" in expected:
+    if "b.seat = __headrace_query_1.tailnum" in expected:
         sql = sql.replace("seat = tailnum", "CAST(seat AS VARCHAR) = tailnum")
         expected = expected.replace(
-            "b.seat = __query_1.tailnum", "__query_1.tailnum = CAST(b.seat AS STRING)"
+            "b.seat = __headrace_query_1.tailnum", "__headrace_query_1.tailnum = CAST(b.seat AS STRING)"
         )
     assert source(sql) == expected
 

@@ -60,10 +60,10 @@ def navigations(sql: str) -> list[str]:
         ("COUNT(*)", "values * true"),
         ("COUNT(b.*)", "values b true"),
         ("AVG(fare)", "values * flights.fare"),
-        ("MATCH_ROWTIME()", "last * flights.__rowtime"),
-        ("b.row_timestamp", "last b unix_millis(flights.__rowtime)"),
-        ("b.row_key", "last b flights.__rowkey"),
-        ("rowtime()", "last * flights.__rowtime"),
+        ("MATCH_ROWTIME()", "last * flights.__headrace_rowtime"),
+        ("b.row_timestamp", "last b unix_millis(flights.__headrace_rowtime)"),
+        ("b.row_key", "last b flights.__headrace_rowkey"),
+        ("rowtime()", "last * flights.__headrace_rowtime"),
     ],
 )
 def test_what_a_measure_reads_is_a_navigation(measure: str, found: str) -> None:
@@ -202,7 +202,6 @@ WRONG = [
     (query("COUNT(a.delay) FILTER (WHERE a.delay > 1) AS d"), "0A000", "COUNT", "CASE"),
     (query("SUM(a.delay) OVER (PARTITION BY a.carrier) AS d"), "0A000", None, None),
     (query("a.delay AS carrier"), "42P16", None, "AS"),
-    (query("a.delay AS __d"), "42P16", None, "AS"),
     (query("SUM(a.carrier) AS d"), "42804", None, None),
     (query() + "(x, y)", "0A000", "x", "MEASURES"),
     (

@@ -19,22 +19,22 @@ from tests.plans.world import bound
     [
         (
             "f.tailnum IN (SELECT tailnum FROM planes WHERE seats > 3)",
-            "SEMI REGULAR[f.tailnum = __asked_1.column_1](f, (planes.tailnum AS column_1 FROM Filter[planes.seats > 3](planes)))",
+            "SEMI REGULAR[f.tailnum = __headrace_asked_1.column_1](f, (planes.tailnum AS column_1 FROM Filter[planes.seats > 3](planes)))",
         ),
         (
             "delay > 1 AND (f.distance IN (SELECT miles + 1e0 FROM routes r WHERE r.origin = f.origin)) AND carrier = 'A'",
-            "SEMI REGULAR[CAST(f.distance AS DOUBLE) = __asked_1.column_1, f.origin = __asked_1.column_2]"
+            "SEMI REGULAR[CAST(f.distance AS DOUBLE) = __headrace_asked_1.column_1, f.origin = __headrace_asked_1.column_2]"
             "(Filter[(f.delay > 1D) AND (f.carrier = 'A')](f), "
             "(CAST(r.miles AS DOUBLE) + 1e0 AS column_1, r.origin AS column_2 FROM r))",
         ),
         (
             "NOT EXISTS (SELECT * FROM planes WHERE planes.tailnum = f.tailnum AND seats > f.distance AND built IS NULL)",
-            "ANTI REGULAR[f.tailnum = __asked_1.column_1, if __asked_1.column_2 > f.distance]"
+            "ANTI REGULAR[f.tailnum = __headrace_asked_1.column_1, if __headrace_asked_1.column_2 > f.distance]"
             "(f, (planes.tailnum AS column_1, planes.seats AS column_2 FROM Filter[planes.built IS NULL](planes)))",
         ),
         (
             "EXISTS (SELECT 1 FROM planes WHERE planes.tailnum = f.tailnum) AND EXISTS (SELECT 1 FROM airports WHERE code = dest)",
-            "SEMI REGULAR[f.dest = __asked_2.column_1](SEMI REGULAR[f.tailnum = __asked_1.column_1]"
+            "SEMI REGULAR[f.dest = __headrace_asked_2.column_1](SEMI REGULAR[f.tailnum = __headrace_asked_1.column_1]"
             "(f, (planes.tailnum AS column_1 FROM planes)), (airports.code AS column_1 FROM airports))",
         ),
         (
@@ -43,12 +43,12 @@ from tests.plans.world import bound
         ),
         (
             "f.carrier IN (SELECT carrier FROM arrivals GROUP BY carrier HAVING COUNT(*) > 3)",
-            "SEMI REGULAR[f.carrier = __asked_1.column_1](f, (asked.carrier AS column_1 FROM asked))",
+            "SEMI REGULAR[f.carrier = __headrace_asked_1.column_1](f, (asked.carrier AS column_1 FROM asked))",
         ),
         (
             "EXISTS (SELECT 1 FROM bookings b WHERE b.tailnum = f.tailnum AND b.tailnum IN (SELECT tailnum FROM planes))",
-            "SEMI REGULAR[f.tailnum = __asked_1.column_1](f, (b.tailnum AS column_1 FROM "
-            "SEMI REGULAR[b.tailnum = __asked_1.column_1](b, (planes.tailnum AS column_1 FROM planes))))",
+            "SEMI REGULAR[f.tailnum = __headrace_asked_1.column_1](f, (b.tailnum AS column_1 FROM "
+            "SEMI REGULAR[b.tailnum = __headrace_asked_1.column_1](b, (planes.tailnum AS column_1 FROM planes))))",
         ),
     ],
 )
@@ -60,7 +60,7 @@ def test_not_in_is_for_what_cannot_be_null() -> None:
     found = tree("SELECT city FROM airports WHERE code NOT IN (SELECT tailnum FROM planes)")
     assert (
         shape(found.inputs[0])
-        == "ANTI REGULAR[airports.code = __asked_1.column_1](airports, (planes.tailnum AS column_1 FROM planes))"
+        == "ANTI REGULAR[airports.code = __headrace_asked_1.column_1](airports, (planes.tailnum AS column_1 FROM planes))"
     )
 
 

@@ -127,3 +127,14 @@ def test_json_lines_have_json_types() -> None:
         "n": None,
     }
     assert second == {"i": "x", "f": "NaN", "b": False, "d": "2", "t": "", "a": "not json", "n": "2026-01-01"}
+
+
+def test_what_a_row_does_has_a_name_of_its_own_beside_a_column_of_that_name() -> None:
+    lines = []
+    for name in ("id", "__op"):
+        out = io.StringIO()
+        printer = JsonLinesPrinter(out)
+        printer.start(columns(**{name: "VARCHAR"}), has_ops=True)
+        printer.write([("+I", "c")])
+        lines.append(json.loads(out.getvalue()))
+    assert lines == [{"__op": "+I", "id": "c"}, {"__headrace_op": "+I", "__op": "c"}]

@@ -215,7 +215,7 @@ def test_what_clickhouse_would_change_without_a_word_is_refused(
         ("STRUCT<a INTEGER>", "Tuple(a Nullable(Int32))"),
     ],
 )
-@pytest.mark.parametrize(("upsert", "unless_ended"), [(False, ""), (True, " AND NOT __deleted")])
+@pytest.mark.parametrize(("upsert", "unless_ended"), [(False, ""), (True, " AND NOT __headrace_deleted")])
 def test_a_null_collection_is_refused_with_a_hint(
     ours: str, theirs: str, upsert: bool, unless_ended: str
 ) -> None:

@@ -162,9 +162,9 @@ def test_what_is_sent() -> None:
     )
     merge = (
         f"MERGE INTO `t` AS t USING (SELECT * FROM parquet.`{folder}`) AS s ON t.`id` = s.c0 "
-        "WHEN MATCHED AND s.__deleted THEN DELETE "
+        "WHEN MATCHED AND s.__headrace_deleted THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET t.`id` = s.c0, t.`a``; DROP TABLE x --` = s.c1 "
-        f"WHEN NOT MATCHED AND NOT s.__deleted THEN INSERT {names} VALUES (s.c0, s.c1)"
+        f"WHEN NOT MATCHED AND NOT s.__headrace_deleted THEN INSERT {names} VALUES (s.c0, s.c1)"
     )
     assert (
         statement(request, "`t`", folder, known=True)

@@ -363,7 +363,7 @@ def test_values_as_the_driver_takes_them() -> None:
             "C1": pa.array([True, None]),
             "C2": pa.array([MOMENT, None], pa.timestamp("us", "UTC")),
             "C3": pa.array([Decimal("1.50"), None], pa.decimal128(5, 2)),
-            "__deleted": pa.array([False, True]),
+            "__headrace_deleted": pa.array([False, True]),
         }
     ).to_batches()[0]
     # Oracle has a NUMBER for a boolean, and the driver would leave a zone out.

@@ -96,7 +96,7 @@ def test_empty_arrays_that_postgresql_would_drop_are_refused(text: str, refused:
     assert postgresql.refused_sql("v", parse_type(text)) == refused
 
 
-@pytest.mark.parametrize(("upsert", "unless_ended"), [(False, ""), (True, " AND NOT __deleted")])
+@pytest.mark.parametrize(("upsert", "unless_ended"), [(False, ""), (True, " AND NOT __headrace_deleted")])
 def test_an_empty_array_in_an_array_ends_the_query(upsert: bool, unless_ended: str) -> None:
     column = Column("v", parse_type("ARRAY<ARRAY<INTEGER>>"))
     request = RowSinkRequest("q", ("db", "shop", "sold"), (column,), ("id",) if upsert else (), upsert, {})

@@ -14,7 +14,7 @@ def kinds_of(kinds: RowKinds, *rows: str) -> list[str | None]:
 
 
 def changes(**more: bool) -> Changes:
-    return Changes(primary_key=["k"], key_columns=["k"], deleted="__deleted", **more)
+    return Changes(primary_key=["k"], key_columns=["k"], deleted="__headrace_deleted", **more)
 
 
 def test_a_key_is_inserted_updated_and_deleted() -> None:
@@ -40,9 +40,11 @@ def test_a_deletion_shows_its_key_alone_and_a_hidden_key_is_not_shown() -> None:
         return [str(cell) for cell in row]  # type: ignore[attr-defined]
 
     reader = ChangeReader(["v", "k"], encode, changes())
-    assert reader.columns == ["v", "k", "__deleted"]
+    assert reader.columns == ["v", "k", "__headrace_deleted"]
     assert reader.read([(1, "a", False), (2, "a", True)]) == LiveRows([["1", "a"], [None, "a"]], ["+I", "-D"])
-    unselected = Changes(primary_key=[], key_columns=["__unselected_key"], deleted="__deleted")
+    unselected = Changes(
+        primary_key=[], key_columns=["__headrace_unselected_key"], deleted="__headrace_deleted"
+    )
     reader = ChangeReader(["v"], encode, unselected)
-    assert reader.columns == ["v", "__unselected_key", "__deleted"]
+    assert reader.columns == ["v", "__headrace_unselected_key", "__headrace_deleted"]
     assert reader.read([(1, "a", False), (2, "a", False)]) == LiveRows([["1"], ["2"]], ["+I", "+U"])

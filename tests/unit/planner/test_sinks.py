@@ -133,7 +133,7 @@ def test_a_view_holds_rows_that_nothing_tells_apart_as_often_as_they_are_there()
     assert (sink.key_columns, sink.signed) == ((), True)
     written = plan_query(logical, sink).sink
     assert isinstance(written, physical.WriteView)
-    assert (written.key_columns, written.deleted, written.sign) == ([], None, "__op")
+    assert (written.key_columns, written.deleted, written.sign) == ([], None, "__headrace_op")
     with pytest.raises(UserError, match="must be selected as it is"):
         sink_of("CREATE MATERIALIZED VIEW v AS SELECT maker FROM planes")
 

@@ -12,6 +12,7 @@ from headrace.connectors.postgresql import columns
 from headrace.connectors.postgresql.changes import Change, Row, Table
 from headrace.connectors.postgresql.snapshot import Rows
 from headrace.core.errors import UserError
+from headrace.core.internal_columns import DELETED, ENTITY, ROW_KEY, ROW_METADATA, ROW_TIME, SEQUENCE, SPLIT
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, BYTES, VARCHAR, DataType, Struct
@@ -77,13 +78,13 @@ def batch(layout: Layout, changes: Sequence[Change] | Rows, first: int) -> pa.Re
     count = len(changes)
     ended = compute.equal(facts.ops, "d") if layout.upsert else pa.repeat(False, count)
     hidden = {
-        "__rowtime": facts.committed_us.cast(pa.timestamp("us", "UTC")),
-        "__rowkey": pa.nulls(count, pa.string()),
-        "__deleted": ended,
-        "__entity": pa.repeat(layout.entity, count),
-        "__split": pa.repeat(pa.scalar(0, pa.int32()), count),
-        "__sequence": pa.array(range(first, first + count), pa.int64()),
-        "__metadata": _metadata(layout, METADATA, facts),
+        ROW_TIME: facts.committed_us.cast(pa.timestamp("us", "UTC")),
+        ROW_KEY: pa.nulls(count, pa.string()),
+        DELETED: ended,
+        ENTITY: pa.repeat(layout.entity, count),
+        SPLIT: pa.repeat(pa.scalar(0, pa.int32()), count),
+        SEQUENCE: pa.array(range(first, first + count), pa.int64()),
+        ROW_METADATA: _metadata(layout, METADATA, facts),
     }
     return pa.RecordBatch.from_pydict({**found, **hidden})
 

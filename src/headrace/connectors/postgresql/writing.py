@@ -21,6 +21,7 @@ from headrace.connectors.postgresql.connection import Connection, connect
 from headrace.connectors.postgresql.failures import classified
 from headrace.connectors.postgresql.types import changes, fits
 from headrace.core.errors import UserError
+from headrace.core.internal_columns import DELETED
 from headrace.core.names import EntityPath, path_text
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
@@ -29,7 +30,6 @@ from headrace.runtime.fail_points import fail_point
 
 MARKS = "headrace_epochs"
 """The table of marks, in the schema of the table that is written: of each query the last epoch that it has written."""
-DELETED = "__deleted"
 _BATCH = ("pg_temp", "headrace_batch")
 _WRITABLE = ("table", "partitioned table", "foreign table")
 

@@ -19,6 +19,7 @@ from headrace.connectors.streaming import (
     TableRequest,
 )
 from headrace.core.errors import InternalError
+from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
 from headrace.engine.driver import lookups
@@ -29,8 +30,9 @@ from headrace.formats.spark import decode, encode
 from headrace.formats.types import name_sql, spark_type
 from headrace.planner import physical
 
-_SIGN = "__op"
 _DELAY = "spark.watermarkDelayMs"
+_PREFIX_SETTING = "headrace.internal.prefix"
+"""Setting of a query's session, from which the operators know the names of internal columns: see InternalColumns.scala."""
 
 
 def connector_module(name: str) -> Any:
@@ -60,6 +62,10 @@ class Build:
         if store not in self.start.stores:
             raise InternalError(f"the properties of the store {store!r} did not come with the plan")
         return self.start.stores[store]
+
+    def internal(self, name: str) -> str:
+        """Return the plan's name of an internal column, which `name` names without a prefix."""
+        return f"{self.start.plan.internal_prefix}{name}"
 
     def reads(self, step_id: str) -> physical.ReadEntity | physical.ReadRows:
         """Return the one entity that a step's rows come from."""
@@ -119,6 +125,7 @@ def build(
     `records_per_batch` limits what a micro-batch reads from one source. `resources` are to be closed when the query has ended.
     """
     work = Build(session, start, records_per_batch, resources)
+    session.conf.set(_PREFIX_SETTING, start.plan.internal_prefix)
     for name, properties in start.registries.items():
         settings = jvm(session).java.util.HashMap()
         for key, text in properties.items():
@@ -141,19 +148,25 @@ def _read_entity(work: Build, step: physical.ReadEntity) -> DataFrame:
 
 def _read_rows(work: Build, step: physical.ReadRows) -> DataFrame:
     module, request = connector_module(step.connector), work.row_request(step)
-    frame: DataFrame = module.rows(work.session, request)
+    frame = _named(work, module.rows(work.session, request))
     if hasattr(module, "poll_ms"):
         work.poll_ms = max(work.poll_ms, module.poll_ms(request))
     if step.arrival:
-        return frame.withColumns({"__rowtime": functions.current_timestamp()})
+        return frame.withColumns({work.internal("rowtime"): functions.current_timestamp()})
     if step.timestamp is None:
         return frame
     column = name_sql(step.timestamp)
     named = next(column for column in step.columns if column.name == step.timestamp)
     value = f"timestamp_millis({column})" if named.type == "BIGINT" else column
+    time, deleted = work.internal("rowtime"), work.internal("deleted")
     # The end of a key has no values.
-    return frame.withColumns(
-        {"__rowtime": functions.expr(f"CASE WHEN __deleted THEN __rowtime ELSE {value} END")}
+    return frame.withColumns({time: functions.expr(f"CASE WHEN {deleted} THEN {time} ELSE {value} END")})
+
+
+def _named(work: Build, frame: DataFrame) -> DataFrame:
+    """Return `frame` with its internal columns named as the plan names them."""
+    return frame.withColumnsRenamed(
+        {name: work.internal(name.removeprefix(PREFIX)) for name in frame.columns if is_internal(name)}
     )
 
 
@@ -205,7 +218,7 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         flat_metadata=step.flat_metadata,
         headers=step.headers,
     )
-    return decode(work.frames[step.input], spec)
+    return _named(work, decode(work.frames[step.input], spec))
 
 
 def _side_topic(work: Build, output: str) -> str:
@@ -235,8 +248,8 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
         work.frames[step.input]._jdf,
         step.source,
         step.event_time,
-        "__entity",
-        "__split",
+        work.internal("entity"),
+        work.internal("split"),
         java_splits,
         connector(read.connector).pattern(read.entity) is not None,
         step.delay_ms,
@@ -301,7 +314,7 @@ def _normalize(work: Build, step: physical.Normalize) -> DataFrame:
 
 def _materialize(work: Build, step: physical.Materialize) -> DataFrame:
     upserts = _operators(work).Materialize.rows(
-        work.frames[step.input]._jdf, _listed(work, step.keys), _SIGN, step.state_ttl_ms
+        work.frames[step.input]._jdf, _listed(work, step.keys), work.internal("op"), step.state_ttl_ms
     )
     return DataFrame(upserts, work.session)
 
@@ -322,7 +335,7 @@ def _changelog_aggregate(work: Build, step: physical.ChangelogAggregate) -> Data
         work.frames[step.input]._jdf,
         _listed(work, step.keys),
         _listed(work, calls),
-        _SIGN if step.signed else None,
+        work.internal("op") if step.signed else None,
         step.output,
         step.state_ttl_ms,
     )
@@ -331,10 +344,11 @@ def _changelog_aggregate(work: Build, step: physical.ChangelogAggregate) -> Data
 
 def _changelog_join(work: Build, step: physical.ChangelogJoin) -> DataFrame:
     # Both sides may be signed, and the operator wants columns of different names.
-    left_sign, right_sign = f"{_SIGN}_left", f"{_SIGN}_right"
+    sign = work.internal("op")
+    left_sign, right_sign = f"{sign}_left", f"{sign}_right"
     joined = _operators(work).ChangelogJoin.join(
-        work.frames[step.left].withColumnRenamed(_SIGN, left_sign)._jdf,
-        work.frames[step.right].withColumnRenamed(_SIGN, right_sign)._jdf,
+        work.frames[step.left].withColumnRenamed(sign, left_sign)._jdf,
+        work.frames[step.right].withColumnRenamed(sign, right_sign)._jdf,
         _listed(work, step.left_keys),
         _listed(work, step.right_keys),
         left_sign if step.left_signed else None,
@@ -354,7 +368,7 @@ def _top_n(work: Build, step: physical.TopN) -> DataFrame:
         _listed(work, step.partition),
         *_ordered(work, step.order),
         step.limit,
-        _SIGN if step.signed else None,
+        work.internal("op") if step.signed else None,
         step.output,
         step.rank,
         step.closes,

@@ -28,6 +28,7 @@ from pyspark.sql.types import ArrayType
 from headrace.connectors.carried_errors import carried_text, carrying_errors
 from headrace.connectors.streaming import TableRequest
 from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.internal_columns import PREFIX
 from headrace.core.names import path_text
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 Find = Callable[[pa.Table], pa.Table]
 """See `lookup` of `connectors.streaming`."""
 
-_PLACE, _ROW = "__place", "__row"
+_PLACE, _ROW = f"{PREFIX}place", f"{PREFIX}row"
 
 
 def found(

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.connectors.streaming import OptimizeRequest, RowSinkRequest, SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
+from headrace.core.internal_columns import DELETED, PREFIX
 from headrace.core.resultset import LiveRows, encoder
 from headrace.core.types import Timestamp, parse_type
 from headrace.engine.driver.builder import Build, add_steps, connector_module, schema_columns
@@ -30,6 +31,7 @@ from headrace.planner import physical
 from headrace.runtime.fail_points import fail_point
 
 ROWS_PER_MESSAGE = 1000
+_ROW, _LAST = f"{PREFIX}row", f"{PREFIX}last"
 Batch = Callable[[DataFrame, int], None]
 
 
@@ -157,7 +159,7 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
     selected = [name_sql(column.name) for column in step.columns]
     if upsert:
         selected.append(
-            f"{name_sql(step.deleted)} IS TRUE AS __deleted" if step.deleted else "false AS __deleted"
+            f"{name_sql(step.deleted)} IS TRUE AS {DELETED}" if step.deleted else f"false AS {DELETED}"
         )
 
     def apply(batch: DataFrame, epoch: int) -> None:
@@ -171,9 +173,9 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
 def _newest(batch: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return the last row of each key. Rows of one key come from one task, whose rows have growing numbers: so it is the stream's last."""
     row = functions.struct(*map(name_sql, batch.columns))
-    numbered = batch.withColumn("__row", functions.monotonically_increasing_id())
-    last = numbered.groupBy(*map(name_sql, keys)).agg(functions.max_by(row, "__row").alias("__last"))
-    return last.select("__last.*")
+    numbered = batch.withColumn(_ROW, functions.monotonically_increasing_id())
+    last = numbered.groupBy(*map(name_sql, keys)).agg(functions.max_by(row, _ROW).alias(_LAST))
+    return last.select(f"{_LAST}.*")
 
 
 def _write_view(work: Build, step: physical.WriteView, context: SinkContext) -> DataStreamWriter:
@@ -304,10 +306,8 @@ def last_of_each(table: pyarrow.Table, keys: list[str]) -> pyarrow.Table:
         if pyarrow.types.is_floating(column.type):
             zero = pyarrow.scalar(0.0, column.type)
             table = table.set_column(table.schema.get_field_index(name), name, compute.add(column, zero))
-    numbered = table.select(keys).append_column(
-        "__row", pyarrow.array(range(table.num_rows), pyarrow.int64())
-    )
-    last = numbered.group_by(keys).aggregate([("__row", "max")])["__row_max"]
+    numbered = table.select(keys).append_column(_ROW, pyarrow.array(range(table.num_rows), pyarrow.int64()))
+    last = numbered.group_by(keys).aggregate([(_ROW, "max")])[f"{_ROW}_max"]
     if len(last) == table.num_rows:
         return table
     return table.take(last.combine_chunks().sort())

@@ -27,6 +27,7 @@ from headrace.connectors.clickhouse.client import ClickHouse, identifier, litera
 from headrace.connectors.clickhouse.options import PASSWORD, URIS, USERNAME
 from headrace.connectors.tls import TLS_DISABLED, TLS_VERIFY
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.internal_columns import PREFIX
 from headrace.core.names import quote
 from headrace.core.settings import VIEWS_SCHEMES
 from headrace.engine.protocol import ApplyView
@@ -69,6 +70,7 @@ _ONE_PART = {
     "async_insert": 0,
 }
 _READING = {"output_format_arrow_string_as_string": 1, "max_query_size": 1 << 24}
+_COUNT = f"{PREFIX}count"
 
 
 def store_of(url: str, password: str) -> dict[str, str]:
@@ -292,9 +294,9 @@ class ClickHouseViews:
         count = f"CAST(sum({quote(message.sign)}) AS BIGINT)" if message.sign else "count(*)"
         cursor.execute(
             f"CREATE TEMP TABLE __net AS SELECT *, left(sha256(CAST(ROW({values}) AS VARCHAR)), 32) AS {DIGEST} "  # noqa: S608
-            f"FROM (SELECT {encoded(table.types)}, {count} AS __count FROM __batch GROUP BY ALL)"
+            f"FROM (SELECT {encoded(table.types)}, {count} AS {_COUNT} FROM __batch GROUP BY ALL)"
         )
-        going = dict(cursor.execute(f"SELECT {DIGEST}, -__count FROM __net WHERE __count < 0").fetchall())  # noqa: S608
+        going = dict(cursor.execute(f"SELECT {DIGEST}, -{_COUNT} FROM __net WHERE {_COUNT} < 0").fetchall())  # noqa: S608
         gone = list(self._kept(message.view, table, going))
         cursor.execute(f"CREATE TEMP TABLE __gone ({DIGEST} VARCHAR, {ROW} UBIGINT)")
         if gone:
@@ -306,7 +308,7 @@ class ClickHouseViews:
             cursor.execute("INSERT INTO __gone FROM __found")
         return (
             f"SELECT {values}, {DIGEST}, CAST({version << 32} + row_number() OVER () AS UBIGINT) AS {ROW}, "  # noqa: S608
-            f"CAST(0 AS UTINYINT) AS {DELETED} FROM (SELECT *, unnest(range(__count)) FROM __net WHERE __count > 0) "
+            f"CAST(0 AS UTINYINT) AS {DELETED} FROM (SELECT *, unnest(range({_COUNT})) FROM __net WHERE {_COUNT} > 0) "
             f"UNION ALL BY NAME SELECT *, CAST(1 AS UTINYINT) AS {DELETED} FROM __gone"
         )
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.analyzer.expressions import (
-    ROW_TIME,
-    WINDOW,
-    ColumnReference,
-    Expression,
-    Star,
-    aggregates,
-    with_operands,
-)
+from headrace.analyzer.expressions import ColumnReference, Expression, Star, aggregates, with_operands
 from headrace.analyzer.logical import WINDOW_END, WINDOW_START, WINDOW_TIME, Aggregate
 from headrace.analyzer.traits import place_of, traits, window_groups
+from headrace.core.internal_columns import DELETED, OP, PREFIX, ROW_TIME, WINDOW
 from headrace.planner import physical
-from headrace.planner.lowering.context import ADDED, DELETED, OP, Lowering, Wants, places
+from headrace.planner.lowering.context import ADDED, Lowering, Wants, places
 from headrace.planner.lowering.fragments import Fragment, Rows, exact, indented, select
 from headrace.planner.lowering.selects import UNSELECTED_KEY, select_list
 from headrace.planner.modes import Mode, Operator
@@ -124,7 +117,7 @@ def _by_operator(low: Lowering, operator: Operator, node: Aggregate, wants: Want
     """Lower groups under insertion and deletion."""
     fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
     sql = fragment.sql()
-    keys = [f"__key_{number}" for number in range(1, len(node.group_by) + 1)]
+    keys = [f"{PREFIX}key_{number}" for number in range(1, len(node.group_by) + 1)]
     columns = [
         f"{sql.bare(key)} AS {identifier(name)}" for key, name in zip(node.group_by, keys, strict=True)
     ]
@@ -137,10 +130,10 @@ def _by_operator(low: Lowering, operator: Operator, node: Aggregate, wants: Want
         for argument in call.arguments:
             if isinstance(argument, Star):
                 continue
-            name = f"__argument_{len(columns)}"
+            name = f"{PREFIX}argument_{len(columns)}"
             columns.append(f"{sql.bare(argument)} AS {identifier(name)}")
             arguments.append(name)
-        known[call] = f"__result_{len(known) + 1}"
+        known[call] = f"{PREFIX}result_{len(known) + 1}"
         calls.append(
             physical.AggregateCall(
                 name=known[call],

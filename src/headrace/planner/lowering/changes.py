@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.analyzer.expressions import ROW_TIME
 from headrace.analyzer.traits import Place
+from headrace.core.internal_columns import DELETED, OP, ROW_TIME, SEQUENCE
 from headrace.planner import physical
-from headrace.planner.lowering.context import DELETED, OP, SEQUENCE, Lowering, Needed, Wants
+from headrace.planner.lowering.context import Lowering, Needed, Wants
 from headrace.planner.lowering.fragments import Fragment, Rows, select
 from headrace.planner.modes import Materialize, Mode, Normalize, Operator
 from headrace.planner.spark_sql import identifier

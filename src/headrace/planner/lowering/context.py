@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, Expression, SortKey, references
+from headrace.analyzer.expressions import Expression, SortKey, references
 from headrace.analyzer.logical import LogicalNode, MatchRecognize, Scan, TimeWindow
 from headrace.analyzer.traits import Place
+from headrace.core.internal_columns import DELETED, KEY_BYTES, OP, PREFIX, ROW_TIME
 from headrace.planner import physical
 from headrace.planner.lowering.fragments import Fragment, Hidden, Rows, select
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.spark_sql import identifier
 
-DELETED = "__deleted"
-OP = "__op"
-SEQUENCE = "__sequence"
 ADDED = f"CAST(1 AS TINYINT) AS {identifier(OP)}"
 """Of a row that only comes, on a signed edge."""
 
@@ -28,7 +26,7 @@ Needed = frozenset[Place]
 
 @dataclass(frozen=True)
 class Wants:
-    """The hidden columns that a consumer wants of a SELECT: event time; `__op` even of rows that only come; the carried key; the
+    """The hidden columns that a consumer wants of a SELECT: event time; `OP` even of rows that only come; the carried key; the
     key of the rows, under the name `UNSELECTED_KEY`, where the SELECT does not select it."""
 
     time: bool = False
@@ -194,7 +192,7 @@ def order_keys(keys: Sequence[SortKey], column: Callable[[Expression, str], str]
     """Return the keys of an order, each a column of its own that `column` makes of an expression under a name."""
     return [
         physical.OrderKey(
-            column=column(key.expression, f"__order_{number}"),
+            column=column(key.expression, f"{PREFIX}order_{number}"),
             descending=key.descending,
             # As Flink, NULL is the smallest where the statement does not say.
             nulls_first=not key.descending if key.nulls_first is None else key.nulls_first,
@@ -214,7 +212,7 @@ def unused(base: str, names: set[str]) -> str:
 
 
 def _plain(part: str) -> str:
-    return re.sub(r"\W", "_", part, flags=re.ASCII).strip("_")
+    return re.sub(r"\W", "_", part.removeprefix(PREFIX), flags=re.ASCII).strip("_")
 
 
 def places(*expressions: Expression) -> Needed:

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headrace.analyzer.expressions import WINDOW, Call, ColumnReference, Expression, walk
+from headrace.analyzer.expressions import Call, ColumnReference, Expression, walk
 from headrace.analyzer.logical import WINDOW_END, WINDOW_START, WINDOW_TIME, Item, SourceColumns
 from headrace.analyzer.typing import is_temporal
+from headrace.core.internal_columns import PREFIX, WINDOW
 from headrace.core.types import Decimal
 from headrace.planner.expression_sql import ExpressionSql
 from headrace.planner.modes import Mode
 from headrace.planner.spark_sql import SPARK, bounded_time, identifier, type_name
 
-POSITION = "__position"
+POSITION = f"{PREFIX}position"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.analyzer.expressions import ROW_TIME, Expression
+from headrace.analyzer.expressions import Expression
 from headrace.analyzer.logical import (
     IntervalJoin,
     JoinKind,
@@ -15,8 +15,9 @@ from headrace.analyzer.logical import (
     TemporalJoin,
 )
 from headrace.analyzer.traits import Place, joins_windows, traits
+from headrace.core.internal_columns import DELETED, PREFIX, ROW_TIME
 from headrace.planner import physical
-from headrace.planner.lowering.context import DELETED, Lowering, Needed, places
+from headrace.planner.lowering.context import Lowering, Needed, places
 from headrace.planner.lowering.fragments import Fragment
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.sinks import physical_columns
@@ -56,7 +57,7 @@ def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed:
     wanted = needed | places(*node.left_keys)
     left = low.fragment(operator.inputs[0], _of(node.left, wanted))
     alias = node.right.alias
-    keys = [f"__key_{index}" for index in range(1, len(node.left_keys) + 1)]
+    keys = [f"{PREFIX}key_{index}" for index in range(1, len(node.left_keys) + 1)]
     keyed = low.structs(
         low.name("keyed", alias), left, _of(node.left, needed), _named(left, node.left_keys, keys)
     )
@@ -89,7 +90,7 @@ def lookup_join(low: Lowering, operator: Operator, node: LookupJoin, needed: Nee
     condition = places(node.condition) if node.condition is not None else frozenset()
     left = low.fragment(operator.inputs[0], _of(node.left, needed | condition | places(*node.left_keys)))
     relation, alias = node.right.relation, node.right.alias
-    keys = [f"__key_{index}" for index in range(1, len(node.left_keys) + 1)]
+    keys = [f"{PREFIX}key_{index}" for index in range(1, len(node.left_keys) + 1)]
     own = _of(node.left, needed | condition)
     keyed = low.structs(low.name("keyed", alias), left, own, _named(left, node.left_keys, keys))
     read = {name for _, name in _of(node.right, needed | condition)}.union(node.right_keys)
@@ -112,13 +113,13 @@ def lookup_join(low: Lowering, operator: Operator, node: LookupJoin, needed: Nee
         rows = f"filter({rows}, {row} -> {made.sql().bare(node.condition)})"
     outer = "OUTER " if node.kind is JoinKind.LEFT else ""
     # A column of the table may have the alias's own name.
-    made.text += f"\nLATERAL VIEW {outer}explode({rows}) {identifier(f'__{alias}')} AS {row}"
+    made.text += f"\nLATERAL VIEW {outer}explode({rows}) {identifier(f'{PREFIX}{alias}')} AS {row}"
     return made
 
 
 def regular_join(low: Lowering, operator: Operator, node: RegularJoin, needed: Needed) -> Fragment:
     """Lower a regular join: two relations as they are now, by our own operator, which follows insertions and deletions on both sides."""
-    closes = ("__closes_1", "__closes_2") if joins_windows(node) else (None, None)
+    closes = (f"{PREFIX}closes_1", f"{PREFIX}closes_2") if joins_windows(node) else (None, None)
     sides = _sides(low, operator, node, needed, closes)
     left, right = sides.left, sides.right
     joined = low.add(
@@ -176,7 +177,7 @@ def _sides(
     def side(
         what: str, fragment: Fragment, below: LogicalNode, keys: Sequence[Expression], closing: str | None
     ) -> _Side:
-        names = [f"__{what}_{index}" for index in range(1, len(keys) + 1)]
+        names = [f"{PREFIX}{what}_{index}" for index in range(1, len(keys) + 1)]
         more = _named(fragment, keys, names)
         if closing is not None:
             more.append(f"{_window_end(fragment, traits(below).window)} AS {identifier(closing)}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.analyzer.expressions import ROW_TIME, ColumnReference, Expression
+from headrace.analyzer.expressions import ColumnReference, Expression
 from headrace.analyzer.logical import MatchRecognize, Navigation, PatternVariable
+from headrace.core.internal_columns import PREFIX, ROW_TIME
 from headrace.planner import physical
 from headrace.planner.expression_sql import ExpressionSql
 from headrace.planner.lowering.context import Lowering, Needed, order_keys, places
@@ -26,8 +27,10 @@ def match_recognize(low: Lowering, operator: Operator, node: MatchRecognize, nee
         columns.append(f"{text} AS {identifier(name)}")
         return name
 
-    read = {value: column(value, f"__value_{number}") for number, value in enumerate(values, 1)}
-    partition = [column(key, f"__partition_{number}") for number, key in enumerate(node.partition_by, 1)]
+    read = {value: column(value, f"{PREFIX}value_{number}") for number, value in enumerate(values, 1)}
+    partition = [
+        column(key, f"{PREFIX}partition_{number}") for number, key in enumerate(node.partition_by, 1)
+    ]
     keys = order_keys(node.order_by, column)
     matched = low.add(
         physical.MatchRecognize(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.analyzer.expressions import KEY_BYTES, ROW_TIME, ColumnReference
+from headrace.analyzer.expressions import ColumnReference
 from headrace.analyzer.logical import Aggregate, Project, Union
 from headrace.analyzer.traits import traits
+from headrace.core.internal_columns import DELETED, KEY_BYTES, OP, PREFIX, ROW_TIME
 from headrace.planner.expression_sql import ExpressionSql
-from headrace.planner.lowering.context import ADDED, DELETED, OP, Lowering, Wants, places
+from headrace.planner.lowering.context import ADDED, Lowering, Wants, places
 from headrace.planner.lowering.fragments import Fragment, Rows, exact, select
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.spark_sql import identifier
 
-UNSELECTED_KEY = "__unselected_key"
+UNSELECTED_KEY = f"{PREFIX}unselected_key"
 
 
 def project(low: Lowering, operator: Operator, node: Project, wants: Wants) -> Rows:

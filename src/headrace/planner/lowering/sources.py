@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.analyzer.expressions import ROW_HEADERS, ROW_TIME, WINDOW, conjuncts
+from headrace.analyzer.expressions import conjuncts
 from headrace.analyzer.logical import (
     WINDOW_COLUMNS,
     WINDOW_END,
@@ -22,10 +22,11 @@ from headrace.analyzer.logical import (
 )
 from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.internal_columns import DELETED, OP, PREFIX, ROW_HEADERS, ROW_TIME, SEQUENCE, WINDOW
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import Array, DataType, Struct
 from headrace.planner import physical
-from headrace.planner.lowering.context import DELETED, OP, SEQUENCE, Lowering, Needed, Wants, places
+from headrace.planner.lowering.context import Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import POSITION, Fragment, Hidden, indented, select
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.sinks import physical_columns
@@ -308,15 +309,16 @@ def _cumulated(node: TimeWindow, table: str) -> str:
     size, step = node.size_ms * 1000, node.advance_ms * 1000
     time = identifier(ROW_TIME)
     start, end = identifier(WINDOW_START), identifier(WINDOW_END)
-    stepped = select([f"unix_micros({time}) AS `__micros`", "*"], table)
+    micros, last = identifier(f"{PREFIX}micros"), identifier(f"{PREFIX}end")
+    stepped = select([f"unix_micros({time}) AS {micros}", "*"], table)
     ends = (
-        f"sequence(`__micros` - pmod(`__micros`, {step}L) + {step}L, "
-        f"`__micros` - pmod(`__micros`, {size}L) + {size}L, {step}L)"
+        f"sequence({micros} - pmod({micros}, {step}L) + {step}L, "
+        f"{micros} - pmod({micros}, {size}L) + {size}L, {step}L)"
     )
-    exploded = select([f"explode({ends}) AS `__end`", "*"], f"(\n{indented(stepped)}\n)")
+    exploded = select([f"explode({ends}) AS {last}", "*"], f"(\n{indented(stepped)}\n)")
     bounds = [
-        f"timestamp_micros(`__micros` - pmod(`__micros`, {size}L)) AS {start}",
-        f"timestamp_micros(`__end`) AS {end}",
-        f"timestamp_micros(`__end` - 1000L) AS {identifier(WINDOW_TIME)}",
+        f"timestamp_micros({micros} - pmod({micros}, {size}L)) AS {start}",
+        f"timestamp_micros({last}) AS {end}",
+        f"timestamp_micros({last} - 1000L) AS {identifier(WINDOW_TIME)}",
     ]
     return select([*bounds, "*"], f"(\n{indented(exploded)}\n)")

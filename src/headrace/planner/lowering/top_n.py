@@ -6,13 +6,14 @@ from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expressions import Expression
 from headrace.analyzer.logical import RANK_SOURCE, TopN
 from headrace.analyzer.traits import ranks_windows, traits
+from headrace.core.internal_columns import PREFIX
 from headrace.planner import physical
 from headrace.planner.lowering.context import Lowering, Needed, order_keys, places
 from headrace.planner.lowering.fragments import Fragment, indented, select
 from headrace.planner.modes import Mode, Operator
 from headrace.planner.spark_sql import identifier
 
-_CLOSES = "__closes"
+_CLOSES = f"{PREFIX}closes"
 
 
 def keeps_last(node: TopN) -> bool:
@@ -35,7 +36,9 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
         more.append(f"{sql.bare(expression)} AS {identifier(name)}")
         return name
 
-    partition = [column(key, f"__partition_{number}") for number, key in enumerate(node.partition_by, 1)]
+    partition = [
+        column(key, f"{PREFIX}partition_{number}") for number, key in enumerate(node.partition_by, 1)
+    ]
     order = order_keys(node.order_by, column)
     closes = None
     end = traits(node.input).window

@@ -20,6 +20,7 @@ from headrace.connectors.clickhouse.types import Type
 from headrace.connectors.journal import Journal
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.core.errors import UserError
+from headrace.core.internal_columns import DELETED
 from headrace.core.names import path_text
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
@@ -28,7 +29,6 @@ from headrace.runtime.fail_points import fail_point
 
 ROWS_PER_INSERT = 250_000
 _FOLDER = "clickhouse"
-_GONE = "__deleted"
 _SETTINGS = {
     "async_insert": 0,
     "insert_deduplicate": 1,
@@ -67,7 +67,7 @@ class _Output:
         self._selected = [selected(column, table.types[column.name], request) for column in request.columns]
         names = [column.name for column in request.columns]
         if request.upsert:
-            self._selected.append(f"CAST({_GONE} AS TINYINT) AS {name_sql(str(table.deleted))}")
+            self._selected.append(f"CAST({DELETED} AS TINYINT) AS {name_sql(str(table.deleted))}")
             names += [str(table.deleted), str(table.version)]
         self._target = f"{table.name} ({', '.join(map(identifier, names))})"
         self._journal = Journal(Path(request.checkpoint, _FOLDER))
@@ -115,10 +115,10 @@ def selected(column: Column, found: Type, request: RowSinkRequest) -> str:
                 hint=f"{null_hint}Leave such rows out with WHERE, or change the column in ClickHouse.",
             )
         )
-        refused = f"{refused} AND NOT {_GONE}" if ended else refused
+        refused = f"{refused} AND NOT {DELETED}" if ended else refused
         value = f"IF({refused}, raise_error({text_sql(refusal)}), {name})"
     nothing = types.default(column.type)
     if ended and nothing is not None and not found.nullable:
         # Of a row that has ended there may be no more than its key.
-        value = f"IF({_GONE}, coalesce({value}, {nothing}), {value})"
+        value = f"IF({DELETED}, coalesce({value}, {nothing}), {value})"
     return f"{value} AS {name}"

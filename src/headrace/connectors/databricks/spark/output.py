@@ -19,13 +19,13 @@ from headrace.connectors.databricks.types import to_delta
 from headrace.connectors.databricks.warehouse import Warehouse
 from headrace.connectors.journal import Journal
 from headrace.connectors.streaming import RowSinkRequest, tasks
+from headrace.core.internal_columns import DELETED
 from headrace.core.schema import Schema
 from headrace.formats.types import name_sql, text_sql
 from headrace.runtime.fail_points import fail_point
 
 ROWS_PER_FILE = 2_000_000
 _FOLDER = "databricks"
-_GONE = "__deleted"
 _TXN = "spark.databricks.delta.write.txn"
 
 
@@ -43,7 +43,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         for number, column in enumerate(request.columns)
     ]
     if request.upsert:
-        written.append(_GONE)
+        written.append(DELETED)
 
     def write(batch: DataFrame, epoch: int) -> None:
         interval.wait()
@@ -86,9 +86,9 @@ def statement(request: RowSinkRequest, table: str, folder: str, *, known: bool) 
         same = " AND ".join(f"t.{name_sql(name)} = s.{pairs[name]}" for name in request.key)
         return (
             f"MERGE INTO {table} AS t USING (SELECT * FROM {files}) AS s ON {same} "  # noqa: S608 - the names are quoted
-            f"WHEN MATCHED AND s.{_GONE} THEN DELETE "
+            f"WHEN MATCHED AND s.{DELETED} THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{one}' for name, one in zip(names, sent, strict=True))} "
-            f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{one}' for one in sent)})"
+            f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{one}' for one in sent)})"
         )
     if known:
         return f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(sent)} FROM {files}"  # noqa: S608

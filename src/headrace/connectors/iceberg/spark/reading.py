@@ -14,6 +14,7 @@ from headrace.connectors.iceberg.options import AS_OF, METADATA, SKIP_CHANGES, S
 from headrace.connectors.iceberg.spark.catalog import table_name
 from headrace.connectors.streaming import RowRequest, TableRequest
 from headrace.core.errors import UserError
+from headrace.core.internal_columns import DELETED, ENTITY, ROW_KEY, ROW_METADATA, ROW_TIME, SEQUENCE, SPLIT
 from headrace.core.names import path_text
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
@@ -56,13 +57,13 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
         reader = reader.option(f"streaming-skip-{kind}-snapshots", request.options[SKIP_CHANGES.name])
     return reader.table(table).selectExpr(
         *_columns(request.columns),
-        "current_timestamp() AS __rowtime",
-        "CAST(NULL AS STRING) AS __rowkey",
-        "FALSE AS __deleted",
-        f"{text_sql(path_text(request.entity))} AS __entity",
-        "0 AS __split",
-        "_pos AS __sequence",
-        f"CAST(named_struct('file', _file, 'position', _pos) AS {spark_type(METADATA)}) AS __metadata",
+        f"current_timestamp() AS {ROW_TIME}",
+        f"CAST(NULL AS STRING) AS {ROW_KEY}",
+        f"FALSE AS {DELETED}",
+        f"{text_sql(path_text(request.entity))} AS {ENTITY}",
+        f"0 AS {SPLIT}",
+        f"_pos AS {SEQUENCE}",
+        f"CAST(named_struct('file', _file, 'position', _pos) AS {spark_type(METADATA)}) AS {ROW_METADATA}",
     )
 
 

@@ -14,12 +14,12 @@ from headrace.connectors.iceberg.options import COMMIT_INTERVAL
 from headrace.connectors.iceberg.spark.catalog import stored_type, table_name
 from headrace.connectors.marks import BEFORE_ANY, is_written
 from headrace.connectors.streaming import RowSinkRequest
+from headrace.core.internal_columns import DELETED
 from headrace.core.names import path_text
 from headrace.formats.types import name_sql
 
 QUERY, EPOCH = "headrace.query", "headrace.epoch"
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
-_DELETED = "__deleted"
 _BATCH = "headrace_batch"
 _COMMIT_INTERVAL_MS = 10_000
 
@@ -43,7 +43,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         session.conf.set(_SUMMARY + EPOCH, str(epoch))
         if request.upsert:
             # MERGE looks at its rows more than once.
-            rows = batch.selectExpr(*columns, _DELETED).persist()
+            rows = batch.selectExpr(*columns, DELETED).persist()
             try:
                 rows.createOrReplaceTempView(_BATCH)
                 session.sql(merge_sql(request, table))
@@ -79,8 +79,8 @@ def merge_sql(request: RowSinkRequest, table: str) -> str:
     same = " AND ".join(f"t.{name_sql(name)} = s.{name_sql(name)}" for name in request.key)
     return (
         f"MERGE INTO {table} AS t USING {_BATCH} AS s ON {same} "  # noqa: S608 - the names are quoted
-        f"WHEN MATCHED AND s.{_DELETED} THEN DELETE "
+        f"WHEN MATCHED AND s.{DELETED} THEN DELETE "
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)} "
-        f"WHEN NOT MATCHED AND NOT s.{_DELETED} THEN "
+        f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN "
         f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
     )

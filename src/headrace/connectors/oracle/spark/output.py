@@ -15,11 +15,10 @@ from headrace.connectors.oracle.client import Row
 from headrace.connectors.oracle.writing import Output, Target
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.connectors.transaction_task import WRITTEN, in_a_transaction
+from headrace.core.internal_columns import DELETED
 from headrace.core.types import Array, DataType, Map, Struct
 from headrace.formats.json import nested_sql
 from headrace.formats.types import name_sql
-
-DELETED = "__deleted"
 
 
 def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:

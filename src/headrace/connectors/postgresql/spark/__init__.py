@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import HeadraceError
+from headrace.core.internal_columns import DELETED, ENTITY, ROW_KEY, ROW_METADATA, ROW_TIME, SEQUENCE, SPLIT
 from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import secret_values
 from headrace.formats.types import name_sql, spark_type
@@ -47,8 +48,8 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
 
     schema = [
         *(f"{name_sql(column.name)} {spark_type(column.type)}" for column in request.columns),
-        "__rowtime TIMESTAMP, __rowkey STRING, __deleted BOOLEAN, __entity STRING, __split INT, __sequence BIGINT",
-        f"__metadata {spark_type(METADATA)}",
+        f"{ROW_TIME} TIMESTAMP, {ROW_KEY} STRING, {DELETED} BOOLEAN, {ENTITY} STRING, {SPLIT} INT, {SEQUENCE} BIGINT",
+        f"{ROW_METADATA} {spark_type(METADATA)}",
     ]
     session.dataSource.register(TableSource)
     stream = session.readStream.format(TableSource.name()).option("schema", ", ".join(schema))

@@ -13,10 +13,11 @@ from headrace.connectors import table_fit
 from headrace.connectors.carried_errors import carried_text
 from headrace.connectors.marks import is_begun
 from headrace.connectors.postgresql import writing
-from headrace.connectors.postgresql.writing import DELETED, Target
+from headrace.connectors.postgresql.writing import Target
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.connectors.transaction_task import WRITTEN, in_a_transaction
 from headrace.core.errors import UserError
+from headrace.core.internal_columns import DELETED
 from headrace.core.names import path_text
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState

@@ -19,6 +19,7 @@ from headrace.connectors.s3.options import DELIMITER, FORMAT, HEADER, folder_of
 from headrace.connectors.s3.reading import METADATA, Part
 from headrace.connectors.streaming import TableRequest, tasks
 from headrace.core.errors import UserError
+from headrace.core.internal_columns import DELETED, ENTITY, ROW_KEY, ROW_METADATA, ROW_TIME, SEQUENCE, SPLIT
 from headrace.core.names import path_text, printed
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
@@ -112,8 +113,8 @@ def rows_of(found: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
     metadata = spark_type(METADATA)
     if folder.format == "parquet":
         columns = "".join(f"{name_sql(column.name)} {spark_type(column.type)}, " for column in folder.columns)
-        hidden = "__rowtime TIMESTAMP, __rowkey STRING, __deleted BOOLEAN, __entity STRING, __split INT, __sequence BIGINT"
-        return spread.mapInArrow(_reads(folder, _rows), f"{columns}{hidden}, __metadata {metadata}")
+        hidden = f"{ROW_TIME} TIMESTAMP, {ROW_KEY} STRING, {DELETED} BOOLEAN, {ENTITY} STRING, {SPLIT} INT, {SEQUENCE} BIGINT"
+        return spread.mapInArrow(_reads(folder, _rows), f"{columns}{hidden}, {ROW_METADATA} {metadata}")
     records = f"value BINARY, timestamp TIMESTAMP, entity STRING, split INT, sequence BIGINT, key BINARY, metadata {metadata}"
     if folder.format == "avro":
         value: Format = Avro(registry=FROM_FILES)
@@ -158,13 +159,13 @@ def _rows(client: Any, folder: Folder, part: Part, number: int) -> Iterator[pa.R
         own = dict(zip(batch.schema.names, batch.columns, strict=True))
         place = _places(folder, part, number, pa.array(range(first, first + count), pa.int64()))
         hidden = {
-            "__rowtime": place["timestamp"],
-            "__rowkey": pa.nulls(count, pa.string()),
-            "__deleted": pa.repeat(False, count),
-            "__entity": place["entity"],
-            "__split": place["split"],
-            "__sequence": place["sequence"],
-            "__metadata": place["metadata"],
+            ROW_TIME: place["timestamp"],
+            ROW_KEY: pa.nulls(count, pa.string()),
+            DELETED: pa.repeat(False, count),
+            ENTITY: place["entity"],
+            SPLIT: place["split"],
+            SEQUENCE: place["sequence"],
+            ROW_METADATA: place["metadata"],
         }
         yield pa.RecordBatch.from_pydict({**own, **{name: hidden[name] for name in HIDDEN_COLUMNS}})
 

@@ -25,6 +25,7 @@ from headrace.connectors.s3.partitions import folder_sql, parts_of
 from headrace.connectors.s3.spark.reading import client_of
 from headrace.connectors.s3.types import stored_type
 from headrace.connectors.streaming import RowSinkRequest, tasks
+from headrace.core.internal_columns import PREFIX
 from headrace.core.schema import Column
 from headrace.formats.csv import Csv
 from headrace.formats.json import Json
@@ -33,8 +34,7 @@ from headrace.formats.types import name_sql
 _FILE_BYTES = 128 << 20
 """A file that grows larger is closed, and another begun."""
 _GROUP_ROWS = 128_000
-_FOLDER = "__folder"
-_VALUE = "__value"
+_FOLDER, _VALUE = f"{PREFIX}folder", f"{PREFIX}value"
 
 
 @dataclass(frozen=True)

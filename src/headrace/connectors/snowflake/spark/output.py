@@ -14,6 +14,7 @@ from headrace.connectors.snowflake import types
 from headrace.connectors.snowflake.client import Snowflake
 from headrace.connectors.snowflake.writing import DELETED, Output, Target
 from headrace.connectors.streaming import RowSinkRequest, tasks
+from headrace.core import internal_columns
 
 ROWS_PER_FILE = 500_000
 _FOLDER = "snowflake"
@@ -34,7 +35,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         for number, column in enumerate(request.columns)
     ]
     if request.upsert:
-        selected.append(f"__deleted AS {DELETED}")
+        selected.append(f"{internal_columns.DELETED} AS {DELETED}")
     folder = Path(request.checkpoint, _FOLDER)
 
     def write(batch: DataFrame, epoch: int) -> None:

@@ -29,10 +29,6 @@ final case class AggregateCall(
 /** GROUP BY over changes, and SELECT DISTINCT, which has no calls: the entry point for Python. */
 object ChangelogAggregate {
 
-  /** The names of the BOOLEAN that tells a key's end from its new version, and of the event time. */
-  val Deleted = "__deleted"
-  val RowTime = "__rowtime"
-
   /** The aggregates of each group of rows, whenever a row changes what they show.
     *
     * A group is there while it has rows; without keys there is one group, which stays with a COUNT of 0. A row may be
@@ -41,11 +37,11 @@ object ChangelogAggregate {
     *
     * @param keys        columns to group by; a NULL in them is a value like others
     * @param op          the column that says whether a row is added, 1, or taken away, -1; null: all are added
-    * @param output      `upsert`: new versions and ends of groups, marked by `__deleted`; `signed`: rows that are added and
-    *                    taken away, marked by `__op`
+    * @param output      `upsert`: new versions and ends of groups, marked by `deleted`; `signed`: rows that are added and
+    *                    taken away, marked by `op`
     * @param stateTtlMs  a group that was not touched while event time moved on by so much is forgotten; 0: never
     *
-    * Returns the keys, a column for each call, `__deleted` or `__op`, and `__rowtime` when the input has it: the newest
+    * Returns the keys, a column for each call, and of [[InternalColumns]] `deleted` or `op`, and `rowtime` when the input has it: the newest
     * of the rows that changed the group. Throws IllegalArgumentException for a call that is none.
     */
   def aggregate(
@@ -58,7 +54,8 @@ object ChangelogAggregate {
   ): DataFrame = {
     val signed = isSigned(output)
     val names = keys.asScala.toSeq
-    val timed = df.columns.contains(RowTime) && !names.contains(RowTime)
+    val internal = InternalColumns.of(df)
+    val timed = df.columns.contains(internal.rowtime) && !names.contains(internal.rowtime)
     val arguments = new AggregateArguments(df, insertOnly = op == null)
     val planned = calls.asScala.toArray.map(arguments.plan)
     val keySchema = StructType(names.map(df.schema(_)))
@@ -74,7 +71,7 @@ object ChangelogAggregate {
       .select(
         packedKey(df, names).as("key"),
         (if (op == null) lit(1.toByte) else named(op).cast(ByteType)).as("op"),
-        (if (timed) coalesce(unix_micros(named(RowTime)), lit(NoTime)) else lit(NoTime)).as("time"),
+        (if (timed) coalesce(unix_micros(named(internal.rowtime)), lit(NoTime)) else lit(NoTime)).as("time"),
         arguments.packed.as("arguments")
       )
       .groupBy(col("key"))
@@ -82,9 +79,9 @@ object ChangelogAggregate {
       .transformWithState(processor, KeyedOperator.timeMode(stateTtlMs), OutputMode.Append())(Encoders.product[AggregateOutput])
       .toDF()
     val time = when(col("time") =!= lit(NoTime), timestamp_micros(col("time")))
-    val change = if (signed) col("op").as(Normalize.Op) else (col("op") === lit(-1)).as(Deleted)
+    val change = if (signed) col("op").as(internal.op) else (col("op") === lit(-1)).as(internal.deleted)
     val shown = columns(col("key"), keySchema) ++ columns(col("row"), result)
-    val eventTime = Option.when(timed)(time.as(RowTime, df.schema(RowTime).metadata))
+    val eventTime = Option.when(timed)(time.as(internal.rowtime, df.schema(internal.rowtime).metadata))
     changed.select((shown ++ eventTime :+ change): _*)
   }
 

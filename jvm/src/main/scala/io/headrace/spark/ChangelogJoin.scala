@@ -22,9 +22,9 @@ object ChangelogJoin {
     * Both sides are multisets, given by their changes: a row is added, or one that is the same in all columns is taken
     * away. Changes may come in any order and cut anyhow; the sum of what comes out is the join of the sums of what came in.
     *
-    * The result has the columns of `left` without `leftOp` and without keys whose names begin with `__`, then, but for
-    * `semi` and `anti`, those of `right` likewise. Of two columns `__rowtime` one remains, with the later of both times.
-    * Last comes `__op`, 1 for a row that is added and -1 for one that is taken away; it is left out when nothing can be
+    * The result has the columns of `left` without `leftOp` and without keys of [[InternalColumns]], then, but for
+    * `semi` and `anti`, those of `right` likewise. Of two columns `rowtime` one remains, with the later of both times.
+    * Last comes `op`, 1 for a row that is added and -1 for one that is taken away; it is left out when nothing can be
     * taken away because the join is inner and neither side has an `…Op`. In outer joins the columns of a missing row are
     * NULL.
     *
@@ -65,6 +65,7 @@ object ChangelogJoin {
       apart: Apart,
       stateTtlMs: Long
   ): DataFrame = {
+    val internal = InternalColumns.of(left.df)
     val kind = JoinKind.parse(how)
     require(stateTtlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $stateTtlMs")
     requireDisjoint(left.df, right.df)
@@ -97,10 +98,8 @@ object ChangelogJoin {
       .toDF()
     val insertsOnly = left.op.isEmpty && right.op.isEmpty && (how.toLowerCase(Locale.ROOT) == "inner" || apart != null)
     val shown = left.shown(col("left"), leftRow) ++ (if (kind.pairs) right.shown(col("right"), rightRow) else Nil)
-    changes.select(withOneRowtime(shown) ++ Option.when(!insertsOnly)(col("op").as(Normalize.Op)): _*)
+    changes.select(withOneRowtime(shown, internal.rowtime) ++ Option.when(!insertsOnly)(col("op").as(internal.op)): _*)
   }
-
-  private[spark] val Rowtime = "__rowtime"
 
   /** Time at which the rows of a side leave the state.
     *
@@ -120,7 +119,7 @@ object ChangelogJoin {
       closing: Option[Closing],
       right: Boolean
   ) {
-    private val hidden = keys.filter(_.startsWith("__")) ++ op
+    private val hidden = keys.filter(InternalColumns.of(df).contain) ++ op
 
     /** The columns that are carried: those that come out, and those that the condition reads. */
     def row(shown: Boolean, read: Set[String]): StructType =
@@ -154,17 +153,17 @@ object ChangelogJoin {
   private def joinable(left: DataFrame, right: DataFrame): StructType =
     StructType(left.schema.fields ++ right.schema.fields.filterNot(field => left.columns.contains(field.name)))
 
-  private def withOneRowtime(shown: Seq[(StructField, Column)]): Seq[Column] =
-    shown.filter(_._1.name == Rowtime) match {
+  private def withOneRowtime(shown: Seq[(StructField, Column)], rowtime: String): Seq[Column] =
+    shown.filter(_._1.name == rowtime) match {
       case Seq((field, left), (_, right)) =>
-        val later = greatest(left, right).as(Rowtime, field.metadata)
-        val first = shown.indexWhere(_._1.name == Rowtime)
-        shown.map(_._2).updated(first, later).patch(shown.lastIndexWhere(_._1.name == Rowtime), Nil, 1)
+        val later = greatest(left, right).as(rowtime, field.metadata)
+        val first = shown.indexWhere(_._1.name == rowtime)
+        shown.map(_._2).updated(first, later).patch(shown.lastIndexWhere(_._1.name == rowtime), Nil, 1)
       case _ => shown.map(_._2)
     }
 
   private def requireDisjoint(left: DataFrame, right: DataFrame): Unit = {
-    val both = left.columns.intersect(right.columns).filterNot(_ == Rowtime)
+    val both = left.columns.intersect(right.columns).filterNot(_ == InternalColumns.of(left).rowtime)
     require(both.isEmpty, s"expected columns of different names on both sides of a join, found ${both.mkString(", ")} on both")
   }
 

@@ -15,7 +15,7 @@ import PartitionWatermark.named
 /** Signed rows to upserts: the entry point for Python. */
 object Materialize {
 
-  /** The row that each key shows, whenever it changes; `__deleted` marks the last row of a key that shows none any more.
+  /** The row that each key shows, whenever it changes; `deleted` of [[InternalColumns]] marks the last row of a key that shows none any more.
     *
     * Of several rows that a key has at a time it shows the one that was added last, and when that is taken away the one
     * before it. The rows of a key are one value of state: there should be few.
@@ -24,7 +24,7 @@ object Materialize {
     * @param op          the column that says whether a row is added, 1, or taken away, -1
     * @param stateTtlMs  a key that was not touched while event time moved on by so much is forgotten; 0: never
     *
-    * Returns all columns but `op`, and `__deleted`.
+    * Returns all columns but `op`, and `deleted`.
     */
   def rows(df: DataFrame, keys: JavaList[String], op: String, stateTtlMs: Long): DataFrame = {
     val schema = without(df.schema, op)
@@ -40,7 +40,7 @@ object Materialize {
         Encoders.product[SignedRow]
       )
       .toDF()
-      .select(columns(col("row"), schema) :+ (col("op") === lit(-1)).as(ChangelogAggregate.Deleted): _*)
+      .select(columns(col("row"), schema) :+ (col("op") === lit(-1)).as(InternalColumns.of(df).deleted): _*)
   }
 }
 

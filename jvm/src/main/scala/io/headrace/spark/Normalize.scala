@@ -15,9 +15,6 @@ import PartitionWatermark.named
 /** Upserts to signed rows: the entry point for Python. */
 object Normalize {
 
-  /** The name of the TINYINT that tells whether a row is added to a relation, 1, or taken away, -1. */
-  val Op = "__op"
-
   /** Changes of each row, given the last row of its key: the old row is retracted, the new one added.
     *
     * A new version that is the same in all columns, event time included, changes nothing, nor does the deletion of a
@@ -28,7 +25,7 @@ object Normalize {
     * @param sequence    a BIGINT column by which rows of a key are put in order that come in one call; null: as they come
     * @param stateTtlMs  a key that was not touched while event time moved on by so much is forgotten; 0: never
     *
-    * Returns all columns but `deleted` and `sequence`, and `__op`.
+    * Returns all columns but `deleted` and `sequence`, and `op` of [[InternalColumns]].
     */
   def rows(df: DataFrame, keys: JavaList[String], deleted: String, sequence: String, stateTtlMs: Long): DataFrame = {
     val schema = without(df.schema, deleted, sequence)
@@ -44,7 +41,7 @@ object Normalize {
         Encoders.product[SignedRow]
       )
       .toDF()
-      .select(columns(col("row"), schema) :+ col("op").as(Op): _*)
+      .select(columns(col("row"), schema) :+ col("op").as(InternalColumns.of(df).op): _*)
   }
 }
 

@@ -19,9 +19,6 @@ object PartitionWatermark {
   // partition would hold it for ever: hence idleness, which must be proved by a read that reached the partition's end and found
   // nothing, since silence alone may be a slow reader. ADR 5 has the proof, and what happens when all partitions are idle.
 
-  /** The columns of which a late row is made as it came: a STRUCT of [[SideTopic.Record]], and where it stands. */
-  private[spark] val Sent = Seq("__record", "__metadata")
-
   private val mapper = new ObjectMapper()
 
   /** `df` with `eventTime` as its event-time column, whose watermark is the minimum over the active partitions of all
@@ -40,7 +37,7 @@ object PartitionWatermark {
     * @param windowMs       the size of the time windows that the rows go into, for counting late rows; 0: none
     * @param advanceMs      from the beginning of one window to that of the next; 0: each row begins one, a session
     * @param late           the id of the [[SideTopic]] to which late rows go as they came; null when they are dropped. `df` then has
-    *                       the columns [[PartitionWatermark.Sent]], of which the first is not in the result
+    *                       the columns `sent` of [[InternalColumns]], of which the first is not in the result
     * @param clockStepMs    when `eventTime` is the time of the batch: how often a window ends; 0: rows have times of their own
     *
     * Counts (see [[RowCounts]]) `timeless_rows`, those with a NULL event time, and with windows `late_rows`: those whose
@@ -68,8 +65,9 @@ object PartitionWatermark {
     val known = partitions.asScala.map { case (name, numbers) => name -> numbers.asScala.map(_.intValue).toSeq }.toMap
     val window = EventWindow.of(windowMs, advanceMs)
     val many = Option.when(growing || known.size > 1)(UUID.randomUUID().toString)
+    val internal = InternalColumns.of(df)
     val settings =
-      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), known, eventTime, window, Option(late), clockStepMs, many)
+      SourceSettings(source, delayMs, idleTimeoutMs, AllIdle.parse(allIdle), known, eventTime, window, Option(late), clockStepMs, many, internal)
     requireColumns(df, eventTime, entity, partition)
     val timed = EventTimeCode.column(named(eventTime), named(entity), named(partition), many)
     val code = Option(deleted).fold(timed)(flag => when(named(flag), EventTimeCode.Silent).otherwise(timed))
@@ -77,7 +75,7 @@ object PartitionWatermark {
     val watermarked = df
       .select(col("*"), counting(code).as(codeName, settings.toMetadata))
       .withWatermark(codeName, s"$delayMs milliseconds")
-    val kept = if (late == null) Nil else Sent
+    val kept = if (late == null) Nil else internal.sent
     // The name and the metadata, not the values, make Spark's operators take the column as event time.
     val columns = df.columns.filterNot(kept.headOption.contains).map { name =>
       if (name == eventTime) {
@@ -154,7 +152,7 @@ object PartitionWatermark {
     SparkInternals.column(CountingEventTime(SparkInternals.expression(code), RowCounts.registered()))
 
   private def unusedName(df: DataFrame): String =
-    Iterator.iterate("__headrace_watermark")(_ + "_").find(name => !df.columns.contains(name)).get
+    Iterator.iterate(InternalColumns.Prefix + "watermark")(_ + "_").find(name => !df.columns.contains(name)).get
 
   private[spark] def named(column: String): Column = col(quoted(column))
 

@@ -46,7 +46,7 @@ private[spark] class PartitionWatermarkExec(
 
   /** The columns by which late rows are known and, where they are kept, sent: the time, the record, its metadata. */
   private def lateColumns: Seq[Int] = settings.toSeq.filter(_.window.isDefined).flatMap { known =>
-    val kept = if (known.late.isEmpty) Nil else PartitionWatermark.Sent
+    val kept = if (known.late.isEmpty) Nil else known.internal.sent
     (known.eventTime +: kept).map { name =>
       val at = child.output.indexWhere(_.name == name)
       if (at < 0) throw new IllegalStateException(s"expected a column $name at the watermark, found ${child.output.map(_.name)}")

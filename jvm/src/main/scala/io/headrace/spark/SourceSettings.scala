@@ -60,6 +60,7 @@ private[spark] object EventWindow {
   * @param clockStepMs for rows that have the time of their batch: how often a window ends; the source is as far as the clock, by
   *                    such steps. 0: rows have times of their own
   * @param late        the [[SideTopic]] of rows that are too late for these; None: they are dropped
+  * @param internal    the columns of the query that are not its users'
   * @param many        the name of the [[ManyEntities]] of a source of several entities, or of one that may get more; None: of one
   */
 private[spark] final case class SourceSettings(
@@ -72,7 +73,8 @@ private[spark] final case class SourceSettings(
     window: Option[EventWindow] = None,
     late: Option[String] = None,
     clockStepMs: Long = 0,
-    many: Option[String] = None
+    many: Option[String] = None,
+    internal: InternalColumns = InternalColumns(InternalColumns.Prefix)
 ) {
   require(delayMs >= 0, s"expected a watermark delay of 0 ms or more for source $name, found $delayMs")
   require(idleMs >= 0, s"expected an idle timeout of 0 ms (off) or more for source $name, found $idleMs")
@@ -98,6 +100,7 @@ private[spark] final case class SourceSettings(
       .putString("late", late.getOrElse(""))
       .putLong("clockStepMs", clockStepMs)
       .putString("many", many.getOrElse(""))
+      .putString("internal", internal.prefix)
       .build()
     new MetadataBuilder().putMetadata(SourceSettings.Key, settings).build()
   }
@@ -121,7 +124,8 @@ private[spark] object SourceSettings {
         window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs")),
         late = Option(settings.getString("late")).filter(_.nonEmpty),
         clockStepMs = settings.getLong("clockStepMs"),
-        many = Option(settings.getString("many")).filter(_.nonEmpty)
+        many = Option(settings.getString("many")).filter(_.nonEmpty),
+        internal = InternalColumns(settings.getString("internal"))
       )
     }
 }

@@ -26,15 +26,15 @@ object TopN {
     * @param orderBy        columns, with `descending` and `nullsFirst` for each of them
     * @param op             the column that says whether a row is added, 1, or taken away, -1; null: all are added
     * @param output         `upsert`: the rows by partition and rank, or with a limit of 1 by partition, ends marked by
-    *                       `__deleted`; `signed`: rows that join the first ones and leave them, or with a rank change it,
-    *                       marked by `__op`; `insert`: each partition once, when the watermark has reached `closes`
+    *                       `deleted`; `signed`: rows that join the first ones and leave them, or with a rank change it,
+    *                       marked by `op`; `insert`: each partition once, when the watermark has reached `closes`
     * @param rankColumn     the name of a BIGINT with the row's number; null: none
     * @param closes         with `insert`: a TIMESTAMP that is the same for all rows of a partition, such as the end of their
     *                       window. Rows that come after it are late and dropped. Else null
     * @param stateTtlMs     a partition that was not touched while event time moved on by so much is forgotten; 0: never.
     *                       One that closes is freed then
     *
-    * Returns all columns but `op`, `rankColumn`, and `__deleted` or `__op`. Throws IllegalArgumentException for arguments
+    * Returns all columns but `op`, `rankColumn`, and `deleted` or `op` of [[InternalColumns]]. Throws IllegalArgumentException for arguments
     * that do not fit together.
     */
   def rank(
@@ -83,8 +83,8 @@ object TopN {
       )
       .toDF()
     val change = output match {
-      case "signed" => Some(col("op").as(Normalize.Op))
-      case "upsert" => Some((col("op") === lit(-1)).as(ChangelogAggregate.Deleted))
+      case "signed" => Some(col("op").as(InternalColumns.of(df).op))
+      case "upsert" => Some((col("op") === lit(-1)).as(InternalColumns.of(df).deleted))
       case _        => None
     }
     ranked.select(columns(col("row"), schema) ++ Option(rankColumn).map(col("rank").as(_)) ++ change: _*)

@@ -86,7 +86,7 @@ class ChangelogAggregateSuite extends PatientSuite {
   /** The last version of each key. */
   private def shown(rows: Seq[Row]): Map[String, Seq[Any]] =
     rows.groupBy(_.getString(0)).map { case (key, versions) => key -> versions.last }.collect {
-      case (key, last) if !last.getAs[Boolean]("__deleted") => key -> last.toSeq.tail.init
+      case (key, last) if !last.getAs[Boolean]("__headrace_deleted") => key -> last.toSeq.tail.init
     }
 
   private def anyRow(random: Random): Change = Change(
@@ -99,7 +99,7 @@ class ChangelogAggregateSuite extends PatientSuite {
       val random = new Random(output.hashCode)
       val input = MemoryStream[Change](spark)
       val aggregated = ChangelogAggregate.aggregate(prepared(input.toDF()), asList("k"), calls(orderFree: _*), "op", output, 0)
-      val result = if (output == "upsert") aggregated else Materialize.rows(aggregated, asList("k"), "__op", 0)
+      val result = if (output == "upsert") aggregated else Materialize.rows(aggregated, asList("k"), "__headrace_op", 0)
       val rows = Seq.fill(120)(anyRow(random))
       // Some rows are taken away before they come, some with the batch that brings them, many later.
       val gone = random.shuffle(rows).take(80).map(_.copy(op = -1))
@@ -138,11 +138,11 @@ class ChangelogAggregateSuite extends PatientSuite {
 
   test("an update takes the old result away, with its event time, and what changes nothing visible gives nothing") {
     val input = MemoryStream[(String, Int, Int, Timestamp)](spark)
-    val rows = input.toDF().toDF("k", "v", "op", "__rowtime").withWatermark("__rowtime", "0 seconds")
+    val rows = input.toDF().toDF("k", "v", "op", "__headrace_rowtime").withWatermark("__headrace_rowtime", "0 seconds")
     val highest = ChangelogAggregate.aggregate(rows, asList("k"), calls(call("m", "MAX", Seq("v"), "INT")), "op", "signed", 0)
-    assertEquals(highest.columns.toSeq, Seq("k", "m", "__rowtime", "__op"))
-    assertEquals(highest.schema("__rowtime").dataType, TimestampType)
-    assertEquals(highest.schema("__rowtime").metadata, rows.schema("__rowtime").metadata)
+    assertEquals(highest.columns.toSeq, Seq("k", "m", "__headrace_rowtime", "__headrace_op"))
+    assertEquals(highest.schema("__headrace_rowtime").dataType, TimestampType)
+    assertEquals(highest.schema("__headrace_rowtime").metadata, rows.schema("__headrace_rowtime").metadata)
     running(highest) { query =>
       def seen = query.rows().map(row => (row.getInt(1), row.getTimestamp(2), row.getByte(3).toInt))
       input.addData(("a", 5, 1, at(1)), ("a", 3, 1, at(2)))

@@ -24,11 +24,11 @@ class ChangelogJoinSuite extends PatientSuite {
   private final class Changes {
     val ours: MemoryStream[(String, Int, Byte)] = MemoryStream[(String, Int, Byte)](spark)
     val theirs: MemoryStream[(String, Int, Byte)] = MemoryStream[(String, Int, Byte)](spark)
-    val left: DataFrame = ours.toDF().toDF("k", "a", "__op")
+    val left: DataFrame = ours.toDF().toDF("k", "a", "__headrace_op")
     val right: DataFrame = theirs.toDF().toDF("id", "b", "__op2")
 
     def joined(how: String, condition: String = null): DataFrame =
-      ChangelogJoin.join(left, right, asList("k"), asList("id"), "__op", "__op2", condition, how, null, null, 0)
+      ChangelogJoin.join(left, right, asList("k"), asList("id"), "__headrace_op", "__op2", condition, how, null, null, 0)
   }
 
   test("a join equals Spark's over what is left of the rows, however they are cut") {
@@ -45,7 +45,7 @@ class ChangelogJoinSuite extends PatientSuite {
     val conditions = Seq("full" -> "nullif(a + b, 4) % 3 <> 0", "semi" -> null)
     val all = conditions.map { case (how, condition) =>
       val row = to_json(struct(columns(how).map(col): _*), Map("ignoreNullFields" -> "false").asJava)
-      changes.joined(how, condition).select(lit(how), row, col("__op"))
+      changes.joined(how, condition).select(lit(how), row, col("__headrace_op"))
     }
     val sides = random.shuffle(history(left).map((true, _)) ++ history(right).map((false, _)))
     val checkpoint = newCheckpoint()
@@ -71,7 +71,7 @@ class ChangelogJoinSuite extends PatientSuite {
 
   test("all rows meet without keys") {
     val changes = new Changes
-    val joined = ChangelogJoin.join(changes.left, changes.right, asList(), asList(), "__op", "__op2", "a < b", "left", null, null, 0)
+    val joined = ChangelogJoin.join(changes.left, changes.right, asList(), asList(), "__headrace_op", "__op2", "a < b", "left", null, null, 0)
     running(joined) { query =>
       changes.ours.addData(("x", 1, 1: Byte), ("y", 5, 1: Byte))
       changes.theirs.addData((null, 3, 1: Byte), ("p", 4, 1: Byte))
@@ -84,8 +84,8 @@ class ChangelogJoinSuite extends PatientSuite {
   private final class Streams {
     val ours: MemoryStream[(String, Timestamp, Int)] = MemoryStream[(String, Timestamp, Int)](spark)
     val theirs: MemoryStream[(String, Timestamp, Int)] = MemoryStream[(String, Timestamp, Int)](spark)
-    val left: DataFrame = ours.toDF().toDF("k", "__rowtime", "a").withWatermark("__rowtime", "0 seconds")
-    val right: DataFrame = theirs.toDF().toDF("id", "__rowtime", "b").withWatermark("__rowtime", "0 seconds")
+    val left: DataFrame = ours.toDF().toDF("k", "__headrace_rowtime", "a").withWatermark("__headrace_rowtime", "0 seconds")
+    val right: DataFrame = theirs.toDF().toDF("id", "__headrace_rowtime", "b").withWatermark("__headrace_rowtime", "0 seconds")
 
     def ours(key: String, seconds: Double, row: Int): Unit = ours.addData((key, at(seconds), row))
     def theirs(key: String, seconds: Double, row: Int): Unit = theirs.addData((key, at(seconds), row))
@@ -97,13 +97,13 @@ class ChangelogJoinSuite extends PatientSuite {
 
   test("the columns are those of both sides, and a window takes the later of their times") {
     val streams = new Streams
-    val left = streams.left.withColumn("__id", col("k"))
-    val joined = ChangelogJoin.join(left, streams.right, asList("__id"), asList("id"), null, null, null, "inner", null, null, 0)
-    assertEquals(joined.columns.toSeq, Seq("k", "__rowtime", "a", "id", "b"))
-    val left2 = ChangelogJoin.join(left, streams.right, asList("__id"), asList("id"), null, null, null, "left", null, null, 0)
-    assertEquals(left2.columns.toSeq, Seq("k", "__rowtime", "a", "id", "b", "__op"))
-    assertEquals(left2.schema("__op").dataType, ByteType)
-    running(joined.groupBy(window(col("__rowtime"), "10 seconds"), col("k")).count()) { query =>
+    val left = streams.left.withColumn("__headrace_id", col("k"))
+    val joined = ChangelogJoin.join(left, streams.right, asList("__headrace_id"), asList("id"), null, null, null, "inner", null, null, 0)
+    assertEquals(joined.columns.toSeq, Seq("k", "__headrace_rowtime", "a", "id", "b"))
+    val left2 = ChangelogJoin.join(left, streams.right, asList("__headrace_id"), asList("id"), null, null, null, "left", null, null, 0)
+    assertEquals(left2.columns.toSeq, Seq("k", "__headrace_rowtime", "a", "id", "b", "__headrace_op"))
+    assertEquals(left2.schema("__headrace_op").dataType, ByteType)
+    running(joined.groupBy(window(col("__headrace_rowtime"), "10 seconds"), col("k")).count()) { query =>
       streams.ours("x", 5, 1)
       streams.theirs("x", 7, 2)
       streams.theirs("x", 12, 3)
@@ -115,7 +115,7 @@ class ChangelogJoinSuite extends PatientSuite {
 
   test("windows join: pairs at once, the rest when they close, nothing afterwards, and their state goes") {
     val streams = new Streams
-    def windowed(side: DataFrame, end: String) = side.withColumn(end, window(col("__rowtime"), "10 seconds")("end"))
+    def windowed(side: DataFrame, end: String) = side.withColumn(end, window(col("__headrace_rowtime"), "10 seconds")("end"))
     val joined = ChangelogJoin.join(
       windowed(streams.left, "ends"), windowed(streams.right, "until"), asList("k", "ends"), asList("id", "until"),
       null, null, null, "full", "ends", "until", 0)
@@ -182,7 +182,7 @@ class ChangelogJoinSuite extends PatientSuite {
     val changes = new Changes
     def refused(left: DataFrame, key: String, condition: String, how: String): String =
       intercept[IllegalArgumentException](
-        ChangelogJoin.join(left, changes.right, asList(key), asList("id"), "__op", "__op2", condition, how, null, null, 0)
+        ChangelogJoin.join(left, changes.right, asList(key), asList("id"), "__headrace_op", "__op2", condition, how, null, null, 0)
       ).getMessage
     assert(refused(changes.left, "a", null, "inner").contains("a INT and id STRING"))
     assert(refused(changes.left, "k", null, "outer").contains("found outer"))

@@ -23,8 +23,8 @@ class IntervalJoinSuite extends PatientSuite {
   private final class Streams(delay: String = "0 seconds") {
     val ours: MemoryStream[Record] = MemoryStream[Record](spark)
     val theirs: MemoryStream[Record] = MemoryStream[Record](spark)
-    val left: DataFrame = ours.toDF().toDF("k", "__rowtime", "a").withWatermark("__rowtime", delay)
-    val right: DataFrame = theirs.toDF().toDF("id", "__rowtime", "b").withWatermark("__rowtime", delay)
+    val left: DataFrame = ours.toDF().toDF("k", "__headrace_rowtime", "a").withWatermark("__headrace_rowtime", delay)
+    val right: DataFrame = theirs.toDF().toDF("id", "__headrace_rowtime", "b").withWatermark("__headrace_rowtime", delay)
 
     def joined(how: String, lowerMs: Long, upperMs: Long, condition: String = null): DataFrame =
       IntervalJoin.join(left, right, asList("k"), asList("id"), lowerMs, upperMs, condition, how)
@@ -47,7 +47,7 @@ class IntervalJoinSuite extends PatientSuite {
     val streams = new Streams("1000 seconds")
     val cases = Seq(("inner", -2000, 3000, null), ("left", -1500, 0, "a < b"), ("right", 1000, 4000, null), ("full", -3000, -500, "a <> b"))
     val all = cases.map { case (how, lower, upper, condition) =>
-      streams.joined(how, lower.toLong, upper.toLong, condition).select(lit(how), col("k"), col("a"), col("id"), col("b"), col("__rowtime"))
+      streams.joined(how, lower.toLong, upper.toLong, condition).select(lit(how), col("k"), col("a"), col("id"), col("b"), col("__headrace_rowtime"))
     }
     val sides = random.shuffle(left.map((true, _)) ++ right.map((false, _)))
     val checkpoint = newCheckpoint()
@@ -112,7 +112,7 @@ class IntervalJoinSuite extends PatientSuite {
 
   test("a window over an outer join has the rows that come out alone, long after their time") {
     val streams = new Streams
-    val counts = streams.joined("left", -60000, 60000).where(col("k") =!= Tick).groupBy(window(col("__rowtime"), "10 seconds")).count()
+    val counts = streams.joined("left", -60000, 60000).where(col("k") =!= Tick).groupBy(window(col("__headrace_rowtime"), "10 seconds")).count()
     running(counts) { query =>
       streams.ours("x", 5, 1)
       streams.ours("y", 6, 2)
@@ -127,8 +127,8 @@ class IntervalJoinSuite extends PatientSuite {
 
   test("a chain of joins loses no row") {
     val streams = new Streams
-    val first = streams.joined("left", -10000, 10000).select("k", "a", "b", "__rowtime")
-    val third = streams.theirs.toDF().toDF("id2", "__rowtime", "c").withWatermark("__rowtime", "0 seconds")
+    val first = streams.joined("left", -10000, 10000).select("k", "a", "b", "__headrace_rowtime")
+    val third = streams.theirs.toDF().toDF("id2", "__headrace_rowtime", "c").withWatermark("__headrace_rowtime", "0 seconds")
     val chain = IntervalJoin.join(first, third, asList("k"), asList("id2"), -5000, 5000, null, "full")
     running(chain) { query =>
       streams.ours("x", 5, 1)
@@ -150,7 +150,7 @@ class IntervalJoinSuite extends PatientSuite {
       ).getMessage
     assert(refused(streams.left, 11, "inner").contains("found 11 ms and 10 ms"))
     assert(refused(streams.left, 0, "semi").contains("found semi"))
-    assert(refused(streams.left.drop("__rowtime"), 0, "inner").contains("left side"))
+    assert(refused(streams.left.drop("__headrace_rowtime"), 0, "inner").contains("left side"))
   }
 }
 

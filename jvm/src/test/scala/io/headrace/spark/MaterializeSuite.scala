@@ -22,7 +22,7 @@ class MaterializeSuite extends PatientSuite {
   test("an update is one new version, whichever of its rows comes first; only what is shown gives a row") {
     val input = MemoryStream[(String, Int, Int)](spark)
     val rows = Materialize.rows(input.toDF().toDF("k", "v", "op"), asList("k"), "op", 0)
-    assertEquals(rows.columns.toSeq, Seq("k", "v", "__deleted"))
+    assertEquals(rows.columns.toSeq, Seq("k", "v", "__headrace_deleted"))
     running(rows) { query =>
       var known = 0
       def next(changes: (String, Int, Int)*): Seq[(String, Int, Boolean)] = {

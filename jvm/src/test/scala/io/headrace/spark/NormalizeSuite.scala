@@ -30,11 +30,11 @@ class NormalizeSuite extends PatientSuite {
   }
 
   private def seen(rows: Seq[Row]): Seq[(String, Int, Int)] =
-    rows.map(row => (row.getAs[String]("k"), row.getAs[Int]("v"), row.getAs[Byte]("__op").toInt))
+    rows.map(row => (row.getAs[String]("k"), row.getAs[Int]("v"), row.getAs[Byte]("__headrace_op").toInt))
 
   test("a new version takes the old one away, a deletion takes it away for good, and what changes nothing gives nothing") {
     val versions = new Versions()
-    assertEquals(versions.signed.columns.toSeq, Seq("k", "part", "v", "ts", "__op"))
+    assertEquals(versions.signed.columns.toSeq, Seq("k", "part", "v", "ts", "__headrace_op"))
     running(versions.signed) { query =>
       versions.delete("a")
       assertEquals(seen(query.rows()), Nil)
@@ -127,7 +127,7 @@ class NormalizeSuite extends PatientSuite {
       query.rows()
       input.addData((-0.0, -Double.NaN, 2))
       val rows = query.rows()
-      assertEquals(rows.map(row => (row.getInt(2), row.getAs[Byte]("__op").toInt)), Seq((1, 1), (1, -1), (2, 1)))
+      assertEquals(rows.map(row => (row.getInt(2), row.getAs[Byte]("__headrace_op").toInt)), Seq((1, 1), (1, -1), (2, 1)))
       assertEquals(rows(1).toSeq.init, rows(0).toSeq.init)
       assertEquals(rows(2).getDecimal(3), new java.math.BigDecimal("2.0000"))
       assertEquals(rows(2).getSeq[Integer](4), Seq[Integer](2, null))
@@ -147,7 +147,7 @@ class NormalizeSuite extends PatientSuite {
       var sum = Map.empty[(String, Int), Int]
       for (Seq(from, to) <- cuts.sliding(2)) {
         versions.input.addData(random.shuffle(changes.slice(from, to)): _*)
-        sum = query.rows().groupMapReduce(row => (row.getString(0), row.getInt(2)))(_.getAs[Byte]("__op").toInt)(_ + _)
+        sum = query.rows().groupMapReduce(row => (row.getString(0), row.getInt(2)))(_.getAs[Byte]("__headrace_op").toInt)(_ + _)
         val last = changes.take(to).groupBy(_.k).values.map(_.last).filterNot(_.gone)
         assertEquals(sum.filter(_._2 != 0), last.map(row => ((row.k, row.v.get), 1)).toMap)
       }

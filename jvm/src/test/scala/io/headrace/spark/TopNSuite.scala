@@ -44,11 +44,11 @@ class TopNSuite extends PatientSuite {
   }
 
   private def signed(rows: Seq[Row]): Set[(Item, Long)] =
-    left(rows.map(row => ((item(row), row.getAs[Long]("n")), row.getAs[Byte]("__op").toInt)))
+    left(rows.map(row => ((item(row), row.getAs[Long]("n")), row.getAs[Byte]("__headrace_op").toInt)))
 
   private def upserted(rows: Seq[Row]): Set[(Item, Long)] =
     rows.groupBy(row => (row.getString(0), row.getAs[Long]("n"))).values.map(_.last).collect {
-      case row if !row.getAs[Boolean]("__deleted") => (item(row), row.getAs[Long]("n"))
+      case row if !row.getAs[Boolean]("__headrace_deleted") => (item(row), row.getAs[Long]("n"))
     }.toSet
 
   private val shapes: Seq[(String, Seq[Row] => Set[(Item, Long)])] = Seq("signed" -> signed, "upsert" -> upserted)
