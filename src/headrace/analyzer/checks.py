@@ -315,7 +315,7 @@ def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
         kept = id(node) in by_key
         if isinstance(node, LookupJoin) and not kept and not traits(node.left).insert_only:
             raise _unrepeatable(f"the table {node.right.relation.name} may have changed", _place(node))
-        for expression in _computed_again(node, items=not kept):
+        for expression in computed_again(node, items=not kept):
             if (call := unrepeatable(expression)) is not None:
                 raise _unrepeatable(f"{call.function.name}() gives another value each time", call.span)
 
@@ -327,7 +327,7 @@ def _found_by_key(node: LogicalNode) -> Iterator[int]:
         yield from _found_by_key(node.input)
 
 
-def _computed_again(node: LogicalNode, *, items: bool) -> Iterator[Expression]:
+def computed_again(node: LogicalNode, *, items: bool) -> Iterator[Expression]:
     """Yield the expressions that a node computes again when a row is retracted; with `items` also its output."""
     changing = any(not traits(below).insert_only for below in node.inputs)
     if isinstance(node, Project):

@@ -149,10 +149,14 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 def unrepeatable(expression: Expression) -> Call | None:
     """Return the first call that gives another value each time, such as NOW(); None: the same values give the same result."""
-    return next(
-        (part for part in walk(expression) if isinstance(part, Call) and not part.function.deterministic),
-        None,
-    )
+    return next(unrepeatable_calls(expression), None)
+
+
+def unrepeatable_calls(expression: Expression) -> Iterator[Call]:
+    """Yield the calls that give another value each time, outermost first."""
+    for part in walk(expression):
+        if isinstance(part, Call) and not part.function.deterministic:
+            yield part
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:

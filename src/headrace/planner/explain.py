@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.analyzer.expressions import SortKey
+from headrace.analyzer.checks import computed_again
+from headrace.analyzer.expressions import SortKey, unrepeatable, unrepeatable_calls
 from headrace.analyzer.logical import (
     RANK_SOURCE,
     Aggregate,
@@ -28,7 +29,9 @@ from headrace.analyzer.logical import (
     TopN,
     Union,
     Unnest,
+    expressions,
 )
+from headrace.analyzer.logical import walk as nodes
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.traits import Place, row_windows
 from headrace.catalog.objects import Relation, RelationKind
@@ -55,6 +58,7 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
     if plan is not None:
         lines += _mode(plan)
         lines += _delivery(sink)
+        lines += _not_repeatable(logical)
     if operator is not None and plan is not None:
         ttl_ms = logical.properties.state_ttl_ms
         lines += _sources(logical, uses_time=needs_event_time(operator, ttl_ms))
@@ -141,6 +145,23 @@ def _delivery(sink: Sink | None) -> Iterator[str]:
             yield "Delivery: exactly-once, in the view's own transactions"
         case _:
             yield "Delivery: to the client alone while it reads; nothing is kept"
+
+
+def _not_repeatable(logical: LogicalPlan) -> Iterator[str]:
+    """Yield the functions that give another value each time, and why the query may call them."""
+    names: dict[str, None] = {}
+    again = False
+    for node in nodes(logical.root):
+        called = [call for expression in expressions(node) for call in unrepeatable_calls(expression)]
+        names.update((call.function.name, None) for call in called)
+        again |= any(unrepeatable(expression) for expression in computed_again(node, items=True))
+    if not names:
+        return
+    yield f"Not repeatable: {', '.join(f'{name}()' for name in names)}"
+    if again:
+        yield "  allowed because the output's key finds the row that a new value replaces"
+    else:
+        yield "  allowed because it is computed once for each row, and no row is computed again"
 
 
 def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
