@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.connectors.databricks import types
+from headrace.connectors.databricks import tables, types
 from headrace.connectors.databricks.failures import of_statement
 from headrace.connectors.databricks.options import PROPERTIES, read_store, sink_options, within_bucket
 from headrace.connectors.databricks.spark.output import statement
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
-from headrace.core.schema import Column
+from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, parse_type
 
@@ -114,6 +114,31 @@ def test_types_go_both_ways(ours: str, there: str) -> None:
     assert types.of_delta(there.lower().replace(", ", ",").replace(": ", ":")) == kind
     assert types.fits(kind, kind)
     assert types.reads(kind, kind)
+
+
+@pytest.mark.parametrize(
+    ("there", "foreign"),
+    [
+        ("variant", "variant"),
+        ("array<variant>", "variant"),
+        ("map<string,interval day to second>", "interval day to second"),
+        ("struct<a:int,`b c`:array<struct<d:void>>>", "void"),
+        ("struct<a:int,`b c`:array<struct<d:varchar(3),e:decimal(9,2)>>>", None),
+        ("string collate UTF8_LCASE", None),
+    ],
+)
+def test_what_has_no_counterpart_is_read_as_text_and_not_written(there: str, foreign: str | None) -> None:
+    assert types.foreign(there) == foreign
+    table = tables.Table(
+        "t", {"a": types.of_delta(there)}, {"Provider": "delta"}, {"a": foreign} if foreign else {}
+    )
+    schema = Schema((Column("a", types.of_delta(there)),))
+    tables.check_readable(table, ("t",), schema)
+    if foreign is None:
+        tables.check(table, ("t",), schema, None)
+    else:
+        with pytest.raises(UserError, match=f"is {foreign.upper()}, which is read as text and not written"):
+            tables.check(table, ("t",), schema, None)
 
 
 @pytest.mark.parametrize(

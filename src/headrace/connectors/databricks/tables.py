@@ -12,7 +12,7 @@ from headrace.connectors.databricks import types
 from headrace.connectors.databricks.options import LOCATION
 from headrace.connectors.databricks.warehouse import Warehouse
 from headrace.core.errors import UserError
-from headrace.core.names import EntityPath, path_text
+from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import Array, DataType, Map, Struct
@@ -31,6 +31,8 @@ class Table:
     name: str
     columns: dict[str, DataType]
     about: dict[str, str]
+    foreign: dict[str, str]
+    """The columns that are only read, as text, with their types."""
 
 
 def children(warehouse: Warehouse, within: EntityPath) -> list[str]:
@@ -49,11 +51,15 @@ def find(warehouse: Warehouse, path: EntityPath) -> Table:
     """Raises UserError 3D007 when there is none."""
     rows = iter(warehouse.rows(f"DESCRIBE TABLE EXTENDED {table_sql(path)}"))
     columns: dict[str, DataType] = {}
+    foreign: dict[str, str] = {}
     for name, kind, _ in rows:
         if not kind:
             break
         columns[name] = types.of_delta(kind)
-    return Table(table_sql(path), columns, {name: text or "" for name, text, _ in rows})
+        only_read = types.foreign(kind)
+        if only_read is not None:
+            foreign[name] = only_read
+    return Table(table_sql(path), columns, {name: text or "" for name, text, _ in rows}, foreign)
 
 
 def delta_id(warehouse: Warehouse, path: EntityPath) -> dict[str, str]:
@@ -142,6 +148,14 @@ def check(table: Table, path: EntityPath, schema: Schema, location: str | None) 
             f"Leave '{LOCATION.name}' out, or name another table.",
         )
     table_fit.check_written(path, schema, table.columns, types.fits)
+    for column in schema.columns:
+        if column.name in table.foreign:
+            raise _unfit(
+                path,
+                f"the type of its column {printed(column.name)} is {table.foreign[column.name].upper()}, "
+                "which is read as text and not written",
+                "Leave the column out of the query, or name another table.",
+            )
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:

@@ -76,11 +76,24 @@ def of_delta(text: str) -> DataType:
             return Map(of_delta(key), of_delta(value))
         case "struct", [_, *_]:
             fields = [_field(part) for part in parts]
-            return Struct(tuple(fields)) if all(name for name, _ in fields) else VARCHAR
+            whole = all(name for name, _ in fields)
+            return Struct(tuple((name, of_delta(kind)) for name, kind in fields)) if whole else VARCHAR
     if name.startswith("decimal("):
         digits = name.removeprefix("decimal(").removesuffix(")").split(",")
         return Decimal(int(digits[0]), int(digits[1]))
     return _PLAIN.get(name, VARCHAR)
+
+
+def foreign(text: str) -> str | None:
+    """Return the first type without a counterpart in `text`, which DESCRIBE wrote: it can be read as VARCHAR, and not written."""
+    text = text.strip()
+    name, _, inside = text.partition("<")
+    if text.endswith(">") and name in ("array", "map", "struct"):
+        parts = _split(inside.removesuffix(">"))
+        inner = [_field(part)[1] for part in parts] if name == "struct" else parts
+        return next((kind for kind in map(foreign, inner) if kind is not None), None)
+    known = name in _PLAIN or name.startswith(("string", "varchar(", "char(", "decimal("))
+    return None if known else text
 
 
 def fits(kind: DataType, column: DataType) -> bool:
@@ -154,14 +167,14 @@ def received_sql(name: str, kind: DataType) -> str:
     return column
 
 
-def _field(text: str) -> tuple[str, DataType]:
-    """Parse `a:int` or `` `a b`:int ``; without a name for what cannot be parsed, such as a type that Spark cut off."""
+def _field(text: str) -> tuple[str, str]:
+    """Return the name and the type of `a:int` or `` `a b`:int ``; no name for what cannot be parsed, such as a type that Spark cut off."""
     if text.startswith("`"):
         end = text.replace("``", "  ").find("`", 1)
         name, rest = text[1:end].replace("``", "`"), text[end + 1 :].removeprefix(":")
     else:
         name, _, rest = text.partition(":")
-    return (name, of_delta(rest)) if rest else ("", VARCHAR)
+    return (name, rest) if rest else ("", text)
 
 
 def _split(text: str) -> list[str]:
