@@ -27,8 +27,7 @@ from headrace.core.types import (
 from headrace.formats.base import Field, TextFormat, TimestampFormat
 from headrace.formats.types import name_sql, spark_type, text_sql
 
-_NESTED_OPTIONS = {
-    "ignoreNullFields": "false",
+_TIMES = {
     # Spark's own forms end at milliseconds.
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -69,9 +68,10 @@ def wrong_map(kind: DataType) -> Map | None:
     return next(_unnamed(kind, _is_printable), None)
 
 
-def nested_sql(value: str) -> str:
-    """Return Spark SQL of a list, map or struct as JSON text: NULLs are written, and times have microseconds."""
-    options = ", ".join(f"{text_sql(name)}, {text_sql(text)}" for name, text in _NESTED_OPTIONS.items())
+def nested_sql(value: str, *, nulls: bool = True) -> str:
+    """Return Spark SQL of a list, map or struct as JSON text: times have microseconds, and with `nulls` no field is left out."""
+    chosen = ({"ignoreNullFields": "false"} if nulls else {}) | _TIMES
+    options = ", ".join(f"{text_sql(name)}, {text_sql(text)}" for name, text in chosen.items())
     return f"to_json({value}, map({options}))"
 
 

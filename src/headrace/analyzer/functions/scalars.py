@@ -37,6 +37,7 @@ from headrace.core.types import (
     Map,
     Varchar,
 )
+from headrace.formats.json import nested_sql
 
 
 def _first(kinds: Sequence[DataType]) -> DataType:
@@ -188,7 +189,7 @@ def _null_if_any(name: str) -> Template:
 
 def _json_string(arguments: Sequence[str]) -> str:
     """Return to_json of an array whose brackets are cut off, since Spark's to_json takes no plain value."""
-    text = f"to_json(array({arguments[0]}))"
+    text = nested_sql(f"array({arguments[0]})", nulls=False)
     return f"CASE WHEN {arguments[0]} IS NOT NULL THEN substring({text}, 2, char_length({text}) - 2) END"
 
 
