@@ -69,7 +69,7 @@ def resolve_relation(
         raise UserError(
             SqlState.SYNTAX_ERROR,
             "expected database.schema.relation, found more parts",
-            hint='Put a name that holds dots in double quotes: "a.b".',
+            hint='Put a name that contains dots in double quotes: "a.b".',
             span=span,
         )
     names = [part.name for part in parts]

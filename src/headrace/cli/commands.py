@@ -40,7 +40,7 @@ DataDirectory = Annotated[
 Host = Annotated[str | None, typer.Option(help="Address to bind.", envvar="HEADRACE_HOST")]
 Port = Annotated[
     int | None,
-    typer.Option(help="Port to bind; 0 takes a free one.", envvar="HEADRACE_PORT", min=0, max=65535),
+    typer.Option(help="Port to bind; 0 selects a free one.", envvar="HEADRACE_PORT", min=0, max=65535),
 ]
 
 

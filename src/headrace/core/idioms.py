@@ -17,13 +17,13 @@ class Place(Enum):
     """Position of an idiom's words in a statement, which decides who looks it up."""
 
     STATEMENT = "at the start of a statement"
-    CLAUSE = "where a clause of a query may begin"
+    CLAUSE = "where a clause of a query may start"
     COLUMN = "in or after the definition of a column"
     TYPE = "where a data type stands"
     PROPERTY = "as the name of a property"
     FUNCTION = "as the name of a function"
     OPERATOR = "between two values"
-    CHARACTER = "as a character that begins no word"
+    CHARACTER = "as a character that starts no word"
     NAME = "as the name of a column"
 
 
@@ -64,7 +64,10 @@ _COUNTS = "SELECT window_start, window_end, COUNT(*) AS n FROM"
 _BY_WINDOW = "GROUP BY window_start, window_end"
 _LIVE = "SELECT * FROM orders"
 _EARLIEST = "SELECT * FROM orders WITH ('starting.position' = 'earliest')"
-_ARRIVAL = "For windows over the time of arrival, write FROM TUMBLE(relation, …) WITH ('source.time' = ARRIVAL). NOW() is the time itself."
+_ARRIVAL = (
+    "For windows over the arrival time, write FROM TUMBLE(relation, …) WITH ('source.time' = "
+    "ARRIVAL). NOW() returns the current time."
+)
 _BY_ARRIVAL = f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) WITH ('source.time' = ARRIVAL) {_BY_WINDOW}"
 _SESSIONS = (
     "SELECT window_start, window_end, item, COUNT(*) AS n FROM SESSION(orders, GAP 5 MINUTES) "
@@ -95,12 +98,14 @@ _STATEMENTS = (
     Idiom(Place.STATEMENT, "PRINT", (KSQLDB,), "PRINT 'orders' FROM BEGINNING", "PRINT ENTITY orders WITH ('from_beginning')",
           "Write PRINT ENTITY name WITH ('from_beginning')."),
     Idiom(Place.STATEMENT, "SET", (FLINK, KSQLDB), "SET 'auto.offset.reset' = 'earliest'", _EARLIEST,
-          "Properties stand in the statement: FROM relation WITH ('starting.position' = 'earliest')."),
+          "Specify properties in the statement: FROM relation WITH ('starting.position' = 'earliest')."),
     Idiom(Place.STATEMENT, "CREATE SOURCE", (MATERIALIZE, RISINGWAVE, KSQLDB), "CREATE SOURCE s FROM KAFKA CONNECTION k", _STREAM,
-          "CREATE STORE names the system once; CREATE STREAM … WITH ('store' = …, 'topic' = …) declares what is read."),
+          "CREATE STORE describes the system once; CREATE STREAM … WITH ('store' = …, 'topic' = …) declares "
+          "the records to read."),
     Idiom(Place.STATEMENT, "CREATE SINK", (MATERIALIZE, RISINGWAVE, KSQLDB), "CREATE SINK s FROM v INTO KAFKA",
           "CREATE STREAM dear WITH ('topic' = 'dear') AS SELECT item, price FROM orders WHERE price > 100",
-          "CREATE STREAM … AS SELECT creates an entity and writes it; INSERT INTO writes one that exists."),
+          "CREATE STREAM … AS SELECT creates an entity and writes to it; INSERT INTO writes to an existing "
+          "one."),
     Idiom(Place.STATEMENT, "CREATE CONNECTION", (MATERIALIZE, RISINGWAVE), "CREATE CONNECTION k TO KAFKA (BROKER 'broker:9092')", _KAFKA,
           "Write CREATE STORE name WITH ('type' = …, 'uris' = …).", "CREATE STORE"),
     Idiom(Place.STATEMENT, "CREATE CATALOG", (FLINK,), "CREATE CATALOG c WITH ('type' = 'iceberg')", _KAFKA,
@@ -115,33 +120,35 @@ _STATEMENTS = (
           f"WITH v AS ({_ITEMS}) SELECT * FROM v",
           "Name a subquery in the statement: WITH name AS (SELECT …) SELECT …."),
     Idiom(Place.STATEMENT, "CREATE USER", (POSTGRESQL,), "CREATE USER eve WITH PASSWORD 'x'", "INVITE USER 'eve@example.com'",
-          "Write INVITE USER 'address'. The user chooses a password; GRANT ROLE gives rights."),
+          "Write INVITE USER 'address'. The user chooses a password; GRANT ROLE grants privileges."),
     Idiom(Place.STATEMENT, "EXECUTE STATEMENT SET", (FLINK,), "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1",
           "BEGIN APPLICATION both CREATE STREAM a AS SELECT item FROM orders; CREATE STREAM b AS SELECT price FROM orders; END APPLICATION",
           "Write BEGIN APPLICATION name … END APPLICATION."),
     Idiom(Place.STATEMENT, "STOP JOB", (FLINK,), "STOP JOB 'x' WITH SAVEPOINT", "LIST QUERIES",
           "STOP STREAM name stops the queries that write it; TERMINATE QUERY ends one. LIST QUERIES shows them."),
     Idiom(Place.STATEMENT, "PAUSE", (KSQLDB,), "PAUSE q", "LIST QUERIES",
-          "STOP STREAM name stops the queries that write it, START STREAM name lets them go on."),
+          "STOP STREAM name stops the queries that write it, START STREAM name resumes them."),
     Idiom(Place.STATEMENT, "KILL", (RISINGWAVE,), "KILL 7", "LIST QUERIES",
-          "TERMINATE QUERY with an id, or the name of what the query writes. LIST QUERIES shows them."),
+          "Write TERMINATE QUERY with an id, or with the name of the relation that the query writes. LIST "
+          "QUERIES shows both."),
     Idiom(Place.STATEMENT, "LIST TOPICS", (KSQLDB,), "SHOW TOPICS", "LIST ENTITIES IN STORE k",
           "Topics are entities of a store: LIST ENTITIES; lists them.", "LIST ENTITIES"),
     Idiom(Place.STATEMENT, "LIST SOURCES", (MATERIALIZE, RISINGWAVE), "SHOW SOURCES", "LIST RELATIONS",
           "LIST RELATIONS; lists streams, changelogs, tables and views.", "LIST RELATIONS"),
     Idiom(Place.STATEMENT, "LIST SINKS", (MATERIALIZE, RISINGWAVE), "SHOW SINKS", "LIST QUERIES",
-          "LIST QUERIES; lists what is written, and by which query.", "LIST QUERIES"),
+          "LIST QUERIES; lists the relations that queries write, and the query of each.", "LIST QUERIES"),
     Idiom(Place.STATEMENT, "LIST JOBS", (FLINK, RISINGWAVE), "SHOW JOBS", "LIST QUERIES",
-          "LIST QUERIES; lists what runs.", "LIST QUERIES"),
+          "LIST QUERIES; lists the running queries.", "LIST QUERIES"),
     Idiom(Place.STATEMENT, "LIST COLUMNS", (POSTGRESQL,), "SHOW COLUMNS FROM orders", "DESCRIBE RELATION COLUMNS orders",
           "DESCRIBE RELATION COLUMNS name; lists a relation's columns."),
     Idiom(Place.STATEMENT, "LIST CREATE", (FLINK, MATERIALIZE), "SHOW CREATE TABLE orders", "DESCRIBE RELATION orders",
-          "DESCRIBE RELATION name; shows what a relation consists of."),
+          "DESCRIBE RELATION name; shows the definition of a relation."),
     Idiom(Place.STATEMENT, "ANALYZE", (POSTGRESQL,), f"EXPLAIN ANALYZE {_LIVE}", f"EXPLAIN {_LIVE}",
-          "EXPLAIN shows the plan; DESCRIBE QUERY METRICS name; shows what a query that runs does.", ""),
+          "EXPLAIN shows the plan; DESCRIBE QUERY METRICS name; shows the progress of a running query.", ""),
     Idiom(Place.STATEMENT, "DELETE FROM", (POSTGRESQL,), "DELETE FROM orders WHERE item = 'x'",
           "INSERT INTO ENTITY customers VALUE('{\"name\": \"x\"}') WITH ('key' = '1')",
-          "Records are not deleted one by one. A changelog's row ends by a record with its key and no value, which its producer writes."),
+          "Records cannot be deleted one by one. A producer deletes a row of a changelog by a record with "
+          "the row's key and without a value."),
     Idiom(Place.STATEMENT, "COMMIT", (POSTGRESQL,), "COMMIT", "LIST RELATIONS",
           "Leave it out: each statement is a transaction of its own."),
     Idiom(Place.STATEMENT, "ROLLBACK", (POSTGRESQL,), "ROLLBACK", "LIST RELATIONS",
@@ -153,11 +160,11 @@ _CLAUSES = (
           "Leave it out: SELECT of a stream is live.", ""),
     Idiom(Place.CLAUSE, "EMIT FINAL", (KSQLDB,), f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW} EMIT FINAL",
           f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW}",
-          "Leave it out: a window's row comes once, when the window is over.", ""),
+          "Leave it out: a window returns its row once, when the window is complete.", ""),
     Idiom(Place.CLAUSE, "EMIT ON WINDOW CLOSE", (RISINGWAVE,),
           f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW} EMIT ON WINDOW CLOSE",
           f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW}",
-          "Leave it out: a window's row comes once, when the window is over.", ""),
+          "Leave it out: a window returns its row once, when the window is complete.", ""),
     Idiom(Place.CLAUSE, "WINDOW TUMBLING", (KSQLDB,),
           "SELECT item, COUNT(*) FROM orders WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY item",
           f"{_COUNTS} TUMBLE(orders, SIZE 1 HOUR) {_BY_WINDOW}",
@@ -172,9 +179,11 @@ _CLAUSES = (
     Idiom(Place.CLAUSE, "FOR SYSTEM_TIME", (FLINK,),
           "SELECT o.item FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id",
           "SELECT o.item, c.name FROM orders AS o JOIN customers AS c ON o.customer = c.id",
-          "Leave it out: a stream's row is joined with what a changelog was at the row's time.", known=True),
+          "Leave it out: a stream's row is joined with the changelog's row as of the event time of the "
+          "stream's row.", known=True),
     Idiom(Place.CLAUSE, "QUALIFY", (FLINK,), "SELECT item FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY price) <= 3", _TOP_THREE,
-          "Filter in a query around it: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (…) AS n FROM …) WHERE n <= 3.", known=True),
+          "Filter in an outer query: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (…) AS n FROM …) WHERE n <= "
+          "3.", known=True),
     Idiom(Place.CLAUSE, "DISTINCT ON", (POSTGRESQL, MATERIALIZE), "SELECT DISTINCT ON (customer) customer, item FROM orders", _NEWEST,
           "Number the rows: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n = 1."),
     Idiom(Place.CLAUSE, "TABLESAMPLE", (POSTGRESQL,), f"{_LIVE} TABLESAMPLE (10 PERCENT)", f"{_LIVE} WHERE RAND() < 0.1",
@@ -198,10 +207,11 @@ _COLUMNS = (
     Idiom(Place.COLUMN, "WATERMARK", (FLINK,),
           f"{_ORDERS[:-1]}, WATERMARK FOR ordertime AS ordertime - INTERVAL '5' SECOND) WITH ({_JSON})",
           f"{_ORDERS} WITH ({_JSON}, 'timestamp' = 'ordertime', 'source.allow.latency.millis' = 5000)",
-          "Name the event time WITH ('timestamp' = 'column', 'source.allow.latency.millis' = 5000)."),
+          "Declare the event time WITH ('timestamp' = 'column', 'source.allow.latency.millis' = 5000)."),
     Idiom(Place.COLUMN, "KEY", (KSQLDB,), f"CREATE STREAM new_orders (orderid INTEGER KEY, item VARCHAR) WITH ({_JSON})",
           f"CREATE STREAM new_orders (orderid INTEGER, item VARCHAR) WITH ({_JSON}, 'key.format' = PRIMITIVE, 'key.type' = 'INTEGER')",
-          "The record's key is declared WITH ('key.format' = PRIMITIVE, 'key.type' = 'INTEGER'), and read by rowkey()."),
+          "Declare the record's key WITH ('key.format' = PRIMITIVE, 'key.type' = 'INTEGER'), and read it "
+          "with rowkey()."),
     Idiom(Place.COLUMN, "PRIMARY", (KSQLDB, POSTGRESQL),
           f"CREATE CHANGELOG c (id INTEGER PRIMARY KEY, item VARCHAR) WITH ({_JSON})",
           "CREATE CHANGELOG c (id INTEGER, item VARCHAR, PRIMARY KEY (id)) "
@@ -209,13 +219,13 @@ _COLUMNS = (
           "Write PRIMARY KEY (column) after the last column."),
     Idiom(Place.COLUMN, "METADATA", (FLINK,), f"CREATE STREAM s (place BIGINT METADATA FROM 'offset') WITH ({_JSON})",
           "SELECT rowmeta()->offset AS place, item FROM orders",
-          "Metadata is read in queries: rowmeta()->offset, rowtimestamp(), rowheaders()."),
+          "Read metadata in queries: rowmeta()->offset, rowtimestamp(), rowheaders()."),
     Idiom(Place.COLUMN, "AS", (FLINK,), f"CREATE STREAM s (price INTEGER, tax AS price * 0.2) WITH ({_JSON})",
           "SELECT item, price * 0.2 AS tax FROM orders",
           "Compute it in a query: CREATE STREAM … AS SELECT *, price * 0.2 AS tax FROM …."),
     Idiom(Place.COLUMN, "DEFAULT", (POSTGRESQL,), f"CREATE STREAM s (price INTEGER DEFAULT 0) WITH ({_JSON})",
           "SELECT item, COALESCE(price, 0) AS price FROM orders",
-          "A field that is missing reads as NULL: COALESCE(column, value) gives a default."),
+          "A missing field is NULL: COALESCE(column, value) returns a default."),
 )  # fmt: skip
 
 
@@ -351,7 +361,7 @@ _FUNCTIONS = (
     _function("EXTRACTJSONFIELD", "EXTRACTJSONFIELD(item, '$.a')", "JSON_VALUE(item, '$.a')", "Write JSON_VALUE(text, '$.path').", KSQLDB),
     _function("STRPOS", "STRPOS(item, 'a')", "LOCATE('a', item)", "Write LOCATE(what, text).", POSTGRESQL),
     _function("SPLIT_PART", "SPLIT_PART(item, '-', 1)", "SPLIT_INDEX(item, '-', 0)",
-              "Write SPLIT_INDEX(text, delimiter, index): indexes begin at 0.", POSTGRESQL),
+              "Write SPLIT_INDEX(text, delimiter, index): indexes start at 0.", POSTGRESQL),
 )  # fmt: skip
 
 _OTHERS = (
@@ -359,12 +369,13 @@ _OTHERS = (
           "SELECT item FROM orders WHERE LOWER(item) LIKE 'a%'", "Write LOWER(text) LIKE pattern."),
     Idiom(Place.CHARACTER, "::", (POSTGRESQL, MATERIALIZE, RISINGWAVE), "SELECT price::INTEGER AS x FROM orders",
           "SELECT CAST(price AS INTEGER) AS x FROM orders", "Write CAST(value AS type)."),
-    Idiom(Place.CHARACTER, "#", (POSTGRESQL,), "# a comment", "-- a comment", "Comments are -- to the end of the line, or /* … */."),
+    Idiom(Place.CHARACTER, "#", (POSTGRESQL,), "# a comment", "-- a comment", "Comments start with -- and end with the line, or "
+                                                                              "are enclosed in /* … */."),
     Idiom(Place.NAME, "ALIAS", (KSQLDB,), "SELECT item, price * 2 AS twice FROM orders WHERE twice > 5",
           "SELECT item, twice FROM (SELECT item, price * 2 AS twice FROM orders) WHERE twice > 5",
-          "It is an alias of this SELECT, which its own WHERE does not know: repeat the expression, or filter in a query around this one."),
+          "WHERE cannot use an alias of its own SELECT: repeat the expression, or filter in an outer query."),
     Idiom(Place.NAME, "TEXT", (POSTGRESQL,), 'SELECT item FROM orders WHERE item = "AA"', "SELECT item FROM orders WHERE item = 'AA'",
-          "Text stands in single quotes; double quotes enclose a name."),
+          "Use single quotes for text; double quotes enclose a name."),
 )  # fmt: skip
 
 IDIOMS = (*_STATEMENTS, *_CLAUSES, *_COLUMNS, *_TYPES, *_PROPERTIES, *_FUNCTIONS, *_OTHERS)

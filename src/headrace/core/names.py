@@ -57,7 +57,7 @@ def unseen_character(char: str, span: Span | None) -> UserError:
     return UserError(
         SqlState.SYNTAX_ERROR,
         f"expected a name of visible characters, found U+{ord(char):04X} ({title}) in it",
-        hint="Write the name without it.",
+        hint="Remove the character from the name.",
         span=span,
     )
 

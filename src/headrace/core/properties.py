@@ -241,8 +241,11 @@ class PropertyReader:
             if entry.names_secret:
                 raise UserError(
                     SqlState.INVALID_PARAMETER,
-                    f"'{entry.key}' cannot name a secret",
-                    hint="Properties of stores and schema registries can that hold one, such as passwords.",
+                    f"the property '{entry.key}' does not accept a secret",
+                    hint=(
+                        "Only properties of stores and schema registries that contain a credential, such as "
+                        "a password, accept SECRET name."
+                    ),
                     span=entry.span,
                 )
             if not any(spec.is_called(entry.key) for spec in specs):
@@ -292,7 +295,7 @@ class PropertyReader:
         """Check, after all properties were taken, that each was read. Raises InternalError for one that may be given and that nothing
         reads."""
         if self._left:
-            raise InternalError(f"nobody reads what {self._what} is given: {', '.join(sorted(self._left))}")
+            raise InternalError(f"unread properties of {self._what}: {', '.join(sorted(self._left))}")
 
     def gives(self, spec: PropertySpec[Any]) -> bool:
         """True if the statement itself gives the property."""

@@ -120,8 +120,8 @@ def cell(value: object, kind: DataType) -> Cell:
         # DuckDB hands over as text what Python cannot hold.
         raise UserError(
             SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
-            f"a DATE or TIMESTAMP is within the years 1 to 9999, found {value}",
-            hint="WHERE leaves such rows out.",
+            f"expected a DATE or TIMESTAMP within the years 1 to 9999, found {value}",
+            hint="Exclude such rows with WHERE.",
         )
     if kind == BYTES and isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(value)).decode()

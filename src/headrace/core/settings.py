@@ -63,7 +63,8 @@ def _views_url(value: object) -> object:
     parts = urlsplit(value)
     if parts.password is not None:
         raise ValueError(
-            "expected no password in it: give HEADRACE_VIEWS_PASSWORD, or HEADRACE_VIEWS_PASSWORD_FILE"
+            "expected no password in the address: set HEADRACE_VIEWS_PASSWORD, or "
+            "HEADRACE_VIEWS_PASSWORD_FILE"
         )
     named = parts.username and parts.hostname and len(parts.path.strip("/")) > 0
     if parts.scheme not in VIEWS_SCHEMES or not named or parts.query or parts.fragment:
@@ -110,166 +111,198 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(
         default_factory=lambda: user_data_path("headrace"),
-        description="Where catalog, checkpoints, views and logs are kept.",
+        description="Directory of the catalog, checkpoints, views and logs.",
     )
     adopt_data_dir: bool = Field(
         False,
-        description="Start a catalog whose data directory was lost with a new one. Queries then begin without their checkpoints, and views "
-        "without their rows. For one start.",
+        description="Start with a new data directory although the catalog belongs to a lost one. Queries "
+        "then start without their checkpoints, and views without their rows. Set it for one "
+        "start only.",
     )
     aside_days: int = Field(
         7,
         ge=0,
-        description="Days for which checkpoints and rows of views that the catalog does not know at a start are set aside, before they are "
-        "deleted.",
+        description="Days for which checkpoints and view rows that are unknown to the catalog are kept aside "
+        "before they are deleted.",
     )
     catalog_url: Annotated[SecretStr | None, BeforeValidator(_catalog_url)] = Field(
         None,
-        description="A PostgreSQL database that holds the catalog, such as `postgresql://headrace:secret@db.example.com/headrace`, "
-        "instead of a file of the data directory.",
+        description="A PostgreSQL database for the catalog, such as "
+        "`postgresql://headrace:secret@db.example.com/headrace`, instead of a file in the data "
+        "directory.",
     )
     catalog_key: SecretStr | None = Field(
         None,
-        description="The key that seals what is secret in the catalog, 32 bytes in base64, instead of the file `catalog.key` of the data "
-        "directory. Of several, separated by commas, the first seals and all open.",
+        description="The key that encrypts secrets in the catalog, 32 bytes in base64, instead of the file "
+        "`catalog.key` in the data directory. Of several keys, separated by commas, the first "
+        "encrypts and all decrypt.",
     )
     catalog_key_command: str | None = Field(
         None,
-        description="A command that prints such keys, run without a shell at the start and by ROTATE KEY.",
+        description=(
+            "A command that prints these keys. It runs without a shell, at the start and by ROTATE KEY."
+        ),
     )
     views: Annotated[str | None, BeforeValidator(_views_url)] = Field(
         None,
-        description="A ClickHouse database of this server's own that keeps the rows of materialized views, such as "
-        "`clickhouse://headrace@ch.example.com:8443/headrace_views`, instead of a file of the data directory; `clickhouse+http://` is "
-        "without TLS.",
+        description="A ClickHouse database for the rows of materialized views, used by this server only, "
+        "such as `clickhouse://headrace@ch.example.com:8443/headrace_views`, instead of a file "
+        "in the data directory. `clickhouse+http://` connects without TLS.",
     )
-    views_password: SecretStr | None = Field(None, description="The password of its user.")
+    views_password: SecretStr | None = Field(None, description="The password of the ClickHouse user.")
     views_password_file: Path | None = Field(
-        None, description="A file with that password, instead of the variable."
+        None, description="A file with the password of the ClickHouse user, instead of the variable."
     )
     host: str = Field("127.0.0.1", description="Address to bind.")
-    port: int = Field(8080, description="Port to bind; 0 takes a free one.")
+    port: int = Field(8080, description="Port to bind; 0 selects a free one.")
     tls_cert: Path | None = Field(
         None,
-        description="A file with the server's certificate and those that vouch for it, PEM: it speaks TLS then.",
+        description=(
+            "A PEM file with the server's certificate and its chain. If it is set, the server speaks TLS."
+        ),
     )
     tls_key: Path | None = Field(
-        None, description="The certificate's private key, PEM, if that is not in the same file."
+        None, description="The certificate's private key, PEM, if the certificate's file does not contain it."
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_hosts)] = Field(
         (),
-        description="Names, with or without a port and separated by commas, that requests may be sent to, and whose pages "
-        "may send some, besides loopback and the server's own address.",
+        description="Host names, with or without a port and separated by commas, that the server accepts in "
+        "requests and as origins of pages, besides loopback and its own address.",
     )
     public_url: Annotated[str | None, BeforeValidator(_public_url)] = Field(
         None,
-        description="Scheme and host that clients reach the server at, such as `https://data.example.com`: for streams "
-        "behind a proxy.",
+        description="Scheme and host at which clients reach the server, such as `https://data.example.com`. "
+        "Streams behind a proxy need it.",
     )
     token: SecretStr | None = Field(
         None,
-        description="The API token `administrator` of the user `admin` from this start on. Unset, the first start makes one and "
-        "says where it is.",
+        description="The API token `administrator` of the user `admin`, from this start on. If it is not "
+        "set, the first start creates a token and prints the path of its file.",
     )
     session_idle_minutes: int = Field(
         60,
         ge=1,
-        description="After how many minutes without a request whoever signed in to the page must do so again.",
+        description="Minutes without a request after which a user of the page must sign in again.",
     )
     session_hours: int = Field(
-        12, ge=1, description="After how many hours whoever signed in to the page must do so again."
+        12, ge=1, description="Hours after which a user of the page must sign in again."
     )
     oidc_issuer: Annotated[str | None, BeforeValidator(_issuer)] = Field(
         None,
-        description="The OpenID Connect provider that people sign in to the page with: its issuer, such as "
+        description="Issuer of the OpenID Connect provider for signing in to the page, such as "
         "`https://login.example.com/realms/data`.",
     )
-    oidc_client_id: str | None = Field(None, description="What the provider calls this server.")
+    oidc_client_id: str | None = Field(None, description="The client id of this server at the provider.")
     oidc_client_secret: SecretStr | None = Field(
-        None, description="The secret that it shares with the provider; without one, PKCE alone."
+        None,
+        description=(
+            "The client secret that the server shares with the provider. Without it, PKCE alone is used."
+        ),
     )
-    oidc_name: str = Field("single sign-on", description="What the page's button says: Sign in with ….")
-    oidc_scopes: str = Field("openid email profile", description="What the provider is asked for.")
-    oidc_groups_claim: str = Field("groups", description="The claim that has a user's groups.")
+    oidc_name: str = Field("single sign-on", description="The text of the page's button: Sign in with ….")
+    oidc_scopes: str = Field(
+        "openid email profile", description=("The scopes that the server requests from the provider.")
+    )
+    oidc_groups_claim: str = Field("groups", description="The claim that contains a user's groups.")
     oidc_roles: Annotated[tuple[tuple[str, str], ...], NoDecode, BeforeValidator(_roles)] = Field(
         (),
-        description="Which group gives which role, such as `engineers=analyst,data-admins=sysadmin`: who signs in gets and loses these "
-        "roles as the provider says.",
+        description="Groups and the roles that they grant, such as `engineers=analyst,data-admins=sysadmin`. "
+        "Each sign-in grants and revokes these roles according to the provider.",
     )
     oidc_create_users: bool = Field(
-        False, description="Whether whoever the provider knows becomes a user; else one must be invited."
+        False,
+        description=(
+            "Create a user for each account that the provider authenticates. If it is off, a "
+            "user needs an invitation."
+        ),
     )
-    audit_days: int = Field(90, ge=1, description="For how many days the audit log is kept.")
+    audit_days: int = Field(90, ge=1, description="Days for which the audit log is kept.")
     egress_allowed: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_egress)] = Field(
         EGRESS_DEFAULT,
-        description="Where stores and schema registries may be, separated by commas: `loopback`, `private`, `public`, networks such as "
-        "`10.1.0.0/16`, names such as `db.example.com` or `*.example.com`.",
+        description="Networks and hosts at which stores and schema registries are allowed, separated by "
+        "commas: `loopback`, `private`, `public`, networks such as `10.1.0.0/16`, names such as "
+        "`db.example.com` or `*.example.com`.",
     )
     spark_master: str = Field(
         "local[32]",
-        description="Spark master of the driver of each small compute pool; larger ones have more of the tasks of `local[n]`.",
+        description=(
+            "Spark master of the driver of each small compute pool. A larger pool multiplies the "
+            "tasks of `local[n]`."
+        ),
     )
     spark_secret: SecretStr | None = Field(
         None,
-        description="What a Spark cluster's processes share as `spark.authenticate.secret`; not for `local[n]`.",
+        description=(
+            "The secret `spark.authenticate.secret` that the processes of a Spark cluster share; not "
+            "for `local[n]`."
+        ),
     )
     driver_memory_mb: int = Field(
         2048,
-        description="Heap of the driver of each small compute pool, in MiB; larger ones have two or four times as much.",
+        description=(
+            "Heap of the driver of each small compute pool, in MiB. A larger pool uses two or four "
+            "times as much."
+        ),
     )
     shuffle_partitions: int = Field(
-        2, description="Partitions of stateful operators; fixed for a query's life."
+        2, description="Partitions of stateful operators; fixed when a query is created."
     )
     small_batch_records: int = Field(
         2000,
         ge=0,
-        description="A micro-batch of at most so many records, known before it is read, is one task and not a stage for "
-        "each shuffle; 0: none is.",
+        description="Records up to which a micro-batch runs as one task instead of a stage for each shuffle. "
+        "The number must be known before the batch is read. 0 turns this off.",
     )
     reconcile_interval_ms: int = Field(
-        500, description="How often the supervisor compares desired and actual state."
+        500, description="Interval at which the supervisor compares the desired and the actual state."
     )
     restart_backoff_ms: int = Field(
-        1000, description="First delay before a failed query is restarted; doubles."
+        1000, description="First delay before a failed query is restarted; doubles with each failure."
     )
     restart_backoff_max_ms: int = Field(
         60_000, description="Longest delay before a failed query is restarted."
     )
     stop_timeout_ms: int = Field(
-        60_000, description="How long a query may take to end before its compute pool's driver is killed."
+        60_000,
+        description=("Time that a query may take to stop before the driver of its compute pool is killed."),
     )
     checkpoint_interval_ms: int = Field(
         10_000, ge=5000, description="Checkpoint interval of real-time queries; at least 5000."
     )
     planning_timeout_ms: int = Field(
         60_000,
-        description="Processor time that Spark may take to plan a query before that query is given up.",
+        description="Processor time that Spark may use to plan a query before the query is rejected.",
     )
     backlog_warning_bytes: int = Field(
         2**30,
-        description="A query says so from this much log on that a store keeps until the query has read it, such as PostgreSQL for a slot.",
+        description=(
+            "Size of the log that a store retains for a query, such as PostgreSQL for a slot, from "
+            "which the query reports a warning."
+        ),
     )
     request_bytes_max: int = Field(16 * 1024 * 1024, description="Largest request body.")
     statement_timeout_ms: int = Field(
-        20_000, description="After this a statement is answered 202 and polled."
+        20_000, description="Time after which the server answers 202 for a statement and the client polls."
     )
-    result_rows_max: int = Field(10_000, description="Rows of one partition of a bounded result.")
+    result_rows_max: int = Field(10_000, description="Rows in one partition of a bounded result.")
     result_channel_rows_max: int = Field(
-        10_000, description="Rows an interactive query may be ahead of its reader."
+        10_000, description="Rows that an interactive query may be ahead of its reader."
     )
     result_channel_grace_ms: int = Field(
-        60_000, description="How long an interactive query waits for its reader."
+        60_000, description="Time that an interactive query waits for its reader."
     )
-    snapshot_rows_max: int = Field(100_000, description="Rows of a query of materialized views.")
+    snapshot_rows_max: int = Field(
+        100_000, description=("Most rows that a query of materialized views may return.")
+    )
     snapshot_bytes_max: int = Field(
-        32 * 1024 * 1024, description="Bytes of the result of a query of materialized views."
+        32 * 1024 * 1024, description="Most bytes that a query of materialized views may return."
     )
     snapshot_memory_mb: int = Field(
         512,
         ge=256,
         description="Memory of each of the three processes that evaluate queries of materialized views, in MiB.",
     )
-    interactive_queries_max: int = Field(16, description="Interactive queries running at a time.")
+    interactive_queries_max: int = Field(16, description="Most interactive queries that run at a time.")
 
     def password_of_views(self) -> str:
         """Return the password from the environment or the file; empty if neither is given. Raises UserError 3D008 for a file that cannot
@@ -281,11 +314,11 @@ class Settings(BaseSettings):
         try:
             return self.views_password_file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+            why = error.strerror if isinstance(error, OSError) else "the file is not UTF-8"
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 f"cannot read the password of views in {self.views_password_file}: {why}",
-                hint="HEADRACE_VIEWS_PASSWORD_FILE names a text file that the server's user may read.",
+                hint="HEADRACE_VIEWS_PASSWORD_FILE must name a text file that the server's user can read.",
             ) from None
 
 
@@ -306,6 +339,6 @@ SECRETS = tuple(
 def faults(error: ValidationError) -> list[str]:
     """Return the errors of the environment, a sentence for each setting; never a value, which may be a secret."""
     return [
-        f"the setting HEADRACE_{'_'.join(map(str, item['loc'])).upper()} is wrong: {item['msg']}"
+        f"invalid setting HEADRACE_{'_'.join(map(str, item['loc'])).upper()}: {item['msg']}"
         for item in error.errors(include_input=False, include_url=False)
     ]

@@ -212,7 +212,7 @@ class _Reader:
 
     def _next(self) -> str:
         if not self._tokens:
-            raise self._error(f"the data type {self._shown()} is not complete")
+            raise self._error(f"the data type {self._shown()} is incomplete")
         return self._tokens.pop()
 
     def _accept(self, token: str) -> bool:

@@ -29,32 +29,50 @@ NOT_SUPPORTED: dict[str, str] = {
 }
 HINTS = {
     **{
-        f"{verb} ORGANIZATION": "A server has one organization; another one is another server, with its own data directory."
+        f"{verb} ORGANIZATION": (
+            "A server has exactly one organization. For another organization, run "
+            "another server with its own data directory."
+        )
         for verb in ("CREATE", "DROP")
     },
     **{
-        f"{verb} METRICS INTEGRATION{s}": "There is nothing to set up: Prometheus reads /metrics with an API token that has READ_METRICS."
+        f"{verb} METRICS INTEGRATION{s}": (
+            "No integration is needed: Prometheus reads /metrics with an API token that has READ_METRICS."
+        )
         for verb, s in [*((verb, "") for verb in _VERBS), ("LIST", "S")]
     },
     **{
-        f"{verb} SECURITY INTEGRATION{s}": "Who may sign in, and how, is said by the operator in the settings of the server."
+        f"{verb} SECURITY INTEGRATION{s}": "The server's settings specify who may sign in, and how."
         for verb, s in [*((verb, "") for verb in _VERBS), ("LIST", "S")]
     },
     **{
-        f"{verb} SANDBOX": "A sandbox is of the hosted service. Here, headrace up --data-dir with another directory is one."
+        f"{verb} SANDBOX": (
+            "Sandboxes exist only in the hosted service. Run headrace up --data-dir with "
+            "another directory instead."
+        )
         for verb in ("DESCRIBE", "START", "STOP")
     },
-    "REJECT INVITATION": "Nobody is held to an invitation, which ends by itself; REVOKE INVITATION id ends it at once.",
+    "REJECT INVITATION": (
+        "An invitation needs no answer: it expires by itself. REVOKE INVITATION id ends it at once."
+    ),
     **{
-        f"{verb} INDEX": "There are no indexes. Materialized views are kept by column, and of each part of one the least and the "
-        "greatest value are known: a filter reads few."
+        f"{verb} INDEX": "Indexes are not needed. Materialized views are stored by column with the least and "
+        "the greatest value of each block, so a filter reads few blocks."
         for verb in ("CREATE", "DROP")
     },
-    "TRUNCATE": "DROP ENTITY deletes an entity with all that it holds; what is in it alone, the store's own tools.",
-    "ACCEPT INVITATION": "Who is invited accepts on the page, with the code that INVITE USER gave.",
-    "UPDATE FUNCTION_SOURCE": "DROP it with CASCADE, CREATE it with the new file, and CREATE its functions again.",
-    "UPDATE FUNCTION": "DROP it with its signature, and CREATE it again.",
-    "UPDATE DESCRIPTOR_SOURCE": "DROP it and CREATE it with the new file: relations keep the descriptors that they were made with.",
-    "CREATE OR REPLACE": "DROP it first, or write CREATE … IF NOT EXISTS.",
+    "TRUNCATE": (
+        "DROP ENTITY deletes an entity with all its records. To delete records only, use the store's "
+        "own tools."
+    ),
+    "ACCEPT INVITATION": "The invited user accepts on the page, with the code that INVITE USER returned.",
+    "UPDATE FUNCTION_SOURCE": (
+        "DROP the function source with CASCADE, CREATE it with the new file, and CREATE its functions again."
+    ),
+    "UPDATE FUNCTION": "DROP the function with its signature, and CREATE it again.",
+    "UPDATE DESCRIPTOR_SOURCE": (
+        "DROP the descriptor source and CREATE it with the new file. Existing "
+        "relations keep the descriptors that they were created with."
+    ),
+    "CREATE OR REPLACE": "DROP the object first, or write CREATE … IF NOT EXISTS.",
     "RESUME QUERY": "RESTART QUERY starts a query again from its last checkpoint.",
 }

@@ -166,7 +166,7 @@ class Cursor:
         """Parse a name; `what` describes it in errors."""
         hint = None
         if self.token is not None and self.token.token_type is TokenType.STRING:
-            hint = "Single quotes make a string; names take double quotes or none."
+            hint = "Use single quotes for a string, and double quotes or none for a name."
         found = self.accept_identifier()
         if found is None:
             raise self.error(what, hint=hint)
@@ -182,7 +182,7 @@ class Cursor:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"expected {what} of at most {most} parts, found {len(parts)}: {name}",
-                hint='Put a part that holds dots in double quotes: "a.b".',
+                hint='Put a part that contains dots in double quotes: "a.b".',
                 span=name.span,
             )
         return name
@@ -240,7 +240,7 @@ class Cursor:
         """Parse a string literal."""
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
-            raise self.error(what, hint="Strings take single quotes: 'text'.")
+            raise self.error(what, hint="Use single quotes for a string: 'text'.")
         self.index += 1
         return token.text
 
@@ -256,7 +256,9 @@ class Cursor:
         """Parse `WITH ( 'key' = value [, …] )`, in which a NULL removes the property."""
         found = self.properties(removable=True)
         if not found:
-            raise self.error("WITH ( 'key' = value [, …] )", hint="NULL as a value takes a property back.")
+            raise self.error(
+                "WITH ( 'key' = value [, …] )", hint="Use NULL as the value to remove a property."
+            )
         return found
 
     def properties(self, *, removable: bool = False) -> Properties:
@@ -270,7 +272,7 @@ class Cursor:
             if entry.key in entries:
                 raise UserError(
                     SqlState.SYNTAX_ERROR,
-                    f"the property '{entry.key}' is given twice",
+                    f"the property '{entry.key}' is specified twice",
                     hint="Keep one of them.",
                     span=entry.span,
                 )

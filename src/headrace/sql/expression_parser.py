@@ -198,7 +198,7 @@ class ExpressionParser(parser.Parser):
         if word is not None and following is not None and following.token_type is TokenType.STRING:
             hint = remedy(Place.OPERATOR, word)
             if hint is not None:
-                raise cursor.error_at(f"{word} is no operator of this language", hint=hint)
+                raise cursor.error_at(f"{word} is not an operator of this language", hint=hint)
         return this
 
     def _negate_range(self, this: exp.Expr | None = None) -> exp.Expr | None:
@@ -309,7 +309,7 @@ class ExpressionParser(parser.Parser):
         if len(parts) > 4:
             raise self.cursor.error_at(
                 f"expected at most database.schema.relation.column, found {len(parts)} parts",
-                hint="Fields of a STRUCT are written column->field.",
+                hint="Write fields of a STRUCT as column->field.",
             )
         names: list[exp.Expr | None] = [*reversed(parts), None, None, None]
         return exp.Column(this=names[0], table=names[1], db=names[2], catalog=names[3])

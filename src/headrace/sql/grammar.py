@@ -169,7 +169,7 @@ def _foreign(cursor: Cursor, words: list[str], known: list[str]) -> UserError | 
             continue
         hint = remedy(Place.STATEMENT, start)
         if hint is not None:
-            return cursor.error_at(f"{start} is no statement of this language", hint=hint, words=length)
+            return cursor.error_at(f"{start} is not a statement of this language", hint=hint, words=length)
     return None
 
 
@@ -195,7 +195,7 @@ def _nearest(text: str, known: list[str], *others: str) -> str:
             return f"Did you mean {' or '.join(close)}?"
     verbs = sorted({start.partition(" ")[0] for start in known})
     close = nearest(text.partition(" ")[0], verbs, count=1)
-    return f"Did you mean {close[0]}?" if close else f"Statements begin with {', '.join(verbs)}."
+    return f"Did you mean {close[0]}?" if close else f"A statement starts with {', '.join(verbs)}."
 
 
 def _leading_words(cursor: Cursor) -> list[str]:

@@ -195,7 +195,7 @@ def _check_closed(source: Source, begin: int, end: int) -> None:
         if what is not None:
             raise _error(
                 source,
-                f"expected {closing} at the end of the {what} that begins here, found the end of the text",
+                f"expected {closing} at the end of the {what} that starts here, found the end of the text",
                 match.start(),
                 match.start() + (2 if what == "comment" else 1),
             )

@@ -52,7 +52,9 @@ def too_many_items(span: Span | None) -> UserError:
 def too_long_text(found: int, span: Span | None) -> UserError:
     """Return the error for too long a text of statements."""
     return _exceeded(
-        f"expected a text of {TOKENS_MAX} words and symbols at most, found {found}", "Send it in parts.", span
+        f"expected a text of {TOKENS_MAX} words and symbols at most, found {found}",
+        "Split the text into several requests.",
+        span,
     )
 
 

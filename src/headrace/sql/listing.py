@@ -57,7 +57,7 @@ def _condition(cursor: Cursor) -> exp.Expr:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "a subquery in the condition of a list is not supported",
-            hint='A SELECT of deltastream.sys."…" takes them.',
+            hint='Write the subquery in a SELECT of deltastream.sys."…".',
             span=span_of(query),
         )
     return condition

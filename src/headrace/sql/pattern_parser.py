@@ -110,7 +110,7 @@ def _pattern(parser: ExpressionParser) -> list[PatternVariable]:
 
 def _unsupported(parser: ExpressionParser, what: str) -> NoReturn:
     raise parser.cursor.unsupported(
-        what, hint="A pattern is variables one after the other, each with +, *, ? or {n,m}."
+        what, hint="A pattern is a sequence of variables, each with +, *, ? or {n,m}."
     )
 
 

@@ -254,7 +254,7 @@ class QueryParser(ExpressionParser):
                 hint = remedy(Place.CLAUSE, idiom.words)
                 if idiom.known:
                     raise cursor.unsupported(idiom.words, hint=hint, words=len(words))
-                message = f"{idiom.words} is no clause of this language"
+                message = f"{idiom.words} is not a clause of this language"
                 raise cursor.error_at(message, hint=hint, words=len(words))
 
     def _parse_items(self) -> list[exp.Expr]:
@@ -276,7 +276,7 @@ class QueryParser(ExpressionParser):
 
     def _parse_alias_name(self, tokens: set[TokenType]) -> exp.Identifier | None:
         if self._match(TokenType.ALIAS):
-            hint = "Single quotes make a string; names take double quotes or none."
+            hint = "Use single quotes for a string, and double quotes or none for a name."
             if self._curr.token_type is TokenType.STRING:
                 self._fail("a name after AS", hint=hint)
             return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), "a name after AS"))
@@ -334,7 +334,7 @@ class QueryParser(ExpressionParser):
         if len(parts) > 3:
             raise self.cursor.error_at(
                 f"expected database.schema.relation, found {len(parts)} parts",
-                hint='Put a name that holds dots in double quotes: "a.b".',
+                hint='Put a name that contains dots in double quotes: "a.b".',
             )
         return exp.Table(this=names[0], db=names[1], catalog=names[2])
 

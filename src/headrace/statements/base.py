@@ -213,7 +213,7 @@ class Execution:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"expected database.schema.relation, found {name}",
-                hint='Put a name that holds dots in double quotes: "a.b".',
+                hint='Put a name that contains dots in double quotes: "a.b".',
                 span=name.span,
             )
         if name.path[:-1] == (SYSTEM_DATABASE, SYSTEM_SCHEMA):

@@ -44,7 +44,7 @@ def ask(views: ViewStore, sql: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(None, "No such file or directory"), (b"pass\xff", "it is no UTF-8")]
+    ("content", "why"), [(None, "No such file or directory"), (b"pass\xff", "the file is not UTF-8")]
 )
 def test_a_password_s_file_that_cannot_be_read_is_named(
     tmp_path: Path, content: bytes | None, why: str

@@ -80,12 +80,12 @@ async def test_a_role_gets_another_owner(session: Session) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("CREATE ORGANIZATION x", "A server has one organization"),
-        ("DROP ORGANIZATION x", "A server has one organization"),
+        ("CREATE ORGANIZATION x", "A server has exactly one organization"),
+        ("DROP ORGANIZATION x", "A server has exactly one organization"),
         ("CREATE METRICS INTEGRATION m", "Prometheus reads /metrics"),
         ("LIST METRICS INTEGRATIONS", "Prometheus reads /metrics"),
-        ("ALTER SECURITY INTEGRATION s", "in the settings of the server"),
-        ("LIST SECURITY INTEGRATIONS", "in the settings of the server"),
+        ("ALTER SECURITY INTEGRATION s", "settings specify who may sign in"),
+        ("LIST SECURITY INTEGRATIONS", "settings specify who may sign in"),
         ("START SANDBOX", "--data-dir"),
         ("REJECT INVITATION x", "REVOKE INVITATION"),
     ],

@@ -152,7 +152,7 @@ def _name(path: EntityPath) -> str:
         raise UserError(
             SqlState.SYNTAX_ERROR,
             f"a topic's name has one part, found {len(path)}",
-            hint='Put a name that holds dots in double quotes: "a.b".',
+            hint='Put a name that contains dots in double quotes: "a.b".',
         )
     return path[0]
 

@@ -120,7 +120,7 @@ def stream_of(path: EntityPath) -> str:
         raise UserError(
             SqlState.SYNTAX_ERROR,
             f"a stream's name has one part, found {len(path)}",
-            hint='Put a name that holds dots in double quotes: "a.b".',
+            hint='Put a name that contains dots in double quotes: "a.b".',
         )
     if not _STREAM.match(path[0]):
         raise UserError(

@@ -71,7 +71,8 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess:
     name = _name(cursor, kind)
     if cursor.at("RENAME") and kind == "ROLE":
         other = (
-            "Grants, tokens and queries name roles: CREATE ROLE another one WITH ( IN ROLE ( this one ) )."
+            "A role cannot be renamed, because grants, tokens and queries name it: CREATE ROLE another one "
+            "WITH ( IN ROLE ( this one ) )."
         )
         raise cursor.unsupported("RENAME of a role", hint=other)
     if cursor.accept("RENAME"):

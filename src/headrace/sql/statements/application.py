@@ -16,8 +16,8 @@ from headrace.sql.statements.session import Use
 
 _USABLE = ("DATABASE", "SCHEMA", "STORE")
 _MAY_STAND = (
-    "An application holds USE DATABASE, SCHEMA and STORE, CREATE STREAM, CHANGELOG and TABLE, CREATE … AS SELECT, "
-    "CREATE VIRTUAL STREAM and CHANGELOG, and INSERT INTO."
+    "An application may contain USE DATABASE, SCHEMA and STORE, CREATE STREAM, CHANGELOG and TABLE, CREATE … "
+    "AS SELECT, CREATE VIRTUAL STREAM and CHANGELOG, and INSERT INTO."
 )
 
 
@@ -95,7 +95,7 @@ def _inner(cursor: Cursor) -> Statement:
         known = any(start[:2] == words for start in GRAMMAR)
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"{' '.join(words if known else words[:1])} cannot stand in an application",
+            f"{' '.join(words if known else words[:1])} is not allowed in an application",
             hint=_MAY_STAND,
             span=cursor.source.span(first.start, cursor.tokens[end.index - 1].end + 1),
         )

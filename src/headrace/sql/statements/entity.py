@@ -165,7 +165,7 @@ class InsertIntoEntity(Statement):
 def insert_into_entity(cursor: Cursor) -> InsertIntoEntity:
     name = _path(cursor)
     store = _accept_store(cursor)
-    hint = 'One record per statement: VALUE(\'{"name": "value"}\').' if cursor.at("VALUES") else None
+    hint = 'Write one record per statement: VALUE(\'{"name": "value"}\').' if cursor.at("VALUES") else None
     cursor.expect("VALUE", "(", hint=hint)
     start = cursor.index
     value = cursor.string("the record as a string")

@@ -232,7 +232,7 @@ def _column(cursor: Cursor, others: Mapping[str, ColumnDefinition]) -> ColumnDef
     if name.name in others:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"the column {name} is given twice",
+            f"the column {name} is declared twice",
             hint="Keep one of them; names that differ by case need double quotes.",
             span=name.span,
         )
