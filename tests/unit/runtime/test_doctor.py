@@ -26,7 +26,7 @@ def test_a_machine_with_nothing_in_its_cache_is_told_how_to_fill_it(
     # `headrace up` fetches and compiles by itself: that is no reason why it could not run.
     assert found["Spark connector jars"].state is State.ON_FIRST_USE
     assert found["JVM extension"].state is State.ON_FIRST_USE
-    assert found["Spark connector jars"].found.startswith("0 of 6")
+    assert found["Spark connector jars"].found.startswith("0 of 5")
     assert "headrace.runtime.jars spark" in found["Spark connector jars"].fix
     assert not any(check.state is State.MISSING for check in found.values())
     assert not (tmp_path / "not").exists()

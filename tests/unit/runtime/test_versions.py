@@ -22,7 +22,6 @@ def test_the_spark_jars_are_for_the_spark_that_is_pinned() -> None:
     line = ".".join(_pinned("pyspark").split(".")[:2])
     connectors = {jar.artifact: jar for jar in coordinates("spark") if jar.organization == "org.apache.spark"}
     assert connectors["spark-sql-kafka-0-10_2.13"].version.startswith(f"{line}.")
-    assert connectors["spark-avro_2.13"].version.startswith(f"{line}.")
 
 
 def test_the_lock_comment_names_the_spark_that_is_pinned() -> None:
