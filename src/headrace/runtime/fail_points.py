@@ -10,8 +10,6 @@ import signal
 from collections import Counter
 from contextlib import suppress
 
-import psutil
-
 _passes: Counter[str] = Counter()
 
 
@@ -26,6 +24,8 @@ def fail_point(name: str) -> None:
 
 
 def _kill_driver() -> None:
+    import psutil  # Only tests set a fail point, and only their environment has psutil.
+
     # In the driver this variable names the process itself, in its workers the driver.
     driver = psutil.Process(int(os.environ["HEADRACE_DRIVER_PID"]))
     for process in [driver, *driver.children(recursive=True)]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
-from importlib.metadata import requires, version
+from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
 from headrace import __version__
@@ -42,6 +44,38 @@ def test_the_requirements_lock_has_every_dependency() -> None:
     }
     wanted = {re.split(r"[\[<>=]", line)[0] for line in requires("headrace") or []}
     assert not wanted - locked, "run make lock"
+
+
+def _distribution(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
+
+
+def _imported_packages() -> set[str]:
+    """Return the top-level packages that the product imports, at the top of a file or later."""
+    names: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.partition(".")[0])
+    return names - sys.stdlib_module_names - {"headrace"}
+
+
+def test_each_package_that_is_imported_is_declared_or_comes_with_one_that_is() -> None:
+    declared = {_distribution(line) for line in requires("headrace") or []}
+    # A web framework without its toolkit, or boto3 without botocore, is no installation: these are as good as declared.
+    brought = {
+        _distribution(line) for name in declared for line in requires(name) or [] if "extra ==" not in line
+    }
+    brought |= {_distribution(line) for line in requires("botocore") or [] if "extra ==" not in line}
+    owners = packages_distributions()
+    undeclared = {
+        name
+        for name in _imported_packages()
+        if not {owner.lower().replace("_", "-") for owner in owners[name]} & (declared | brought)
+    }
+    assert undeclared == {"psutil"}, "only tests set a fail point, and only their environment has psutil"
 
 
 def test_the_installed_package_is_this_version() -> None:
