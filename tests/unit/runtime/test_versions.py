@@ -75,7 +75,7 @@ def test_each_package_that_is_imported_is_declared_or_comes_with_one_that_is() -
         for name in _imported_packages()
         if not {owner.lower().replace("_", "-") for owner in owners[name]} & (declared | brought)
     }
-    assert undeclared == {"psutil"}, "only tests set a fail point, and only their environment has psutil"
+    assert undeclared <= {"psutil"}, "only tests set a fail point, and only their environment has psutil"
 
 
 def test_the_installed_package_is_this_version() -> None:
