@@ -13,23 +13,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.analyzer.expressions import (
-    INTERVAL,
-    NULL,
-    Call,
-    Case,
-    Cast,
-    ColumnReference,
-    Expression,
-    Literal,
-    transform,
-)
+from headrace.analyzer.expressions import Call, Case, Cast, ColumnReference, Expression, Literal, transform
 from headrace.core.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
     FLOAT,
     INTEGRAL,
+    INTERVAL,
+    NULL,
     DataType,
     Decimal,
     Timestamp,

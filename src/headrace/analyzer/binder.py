@@ -17,8 +17,6 @@ from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
 from headrace.analyzer.expressions import (
-    INTERVAL,
-    NULL,
     Call,
     ColumnReference,
     Expression,
@@ -61,7 +59,7 @@ from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import printed
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import VARCHAR
+from headrace.core.types import INTERVAL, NULL, VARCHAR
 from headrace.sql.ast import Select, span_of
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from headrace.analyzer.expressions import (
-    INTERVAL,
     Call,
     ColumnReference,
     Expression,
@@ -48,7 +47,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
-from headrace.core.types import DataType, has_map
+from headrace.core.types import INTERVAL, DataType, has_map
 
 Check = Callable[[LogicalPlan], None]
 

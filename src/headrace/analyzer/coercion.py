@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.analyzer.expressions import NULL, Cast, Expression, Literal
+from headrace.analyzer.expressions import Cast, Expression, Literal
 from headrace.analyzer.typing import common
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import DATE, DOUBLE, INTEGRAL, DataType, Timestamp, has_map, is_numeric
+from headrace.core.types import DATE, DOUBLE, INTEGRAL, NULL, DataType, Timestamp, has_map, is_numeric
 
 _FRACTION = re.compile(r"\.(\d{1,9})")
 

@@ -13,18 +13,7 @@ from sqlglot import exp
 
 from headrace.analyzer.calls import Special
 from headrace.analyzer.coercion import cast_literal, literal_as, unify
-from headrace.analyzer.expressions import (
-    INTERVAL,
-    NULL,
-    STAR,
-    Call,
-    Case,
-    Cast,
-    Expression,
-    FieldAccess,
-    Literal,
-    over_rows,
-)
+from headrace.analyzer.expressions import STAR, Call, Case, Cast, Expression, FieldAccess, Literal, over_rows
 from headrace.analyzer.functions import OPERATORS_BY_NAME, lookup
 from headrace.analyzer.functions.operators import is_division_of_integers
 from headrace.analyzer.invocation import COMPARISONS, call
@@ -40,6 +29,8 @@ from headrace.core.types import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
+    INTERVAL,
+    NULL,
     DataType,
     Decimal,
     Struct,

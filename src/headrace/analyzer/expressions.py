@@ -11,16 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import Span
-from headrace.core.types import BOOLEAN, DataType, Primitive
+from headrace.core.types import BOOLEAN, NULL, DataType
 
 if TYPE_CHECKING:
     from headrace.analyzer.functions.signature import Function
 
-NULL = Primitive("NULL")
-"""The type of the literal NULL until its surroundings give it one."""
-
-INTERVAL = Primitive("INTERVAL")
-"""The type of an INTERVAL literal; never the type of a column."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,18 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headrace.analyzer.event_times import is_event_time
-from headrace.analyzer.expressions import (
-    INTERVAL,
-    Call,
-    Cast,
-    Expression,
-    Literal,
-    references,
-)
+from headrace.analyzer.expressions import Call, Cast, Expression, Literal, references
 from headrace.analyzer.logical import LogicalNode
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import INTEGRAL
+from headrace.core.types import INTEGRAL, INTERVAL
 from headrace.sql.limits import DURATION_MAX_MS, too_long_time
 
 _FLIPPED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}

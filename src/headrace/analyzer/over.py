@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from headrace.analyzer.coercion import unify
 from headrace.analyzer.expressions import (
-    INTERVAL,
     STAR,
     Case,
     Expression,
@@ -25,7 +24,7 @@ from headrace.analyzer.invocation import call
 from headrace.analyzer.typing import is_temporal
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, INTEGER, INTEGRAL, is_numeric
+from headrace.core.types import BIGINT, INTEGER, INTEGRAL, INTERVAL, is_numeric
 from headrace.sql.ast import span_of
 
 Bind = Callable[[exp.Expr], Expression]

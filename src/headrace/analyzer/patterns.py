@@ -16,7 +16,6 @@ from headrace.analyzer.coercion import as_type
 from headrace.analyzer.event_times import event_times, is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import (
-    NULL,
     TRUE,
     Call,
     ColumnReference,
@@ -42,7 +41,7 @@ from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.internal_columns import PREFIX, ROW_TIME, is_internal
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, TIMESTAMP_LTZ, VARCHAR, Array, DataType, Decimal
+from headrace.core.types import BIGINT, NULL, TIMESTAMP_LTZ, VARCHAR, Array, DataType, Decimal
 from headrace.sql.ast import MatchRecognize as MatchNode
 from headrace.sql.ast import span_of
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.analyzer.expressions import INTERVAL, NULL
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
@@ -18,6 +17,8 @@ from headrace.core.types import (
     FLOAT,
     INTEGER,
     INTEGRAL,
+    INTERVAL,
+    NULL,
     SMALLINT,
     TIMESTAMP,
     TINYINT,

@@ -11,14 +11,12 @@ import os
 import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headrace.catalog.keys import KEY_FILE
+from headrace.catalog.objects import Organization
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-
-if TYPE_CHECKING:
-    from headrace.catalog.catalog import Catalog
 
 FILE = "identity.json"
 
@@ -29,6 +27,16 @@ class Identity:
 
     directory: str
     catalog: str
+
+
+class OrganizationRecord(Protocol):
+    """The part of a catalog that keeps the organization, and with it the id of the data directory."""
+
+    def organization(self) -> Organization:
+        """Return the organization."""
+
+    def update_organization(self, organization: Organization) -> None:
+        """Replace the organization."""
 
 
 def remains(directory: Path) -> list[str]:
@@ -49,7 +57,7 @@ def refuse_new(directory: Path, names: list[str]) -> None:
         )
 
 
-def bind(catalog: Catalog, directory: Path, *, adopt: bool) -> None:
+def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
     """Let a catalog and its data directory know each other, once; at later starts compare them.
 
     Raises UserError 3D008 for a directory of another catalog, and for a catalog of another directory. With `adopt` the catalog takes a

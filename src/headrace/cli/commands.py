@@ -135,19 +135,19 @@ def sql(
     Rows of a live result are written as they come; Ctrl-C ends it. With ndjson, standard output has rows and nothing else. Exit
     codes: 0 ok, 1 a statement failed, 2 usage, 3 no connection, 4 not authenticated, 130 interrupted.
     """
-    from headrace.cli import session
+    from headrace.cli import running, session
     from headrace.cli.output import say
 
     chosen = output or (Output.TABLE if sys.stdout.isatty() else Output.NDJSON)
-    limits = session.Limits(max_rows, timeout)
+    limits = running.Limits(max_rows, timeout)
     found = token or session.local_token(url, data_dir)
     if found is None:
-        say(f"headrace: expected a token, found none\nhint: {session.WHERE_TOKENS_ARE}")
+        say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
         raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
     server = session.Server(url, found)
     if not command and not file and not check and sys.stdin.isatty():
         raise typer.Exit(session.interact(server, chosen.value, limits))
-    given = {"command": map(session.Text, command or []), "file": map(session.file_text, file or ["-"])}
+    given = {"command": map(running.Text, command or []), "file": map(running.file_text, file or ["-"])}
     order = [name for name in ctx.meta[_ORDER] if name in given] or ["file"]
     try:
         texts = [next(given[name]) for name in order]

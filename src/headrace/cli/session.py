@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
-import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,39 +14,13 @@ from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 
-from headrace.cli import backslash, exit_codes
-from headrace.cli.output import Printer, printer, say
+from headrace.cli import exit_codes
+from headrace.cli.output import printer
+from headrace.cli.running import Limits, Text, check_text, report, run_text
 from headrace.client import (
-    Answer,
-    AuthenticationFailedError,
     Client,
     ClientError,
-    ConnectionFailedError,
-    LiveRow,
-    RequestRefusedError,
-    ServerUnreachableError,
-    SqlError,
 )
-from headrace.client.wire import StreamStart
-from headrace.core.errors import Diagnostic, Span
-from headrace.sql import split
-from headrace.sql.diagnostics import shown
-
-BATCH_ROWS_MAX = 1000
-BATCH_WAIT_S = 0.02
-"""Rows that come faster than this are written together."""
-WHERE_TOKENS_ARE = "Give it with --token or HEADRACE_TOKEN, or name the data directory of a server on this machine: --data-dir."
-
-PATIENCE_S = 3.0
-"""After this a user at a terminal is told that a statement is still being worked on."""
-
-# What a caret line underlines: the server names only where it begins.
-_MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
-
-
-_TAKES_FILES = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(CREATE|UPDATE)\b", re.IGNORECASE | re.DOTALL)
-_COPIES = re.compile(r"COPY\b", re.IGNORECASE)
-_FILE = re.compile(r"(?:=|\bFROM)\s*'@((?:[^'\n]|'')+)'", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -58,22 +29,6 @@ class Server:
 
     url: str
     token: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of each statement: rows written, and seconds."""
-
-    rows: int | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Text:
-    """Statements and where they are from; `source` is a file's name or None for the command line."""
-
-    content: str
-    source: str | None = None
 
 
 def local_token(url: str, data_dir: Path | None) -> str | None:
@@ -87,13 +42,6 @@ def local_token(url: str, data_dir: Path | None) -> str | None:
     if not is_here or not file.is_file() or not os.access(file, os.R_OK):
         return None
     return file.read_text(encoding="utf-8").strip()
-
-
-def file_text(name: str) -> Text:
-    """Return the statements of a file, `-` for standard input; raises OSError, UnicodeDecodeError."""
-    if name == "-":
-        return Text(sys.stdin.read(), "stdin")
-    return Text(Path(name).expanduser().read_text(encoding="utf-8"), name)
 
 
 def run(server: Server, sources: Sequence[Text], output: str, limits: Limits) -> int:
@@ -124,19 +72,6 @@ def check(server: Server, sources: Sequence[Text]) -> int:
     return _run(go())
 
 
-async def check_text(client: Client, text: Text) -> int:
-    """Say all that is wrong with a text; returns the exit code."""
-    found = await client.check(text.content)
-    for problem in found:
-        source = (
-            f"{text.source}:{problem.span.line}:{problem.span.column}: "
-            if text.source and problem.span
-            else ""
-        )
-        say(source + shown(text.content, problem))
-    return exit_codes.STATEMENT_FAILED if any(item.severity == "error" for item in found) else exit_codes.OK
-
-
 def _run(work: Coroutine[Any, Any, int]) -> int:
     try:
         return asyncio.run(work)
@@ -155,195 +90,3 @@ def interact(server: Server, output: str, limits: Limits) -> int:
             return await Shell(client, printer(output, sys.stdout), limits).run()
 
     return _run(go())
-
-
-async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> int:
-    """Run the statements of one text one by one; returns the exit code of the first that fails, or 0.
-
-    A text that is one of the prompt's commands runs the SQL that it stands for.
-    """
-    if text.source is None and backslash.is_command(text.content.strip()):
-        sql = backslash.sql_of(text.content)
-        if sql is None:
-            is_help = backslash.parts(text.content)[0] in backslash.HELP_WORDS
-            say(backslash.help_text() if is_help else backslash.refusal(text.content.strip()))
-            return exit_codes.OK if is_help else exit_codes.USAGE
-        text = Text(sql)
-    for start, end in split(text.content):
-        try:
-            await run_statement(client, text.content[start:end], out, limits)
-        except ClientError as error:
-            return report(error, text, start)
-    return exit_codes.OK
-
-
-async def run_statement(client: Client, statement: str, out: Printer, limits: Limits) -> None:
-    """Run one statement and write its result; raises ClientError."""
-    with _patience() as patience:
-        try:
-            async with asyncio.timeout(limits.seconds):
-                answer = await client.execute(statement, files=_attached(statement))
-        except TimeoutError:
-            raise ConnectionFailedError(
-                f"the statement did not end within {limits.seconds:g} seconds"
-            ) from None
-        if answer.message:
-            (_tell if answer.is_stream else say)(answer.message)
-        await _keep_copied(client, statement, answer)
-        if answer.is_stream:
-            await _write_stream(answer, out, limits, patience=patience)
-        else:
-            out.start(answer.columns)
-            out.write(answer.rows[: limits.rows])
-        out.finish()
-
-
-def _attached(statement: str) -> dict[str, bytes]:
-    """Return the files of this machine that a CREATE or UPDATE names, `'@path'` behind `=` or FROM; raises RequestRefusedError."""
-    if not _TAKES_FILES.match(statement):
-        return {}
-    files: dict[str, bytes] = {}
-    for match in _FILE.finditer(statement):
-        path = Path(match[1].replace("''", "'")).expanduser()
-        try:
-            files[path.name] = path.read_bytes()
-        except OSError as error:
-            raise RequestRefusedError(f"cannot read the file {path}: {error.strerror}") from None
-    return files
-
-
-async def _keep_copied(client: Client, statement: str, answer: Answer) -> None:
-    """Write the file of a COPY; raises RequestRefusedError if it exists, cannot be written, or has another digest."""
-    if not _COPIES.match(statement):
-        return
-    from headrace.sql import parse
-    from headrace.sql.statements.copying import CopySource
-
-    (copied,) = parse(statement)
-    if not isinstance(copied, CopySource):
-        return
-    told = dict(zip((column.name for column in answer.columns), answer.rows[0], strict=True))
-    content = await client.download(told["Url"] or "")
-    if hashlib.sha256(content).hexdigest() != told["Sha256"]:
-        raise RequestRefusedError("the file changed while it was copied: try again")
-    path = Path(copied.path).expanduser()
-    try:
-        with path.open("xb") as file:
-            file.write(content)
-    except OSError as error:
-        raise RequestRefusedError(f"cannot write the file {path}: {error.strerror}") from None
-
-
-@contextmanager
-def _patience() -> Iterator[asyncio.TimerHandle]:
-    """Tells a user who waits for long that this is no fault, unless the timer is cancelled before."""
-    timer = asyncio.get_running_loop().call_later(
-        PATIENCE_S, _tell, "still working (a compute pool that starts takes up to a minute); Ctrl-C gives up"
-    )
-    try:
-        yield timer
-    finally:
-        timer.cancel()
-
-
-def _tell(text: str) -> None:
-    """Print a message for an interactive user; scripts and files get none."""
-    if sys.stdout.isatty() and sys.stderr.isatty():
-        say(text)
-
-
-async def _write_stream(
-    answer: Answer, out: Printer, limits: Limits, *, patience: asyncio.TimerHandle
-) -> None:
-    left = limits.rows
-    has_ops = False
-
-    def on_started(start: StreamStart) -> None:
-        nonlocal has_ops
-        has_ops = start.changelog_key is not None
-        out.start(answer.columns, has_ops=has_ops)
-        patience.cancel()
-        _tell("the query runs: rows are shown as they come, until Ctrl-C")
-
-    try:
-        async with (
-            asyncio.timeout(limits.seconds),
-            aclosing(answer.stream(on_started=on_started)) as rows,
-            aclosing(_batches(rows)) as batches,
-        ):
-            async for batch in batches:
-                out.write([(row.op, *row.cells) if has_ops else row.cells for row in batch[:left]])
-                if left is not None:
-                    left -= len(batch)
-                    if left <= 0:
-                        return
-    except TimeoutError:
-        # That was the wish: so many seconds of a result that has no end.
-        return
-    except asyncio.CancelledError:
-        out.finish()
-        raise
-
-
-async def _batches(rows: AsyncIterator[LiveRow]) -> AsyncGenerator[list[LiveRow]]:
-    """Yield rows together with those that come right after them."""
-    queue: asyncio.Queue[LiveRow | Exception | None] = asyncio.Queue(BATCH_ROWS_MAX)
-
-    async def read() -> None:
-        try:
-            async for row in rows:
-                await queue.put(row)
-        except ClientError as error:
-            await queue.put(error)
-        else:
-            await queue.put(None)
-
-    reading = asyncio.create_task(read())
-    try:
-        while True:
-            items = [await queue.get()]
-            await asyncio.sleep(BATCH_WAIT_S)
-            while not queue.empty():
-                items.append(queue.get_nowait())
-            batch = [item for item in items if isinstance(item, LiveRow)]
-            if batch:
-                yield batch
-            last = items[-1]
-            if isinstance(last, Exception):
-                raise last
-            if last is None:
-                return
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-
-
-def report(error: ClientError, text: Text | None = None, start: int = 0) -> int:
-    """Say on standard error what went wrong and where; `start` is the statement's offset in `text`. Returns the exit code."""
-    if isinstance(error, SqlError):
-        say(describe(error, text, start))
-        return exit_codes.STATEMENT_FAILED
-    say(f"headrace: {error}")
-    if isinstance(error, AuthenticationFailedError):
-        say(f"hint: {WHERE_TOKENS_ARE}")
-        return exit_codes.NOT_AUTHENTICATED
-    if isinstance(error, ServerUnreachableError):
-        say("hint: Start a server with headrace up, or name another with --url.")
-    if isinstance(error, RequestRefusedError):
-        return exit_codes.STATEMENT_FAILED
-    return exit_codes.NO_CONNECTION
-
-
-def describe(error: SqlError, text: Text | None, start: int) -> str:
-    """Return the error as the command line shows it: SQLSTATE and message, the line with a caret, the hint."""
-    content, place, source = "", None, ""
-    if text is not None and error.line is not None and error.column is not None:
-        content = text.content
-        statement_lines = content[start:].split("\n")
-        offset = start + sum(len(line) + 1 for line in statement_lines[: error.line - 1]) + error.column - 1
-        line_start = content.rfind("\n", 0, offset) + 1
-        marked = _MARKED.match(content, offset)
-        end = marked.end() if marked else offset + 1
-        place = Span(offset, end, content.count("\n", 0, offset) + 1, offset - line_start + 1)
-        source = f"{text.source}:{place.line}:{place.column}: " if text.source else ""
-    return source + shown(content, Diagnostic(error.sqlstate, error.message, error.hint, place))

@@ -21,7 +21,7 @@ from pygments.lexers.sql import SqlLexer
 from headrace.cli import backslash, exit_codes
 from headrace.cli.keywords import KEYWORDS
 from headrace.cli.output import Printer, TablePrinter, plain, say
-from headrace.cli.session import Limits, Text, check_text, file_text, report, run_text
+from headrace.cli.running import Limits, Text, check_text, file_text, report, run_text
 from headrace.client import AuthenticationFailedError, Client, ClientError, ConnectionFailedError
 from headrace.core.context import SessionContext
 from headrace.core.names import printed

@@ -110,6 +110,10 @@ class Struct(DataType):
         return next((kind for field, kind in self.fields if field == name), None)
 
 
+NULL = Primitive("NULL")
+"""The type of the literal NULL until its surroundings give it one."""
+INTERVAL = Primitive("INTERVAL")
+"""The type of an INTERVAL literal; never the type of a column."""
 BOOLEAN = Primitive("BOOLEAN")
 TINYINT = Primitive("TINYINT")
 SMALLINT = Primitive("SMALLINT")

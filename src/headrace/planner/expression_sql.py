@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headrace.analyzer.expressions import (
-    INTERVAL,
-    NULL,
     Call,
     Case,
     Cast,
@@ -24,7 +22,7 @@ from headrace.analyzer.functions.signature import Function, PerType, Spelling, T
 from headrace.analyzer.typing import is_text
 from headrace.core.errors import InternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import DATE, DataType, Timestamp, Varchar
+from headrace.core.types import DATE, INTERVAL, NULL, DataType, Timestamp, Varchar
 
 _TEXT_MAX = 4_000_000
 _PLACE = re.compile(r"\{(\d+|\*|type|type_text|over)\}")

@@ -6,16 +6,14 @@ Each reader gets the parser just after the opening parenthesis and stops before 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import NoReturn, Protocol
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
-from headrace.sql.ast import JsonCall
+from headrace.sql.ast import JsonCall, TypeName
+from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import folded
-
-if TYPE_CHECKING:
-    from headrace.sql.expression_parser import ExpressionParser
 
 CONSTRUCTORS = frozenset({"ARRAY", "MAP"})
 WITHOUT_PARENTHESES = frozenset(
@@ -37,7 +35,37 @@ DATE_PARTS = (
 )
 
 
-def constructor(query: ExpressionParser) -> exp.Expr:
+class CallParser(Protocol):
+    """The parser of expressions, as the syntax of a call uses it."""
+
+    @property
+    def next_token(self) -> Token:
+        """The token that is read next."""
+
+    @property
+    def cursor(self) -> Cursor:
+        """A cursor at the next token."""
+
+    def take(self, *words: str) -> bool:
+        """Consume these words if they come next; return True if they do."""
+
+    def fail(self, expected: str) -> NoReturn:
+        """Raise the syntax error at the next token."""
+
+    def parse_arguments(self) -> list[exp.Expr]:
+        """Parse arguments up to the closing parenthesis."""
+
+    def parse_operand(self) -> exp.Expr:
+        """Parse an expression without AND, OR and comparisons."""
+
+    def parse_condition(self) -> exp.Expr:
+        """Parse an expression of any kind."""
+
+    def parse_type_name(self) -> TypeName:
+        """Parse a data type."""
+
+
+def constructor(query: CallParser) -> exp.Expr:
     """Return a call of `array` or `map` for `ARRAY[a, b]` or `MAP['k', v]`."""
     token = query.next_token
     query.take(token.text.upper(), "[")
@@ -47,29 +75,29 @@ def constructor(query: ExpressionParser) -> exp.Expr:
     return exp.Anonymous(this=token.text.lower(), expressions=arguments).update_positions(token)
 
 
-def _cast(query: ExpressionParser) -> exp.Expr:
+def _cast(query: CallParser) -> exp.Expr:
     return exp.Cast(this=_before_as(query), to=query.parse_type_name())
 
 
-def _try_cast(query: ExpressionParser) -> exp.Expr:
+def _try_cast(query: CallParser) -> exp.Expr:
     return exp.TryCast(this=_before_as(query), to=query.parse_type_name(), safe=True)
 
 
-def _before_as(query: ExpressionParser) -> exp.Expr:
+def _before_as(query: CallParser) -> exp.Expr:
     this = query.parse_condition()
     if not query.take("AS"):
         query.fail("AS and a data type")
     return this
 
 
-def _extract(query: ExpressionParser) -> exp.Expr:
+def _extract(query: CallParser) -> exp.Expr:
     part = _date_part(query)
     if not query.take("FROM"):
         query.fail("FROM")
     return exp.Extract(this=part, expression=query.parse_operand())
 
 
-def _trim(query: ExpressionParser) -> exp.Expr:
+def _trim(query: CallParser) -> exp.Expr:
     position = next((word for word in ("LEADING", "TRAILING", "BOTH") if query.take(word)), None)
     if position and query.take("FROM"):
         return exp.Trim(this=query.parse_operand(), position=position)
@@ -83,7 +111,7 @@ def _trim(query: ExpressionParser) -> exp.Expr:
     return exp.Trim(this=this)
 
 
-def _substring(query: ExpressionParser) -> exp.Expr:
+def _substring(query: CallParser) -> exp.Expr:
     arguments = [query.parse_operand()]
     if query.take("FROM"):
         arguments.append(query.parse_operand())
@@ -95,15 +123,15 @@ def _substring(query: ExpressionParser) -> exp.Expr:
     return exp.Anonymous(this="substring", expressions=arguments)
 
 
-def _position(query: ExpressionParser) -> exp.Expr:
+def _position(query: CallParser) -> exp.Expr:
     arguments = [query.parse_operand()]
     if not query.take("IN") and not query.take(","):
         query.fail("IN")
     return exp.Anonymous(this="position", expressions=[*arguments, query.parse_operand()])
 
 
-def _rounding(name: str) -> Callable[[ExpressionParser], exp.Expr]:
-    def read(query: ExpressionParser) -> exp.Expr:
+def _rounding(name: str) -> Callable[[CallParser], exp.Expr]:
+    def read(query: CallParser) -> exp.Expr:
         arguments = query.parse_arguments()
         if query.take("TO"):
             arguments.append(_date_part(query))
@@ -112,10 +140,10 @@ def _rounding(name: str) -> Callable[[ExpressionParser], exp.Expr]:
     return read
 
 
-def _unit_first(name: str) -> Callable[[ExpressionParser], exp.Expr]:
+def _unit_first(name: str) -> Callable[[CallParser], exp.Expr]:
     """Return the parser of TIMESTAMPADD(unit, n, t) and TIMESTAMPDIFF(unit, a, b)."""
 
-    def read(query: ExpressionParser) -> exp.Expr:
+    def read(query: CallParser) -> exp.Expr:
         unit = _date_part(query)
         if not query.take(","):
             query.fail("','")
@@ -124,7 +152,7 @@ def _unit_first(name: str) -> Callable[[ExpressionParser], exp.Expr]:
     return read
 
 
-def _date_part(query: ExpressionParser) -> exp.Expr:
+def _date_part(query: CallParser) -> exp.Expr:
     token = query.next_token
     word = folded(token).removesuffix("S")
     if token.token_type is not TokenType.VAR or word not in DATE_PARTS:
@@ -133,8 +161,8 @@ def _date_part(query: ExpressionParser) -> exp.Expr:
     return exp.Var(this=word).update_positions(token)
 
 
-def _json(name: str) -> Callable[[ExpressionParser], exp.Expr]:
-    def read(query: ExpressionParser) -> exp.Expr:
+def _json(name: str) -> Callable[[CallParser], exp.Expr]:
+    def read(query: CallParser) -> exp.Expr:
         this = query.parse_operand()
         if not query.take(","):
             query.fail("',' and a path such as '$.name'")
@@ -154,7 +182,7 @@ def _json(name: str) -> Callable[[ExpressionParser], exp.Expr]:
     return read
 
 
-def _json_fallback(query: ExpressionParser) -> tuple[str, exp.Expr | str] | None:
+def _json_fallback(query: CallParser) -> tuple[str, exp.Expr | str] | None:
     """Parse `{NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT | DEFAULT x} ON {EMPTY | ERROR}`."""
     value: exp.Expr | str
     if query.take("EMPTY", "ARRAY"):
@@ -176,7 +204,7 @@ def _json_fallback(query: ExpressionParser) -> tuple[str, exp.Expr | str] | None
     return "on_error", value
 
 
-SPECIAL: dict[str, Callable[[ExpressionParser], exp.Expr]] = {
+SPECIAL: dict[str, Callable[[CallParser], exp.Expr]] = {
     "cast": _cast,
     "ceil": _rounding("ceil"),
     "extract": _extract,

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
 
+from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import DesiredState, Query
 from headrace.core.errors import UserError
-from headrace.core.names import QualifiedName
+from headrace.core.names import QualifiedName, RelationName
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 
-if TYPE_CHECKING:
-    from headrace.statements.base import Execution
+T = TypeVar("T")
 
 
-def named_query(reference: QualifiedName, run: Execution) -> Query:
+class QueryScope(Protocol):
+    """The part of an execution that decides which queries and relations a name can mean."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog."""
+
+    def knows(self, found: object | None) -> bool:
+        """Return True if the object exists and the active role has a privilege on it."""
+
+    def visible(self, objects: Iterable[T]) -> list[T]:
+        """Return the objects that the active role sees."""
+
+    def relation_name(self, name: QualifiedName) -> RelationName:
+        """Return the full name of a relation."""
+
+
+def named_query(reference: QualifiedName, run: QueryScope) -> Query:
     """Return the query of that id or name, or the one that writes the relation of that name.
 
     Most queries have no name of their own, and people know them by their sinks. Raises UserError 3D019 when the active role knows no
@@ -38,7 +56,7 @@ def named_query(reference: QualifiedName, run: Execution) -> Query:
     )
 
 
-def _writer(reference: QualifiedName, run: Execution) -> Query | None:
+def _writer(reference: QualifiedName, run: QueryScope) -> Query | None:
     """Return the query that writes a relation; of several, all terminated, the last one."""
     try:
         relation = run.catalog.relation(run.relation_name(reference))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.analyzer.expressions import NULL
 from headrace.analyzer.functions.operators import duckdb_arithmetic
 from headrace.analyzer.functions.signature import (
     SAME,
@@ -29,6 +28,7 @@ from headrace.core.types import (
     FLOAT,
     INTEGER,
     INTEGRAL,
+    NULL,
     TEXT_LENGTH_MAX,
     VARCHAR,
     Array,

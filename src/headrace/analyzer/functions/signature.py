@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.analyzer.expressions import INTERVAL, NULL
 from headrace.analyzer.typing import is_temporal, is_text
 from headrace.core.types import (
     BOOLEAN,
     BYTES,
     INTEGRAL,
+    INTERVAL,
+    NULL,
     Array,
     DataType,
     Decimal,

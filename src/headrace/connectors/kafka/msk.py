@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.credentials import CredentialProvider, Credentials
 from botocore.exceptions import BotoCoreError, ClientError
 
-from headrace.connectors.kafka.tokens import USED_FOR, Token
+from headrace.connectors.kafka.token import USED_FOR, Token
 from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
 

@@ -11,18 +11,16 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import httpx
 
+from headrace.connectors.kafka.token import USED_FOR, Token
 from headrace.connectors.tls import TLS_CA
 from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
 
 ANSWER_BYTES_MAX = 256 * 1024
 _TIMEOUT_S = 10.0
-# Of a token's lifetime: Kafka's clients ask for the next one at 80 %.
-USED_FOR = 0.7
 _ERRORS = (
     "invalid_request",
     "invalid_client",
@@ -31,16 +29,6 @@ _ERRORS = (
     "unsupported_grant_type",
     "invalid_scope",
 )
-
-
-@dataclass(frozen=True)
-class Token:
-    """Credential for a broker; `expires_at` in seconds since 1970."""
-
-    text: str = field(repr=False)
-    principal: str
-    expires_at: float
-    fresh_until: float
 
 
 _lock = threading.Lock()
