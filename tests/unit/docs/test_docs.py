@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace import __version__
 from headrace.analyzer.functions import CATALOGUE, SYNONYMS
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -24,7 +25,7 @@ from scripts.make_reference import PAGES, renewed
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-MARKDOWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _TOPS = ("src/", "tests/", "docs/", "web/", "jvm/", "scripts/", "demo/", "benchmarks/")
@@ -190,13 +191,13 @@ def test_every_path_that_is_named_exists(path: Path) -> None:
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
-    numbers = Counter(path.name[:4] for path in (DOCS / "adr").glob("*.md"))
+    numbers = Counter(path.name[:4] for path in (DOCS / "adr").glob("[0-9]*.md"))
     assert all(number.isdigit() for number in numbers)
     assert [number for number, count in numbers.items() if count > 1] == []
 
 
 def test_every_decision_that_the_code_names_exists() -> None:
-    there = {int(path.name[:4]) for path in (DOCS / "adr").glob("*.md")}
+    there = {int(path.name[:4]) for path in (DOCS / "adr").glob("[0-9]*.md")}
     missing = {}
     for path in _tracked(".py", ".scala", ".ts", ".tsx", ".md"):
         for number in re.findall(r"\b(?:ADR |docs/adr/)0*(\d+)", path.read_text(encoding="utf-8")):
@@ -236,3 +237,14 @@ def _exists(name: str) -> bool:
     if any((base / name).exists() for base in (ROOT, ROOT / "src/headrace")):
         return True
     return any(_name(path).endswith(f"/{name}") for path in _tracked(Path(name).suffix))
+
+
+def test_the_index_of_decisions_lists_each_once() -> None:
+    folder = DOCS / "adr"
+    listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == __version__
