@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from headrace.analyzer.functions.signature import Function
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Expression:
     """Base: every expression has a type, may be NULL, and stands somewhere in the statement."""
