@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import psutil
 import structlog
 
 from headrace.core.settings import SECRETS, Settings
@@ -44,7 +45,12 @@ MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 SOCKET_PATH_MAX = 100
 """Unix sockets' paths are cut off by the kernel: at 108 bytes on Linux, 104 on macOS."""
 LOG_BYTES_MAX = 16 * 1024 * 1024
-READY_TIMEOUT_S = 180.0
+READY_IDLE_S = 60.0
+READY_IDLE_CPU_S = 0.5
+"""A driver that is not ready and has used less processor time than this in READY_IDLE_S does not start.
+
+A limit by the clock alone would end every start on a machine that is slow enough.
+"""
 STOP_TIMEOUT_S = 15.0
 KILL_TIMEOUT_S = 5.0
 REMOVE_TIMEOUT_S = 5.0
@@ -272,9 +278,9 @@ class DriverProcess:
         killed = asyncio.create_task(self._killed.wait())
         tasks: set[asyncio.Task[Any]] = {exited, serving, becoming_ready, killed}
         try:
-            done, _ = await asyncio.wait(tasks, timeout=READY_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+            done = await _first_of(tasks, process.pid)
             if not done:
-                return f"the driver was not ready within {READY_TIMEOUT_S:.0f} s; see {self._log_file().name}"
+                return f"the driver was not ready, and had done nothing for {READY_IDLE_S:.0f} s; see {self._log_file().name}"
             if done == {becoming_ready}:
                 await asyncio.wait(tasks - done, return_when=asyncio.FIRST_COMPLETED)
             if killed.done() and not exited.done():
@@ -356,6 +362,28 @@ class DriverProcess:
                 (line.partition(DRIVER_FAILED)[2] for line in reversed(lines) if DRIVER_FAILED in line), None
             )
         return None
+
+
+async def _first_of(tasks: set[asyncio.Task[Any]], pid: int) -> set[asyncio.Task[Any]]:
+    """Return the tasks that are done first; none if the process `pid` and its descendants stand still before."""
+    used_s = 0.0
+    while True:
+        done, _ = await asyncio.wait(tasks, timeout=READY_IDLE_S, return_when=asyncio.FIRST_COMPLETED)
+        before_s, used_s = used_s, _processor_s(pid)
+        if done or used_s - before_s < READY_IDLE_CPU_S:
+            return done
+
+
+def _processor_s(pid: int) -> float:
+    """Return the processor time that a process and its descendants have used, in seconds."""
+    seconds = 0.0
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for each in [process, *process.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                seconds += times.user + times.system
+    return seconds
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[Message, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,10 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine import pools
+from headrace.engine.engine import Engine
 from headrace.engine.sizes import Resources, memory_mb, refuse_beyond_memory, resources
-from tests.unit.engine.conftest import NOW, plan
+from tests.unit.engine.conftest import FAKE_DRIVER, NOW, plan
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -234,3 +237,27 @@ def test_the_heaps_of_the_pools_that_are_to_run_must_fit_into_memory() -> None:
         "the heaps would be second 2000 MiB, first 1000 MiB"
     )
     assert memory_mb() * 2**20 <= psutil.virtual_memory().total
+
+
+async def test_a_slow_start_of_a_driver_is_waited_for_and_one_that_stands_still_is_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "READY_IDLE_S", 0.5)
+    monkeypatch.setattr(pools, "READY_IDLE_CPU_S", 0.01)
+    slow = f"""
+import json, runpy, sys, time
+pool = json.loads(sys.argv[-1])["pool"]
+while pool == "slow" and time.process_time() < 1.5:
+    pass
+if pool == "still":
+    time.sleep(3600)
+sys.argv += ["--journal", {str(bench.journal_file)!r}]
+runpy.run_path({str(FAKE_DRIVER)!r}, run_name="__main__")
+"""
+    bench.engine = Engine(bench.catalog, bench.settings, driver_command=(sys.executable, "-c", slow))
+    await bench.engine.start()
+    bench.pool("still")
+    bench.pool("slow")
+    await bench.until(lambda: "had done nothing" in str(bench.engine.pool_state("still")[1]))
+    await bench.until_pool("slow", "running")
+    assert [line["options"]["pool"] for line in bench.journal("ready")].count("slow") == 1
