@@ -202,7 +202,7 @@ def test_a_machine_too_busy_for_a_process_is_told_and_tried_again() -> None:
     start = StartQuery(query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="")
     told = classify(RuntimeError("SparkException: Python worker failed to connect back."), start)
     assert (told.sqlstate, told.domain) == ("53000", "external")
-    assert "too busy to begin a Python process" in told.message
+    assert "the Python process that reads the query's source has not started" in told.message
 
 
 def test_a_store_and_a_registry_without_a_password_leave_the_error_as_it_is() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.kinesis import KinesisClient
+from headrace.engine.protocol import QueryWaits
 from headrace.planner.physical import DecodeRows, ReadEntity
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, columns, plan, results
@@ -42,5 +43,8 @@ def test_a_reader_waits_for_a_source_that_begins_slowly(
         ended = control.ended(query)
         assert (control.rows(query, 1), ended.error) == ([["1"]], None)
         assert (tmp_path / "started").exists(), "no process was slow"
+        waits, *_ = control.of(QueryWaits, query)
+        assert (waits.sqlstate, waits.store) == ("53000", None)
+        assert "the Python process that reads the query's source has not started" in str(waits.reason)
     finally:
         control.close()

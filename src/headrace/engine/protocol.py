@@ -86,9 +86,9 @@ class QueryStarted(_Message):
 
 
 class QueryWaits(_Message):
-    """The query runs, but gets nowhere until a store answers: why, and what to do. Without `reason` it does again.
+    """The query runs, but gets nowhere until a store answers or a source's process starts: why, and what to do.
 
-    `store` is the name of that store, if it is one of the catalog.
+    Without `reason` it does again. `store` is the name of that store, if it is one of the catalog.
     """
 
     type: Literal["query_waits"] = "query_waits"

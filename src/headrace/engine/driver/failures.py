@@ -116,11 +116,7 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
     if _DISK_FULL.search(text):
         return _full_disk(text, start)
     if began_slowly(text):
-        return ExternalError(
-            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            "the machine is too busy to begin a Python process for the query's source in the ten seconds that Spark waits for it",
-            hint="Have fewer queries run on it, or give it more cores. A continuous query goes on by itself.",
-        )
+        return slow_begin()
     if isinstance(error, HeadraceError):
         return error
     if state := _OTHER_STATE.search(text):
@@ -142,6 +138,16 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
 def began_slowly(text: str) -> bool:
     """True if Spark gave up waiting for the Python process that reads a source, because of the machine's load."""
     return "Python worker failed to connect back" in text
+
+
+def slow_begin() -> ExternalError:
+    """Return what to say while the Python process of a source does not start; Spark does not know why."""
+    return ExternalError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        "the Python process that reads the query's source has not started in the ten seconds that Spark waits for it",
+        hint="The machine is too busy, or the process ends at once, of which the compute pool's log says more. "
+        "Have fewer queries run on it, or give it more cores. A continuous query goes on by itself.",
+    )
 
 
 def _full_disk(text: str, start: StartQuery) -> ExternalError:

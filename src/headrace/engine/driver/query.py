@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.core.errors import HeadraceError, InternalError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.backlog import Backlog
 from headrace.engine.driver.builder import Build, build
 from headrace.engine.driver.channel import ChannelClosedError, Outgoing
-from headrace.engine.driver.failures import UNCLASSIFIED, Failure, began_slowly, classify
+from headrace.engine.driver.failures import UNCLASSIFIED, Failure, began_slowly, classify, slow_begin
 from headrace.engine.driver.identities import Identities
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -82,6 +82,8 @@ class RunningQuery:
         self._planning: PlanningTime | None = None
         self._stores = stores_of(start)
         self._silence: StoreSilentError | None = None
+        self._slow_begin: ExternalError | None = None
+        self._waiting_reason: str | None = None
         # Guards the two events after which another thread must know better than to act: Spark's start, and our report.
         self._lock = threading.Lock()
         self._begun = False
@@ -138,10 +140,10 @@ class RunningQuery:
                     self._report(None)
 
     def look_at_stores(self, watch: StoreWatch) -> None:
-        """Says when a store of the query falls silent and when it is back, and ends the query when an entity is another one than it began
-        with; to be called now and then.
+        """Report when a store of the query does not answer and when it does again; to be called now and then.
 
-        A query for a reader ends then: there is nowhere else to tell the reader, who may ask again.
+        The query is ended when an entity is another one than it began with, and that of a reader when a store is silent: there is nowhere else
+        to tell the reader, who may ask again.
         """
         if self._query is None or self._identities is None or self._sink.stopping.is_set():
             return
@@ -150,24 +152,27 @@ class RunningQuery:
         except UserError as changed:
             self._give_up(changed)
             return
-        error = watch.silence(self._stores)
-        told = error.text() if error is not None else None
-        if told == (self._silence.text() if self._silence is not None else None):
+        self._silence = watch.silence(self._stores)
+        if self._silence is not None and self._start.plan.sink.step == "write_results":
+            self._give_up(self._silence)
             return
-        self._silence = error
-        if error is not None and self._start.plan.sink.step == "write_results":
-            self._give_up(error)
-            return
-        state = error.state.value if error is not None else None
-        self._channel.send(
-            QueryWaits(
-                query_id=self.id,
-                generation=self.generation,
-                reason=told,
-                sqlstate=state,
-                store=error.store if error is not None else None,
-            )
+        if self._query.lastProgress is not None:
+            self._slow_begin = None
+        self._report_waiting(self._silence or self._slow_begin)
+
+    def _report_waiting(self, error: ExternalError | None) -> None:
+        """Tell the server why the query gets nowhere, or that it does again, whenever that changes."""
+        waits = QueryWaits(
+            query_id=self.id,
+            generation=self.generation,
+            reason=error.text() if error is not None else None,
+            sqlstate=error.state.value if error is not None else None,
+            store=error.store if isinstance(error, StoreSilentError) else None,
         )
+        with self._lock:
+            if waits.reason != self._waiting_reason:
+                self._waiting_reason = waits.reason
+                self._channel.send(waits)
 
     def limit_planning(self) -> None:
         """Gives the query up when its planning has taken too long; to be called now and then."""
@@ -317,6 +322,8 @@ class RunningQuery:
                 # Its sources come first: nothing was read or written yet.
                 if attempt == _STARTS_MAX or self._sink.stopping.is_set() or not began_slowly(str(error)):
                     raise
+                self._slow_begin = slow_begin()
+                self._report_waiting(self._slow_begin)
                 logger.warning("a source of query %s began too slowly; it is started again", self.id)
 
     def _answer(self, work: Build, step: WriteResults | OptimizeEntity) -> None:
