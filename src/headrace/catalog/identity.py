@@ -7,7 +7,6 @@ it would look abandoned. One start with a wrong HEADRACE_CATALOG_URL used to del
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from headrace.catalog.keys import KEY_FILE
 from headrace.catalog.objects import Organization
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.whole_file import write_whole
 
 FILE = "identity.json"
 
@@ -82,7 +82,7 @@ def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
     if kept is None:
         kept = Identity(str(uuid.uuid4()), organization.id)
         # The file first: without its other half in the catalog it is completed at the next start, which the reverse is not.
-        _write(directory, kept)
+        write_whole(directory / FILE, json.dumps(asdict(kept)))
     if expected != kept.directory:
         catalog.update_organization(replace(organization, data_directory=kept.directory))
 
@@ -99,12 +99,3 @@ def _read(directory: Path) -> Identity | None:
             f"cannot read the identity of the data directory in {file}",
             hint="Restore that file from a backup of the data directory.",
         ) from None
-
-
-def _write(directory: Path, identity: Identity) -> None:
-    unfinished = directory / f"{FILE}.new"
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(asdict(identity), file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(directory / FILE)

@@ -45,6 +45,11 @@ class Idiom:
     replacement: str | None = None
     known: bool = False
 
+    @property
+    def remedy(self) -> Remedy:
+        """The hint, with the replacement if there is one."""
+        return Remedy(self.hint, () if self.replacement is None else (self.replacement,))
+
 
 @dataclass(frozen=True)
 class Remedy:
@@ -392,8 +397,4 @@ def idiom(place: Place, words: str) -> Idiom | None:
 def remedy(place: Place, words: str) -> Remedy | None:
     """Return the hint for these words at a place, or None if they are no idiom."""
     known = idiom(place, words)
-    return (
-        None
-        if known is None
-        else Remedy(known.hint, () if known.replacement is None else (known.replacement,))
-    )
+    return known.remedy if known is not None else None

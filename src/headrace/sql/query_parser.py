@@ -251,11 +251,10 @@ class QueryParser(ExpressionParser):
         cursor = self.cursor
         for words, idiom in CLAUSES:
             if cursor.at(*words):
-                hint = remedy(Place.CLAUSE, idiom.words)
                 if idiom.known:
-                    raise cursor.unsupported(idiom.words, hint=hint, words=len(words))
+                    raise cursor.unsupported(idiom.words, hint=idiom.remedy, words=len(words))
                 message = f"{idiom.words} is not a clause of this language"
-                raise cursor.error_at(message, hint=hint, words=len(words))
+                raise cursor.error_at(message, hint=idiom.remedy, words=len(words))
 
     def _parse_items(self) -> list[exp.Expr]:
         return self._parse_required_csv(self._parse_item)

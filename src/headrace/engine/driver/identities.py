@@ -8,7 +8,6 @@ while the query runs: topics and streams every ten seconds, tables that are writ
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.sqlstate import SqlState
+from headrace.core.whole_file import write_whole
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.checkpoint_damage import IDENTITIES
 from headrace.engine.driver.stores import IDENTIFIED_S, Store, StoreWatch, store_of
@@ -86,14 +86,8 @@ class Identities:
         """
         if not self._known:
             return
-        file = self._checkpoint / IDENTITIES
         self._checkpoint.mkdir(parents=True, exist_ok=True)
-        whole = file.with_suffix(".new")
-        with whole.open("w") as opened:
-            opened.write(json.dumps(self._known))
-            opened.flush()
-            os.fsync(opened.fileno())
-        whole.replace(file)
+        write_whole(self._checkpoint / IDENTITIES, json.dumps(self._known))
 
     def compare(self, watch: StoreWatch) -> None:
         """Compare with what the stores have answered since the query began, and keep what they name for the first time."""

@@ -142,8 +142,8 @@ class RunningQuery:
     def look_at_stores(self, watch: StoreWatch) -> None:
         """Report when a store of the query does not answer and when it does again; to be called now and then.
 
-        The query is ended when an entity is another one than it began with, and that of a reader when a store is silent: there is nowhere else
-        to tell the reader, who may ask again.
+        The query is ended when an entity is another one than it began with, and that of a reader when a store is silent: there is
+        nowhere else to tell the reader, who may ask again.
         """
         if self._query is None or self._identities is None or self._sink.stopping.is_set():
             return
