@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 
 import psutil
 
@@ -16,6 +21,11 @@ from benchmarks.shapes import orders, orders_definition
 from harness.process import HeadraceProcess
 
 RATE = 200
+BUSY_RATE = 1000
+BUSY_PROCESSES = 2
+KILLS = 5
+RESTART = ("driver_ended", "driver_started", "driver_ready", "query_state")
+"""Events of the server's log, in the order of a restart."""
 
 
 def start_up(rig: Rig) -> Figures:
@@ -60,11 +70,62 @@ def recovery(rig: Rig) -> Figures:
     return {"driver_killed_s": driver, "server_killed_s": server}
 
 
+def recovery_busy(rig: Rig) -> Figures:
+    """An exactly-once query under load beside processes that take all cores; five kills of its driver, then five of the JVM."""
+    topic = rig.topic("bench_steady_busy")
+    rig.relation(
+        "steady_busy",
+        f"CREATE STREAM steady_busy (sent BIGINT, id BIGINT, note VARCHAR) WITH ('topic' = '{topic}', 'value.format' = JSON);",
+    )
+    sink = rig.name("survivor")
+    query = rig.running(
+        f"CREATE STREAM {sink} WITH ('delivery.guarantee' = exactly_once) AS SELECT sent, id, note FROM steady_busy"
+    )
+    figures: Figures = {}
+    with SteadyProducer(rig.bootstrap, topic, rate=BUSY_RATE), _busy(BUSY_PROCESSES):
+        for name, kill in (("driver", rig.server.kill_driver), ("jvm", rig.server.kill_jvm)):
+            outages = []
+            for _ in range(KILLS):
+                outages.append(_outage_s(rig, sink, kill))
+                steps = _steps(rig.server, since=time.time() - outages[-1])
+                rig.say(
+                    f"    {name}: {outages[-1]:.1f} s, of the new driver {rig.driver_cpu_s():.1f} s of processor time: {steps}"
+                )
+            figures[f"{name}_killed_s"] = statistics.median(outages)
+            figures[f"{name}_killed_longest_s"] = max(outages)
+    rig.terminate(query)
+    return figures
+
+
+@contextmanager
+def _busy(count: int) -> Iterator[None]:
+    """Let `count` processes compute without end."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _steps(server: HeadraceProcess, *, since: float) -> str:
+    """Return what the server logged of a restart, each event with the seconds from `since`."""
+    steps = []
+    for line in (server.data_dir / "server.log").read_text().splitlines():
+        event = json.loads(line) if line.startswith("{") else {}
+        if event.get("event") in RESTART:
+            after = datetime.fromisoformat(event["time"]).timestamp() - since
+            if after > 0:
+                steps.append(f"{event.get('state', event['event'])} {after:.1f}")
+    return ", ".join(steps)
+
+
 def _outage_s(
     rig: Rig, sink: str, kill: Callable[[], None], *, revive: Callable[[], object] = lambda: None
 ) -> float:
     """Counts from the kill, but only what was sent when everything was gone: an orphaned query may write for a moment."""
-    receiver = Receiver(rig.bootstrap, sink, PARTITIONS)
+    receiver = Receiver(rig.bootstrap, sink, PARTITIONS, latest=True)
     try:
         receiver.first_sent_after(time.time())
         time.sleep(2)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 
 PARTITIONS = 2
 Record = tuple[bytes | None, bytes]
@@ -166,9 +166,12 @@ class SteadyProducer:
 
 
 class Receiver:
-    """Reads a sink's committed records as they come: when each was sent, and when it was here (seconds since 1970)."""
+    """Reader of a sink's committed records, from the first one or from the `latest` on.
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    It gives when each was sent, and when it was here (seconds since 1970).
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *, latest: bool = False) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -178,7 +181,8 @@ class Receiver:
                 "fetch.wait.max.ms": 10,
             }
         )
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        start = OFFSET_END if latest else 0
+        self._consumer.assign([TopicPartition(topic, number, start) for number in range(partitions)])
 
     def latencies(self, *, since: float, until: float) -> list[float]:
         """Milliseconds on the way, of the records sent between two times; reads until two seconds after `until`."""
@@ -189,7 +193,7 @@ class Receiver:
                     found.append((received - sent) * 1000)
         return sorted(found)
 
-    def first_sent_after(self, moment: float, *, within: float = 120) -> float:
+    def first_sent_after(self, moment: float, *, within: float = 300) -> float:
         """Return when the first record arrived that was sent after `moment`."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
