@@ -76,7 +76,7 @@ unit: environment
 SHORT_LIVED := HEADRACE_JAVA_OPTIONS=-XX:TieredStopAtLevel=1
 
 # More workers than processors, since tests mostly wait. A wait that is granted ends when the thing comes, so that patience costs nothing.
-WORKERS ?= 4
+WORKERS ?= 3
 
 # The checks use what the suite leaves of the processors. Their output comes at the end, in one piece.
 test: setup archive browser ## Every check and every test: real Spark, real Kafka, real browser; WORKERS=2 for a machine with little memory
