@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from harness.patience import PATIENCE_S, until
 
 Pair = tuple[str | None, str | None]
+_NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._TRANSPORT)
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,9 @@ class KafkaClient:
             metadata = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic]
             open_partitions = set(metadata.partitions)
             places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in open_partitions]
-            # An end is told only while nothing comes; of a topic that is being written, what follows its end tells it.
-            ends = {
-                place.partition: consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1]
-                for place in places
-            }
+            # The broker reports the end of a partition only when nothing more comes. In a topic that is being written, a record behind the
+            # end shows that the end was reached.
+            ends = {place.partition: _end(consumer, place) for place in places}
             consumer.assign(places)
             records: list[Pair] = []
             deadline = time.monotonic() + PATIENCE_S
@@ -131,6 +130,20 @@ class KafkaClient:
             return records
         finally:
             consumer.close()
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    """Return the end of a partition. A broker that was just started may not lead it yet, and is asked again."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.3)
+        else:
+            return int(end)
 
 
 def brokers_of(folder: Path) -> list[psutil.Process]:
