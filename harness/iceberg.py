@@ -26,15 +26,19 @@ from headrace.runtime.java import java_command
 BUCKET = "lake"
 _GROUP = "iceberg-catalog"
 _OF_SPARK = (
-    *("hadoop-client-", "py4j-", "log4j-", "slf4j-api", "commons-", "woodstox-core", "stax2-api"),
-    *(
-        "jackson-core-2",
-        "jackson-annotations-2",
-        "jackson-databind-2",
-        "avro-1",
-        "RoaringBitmap",
-        "aircompressor",
-    ),
+    "hadoop-client-",
+    "py4j-",
+    "log4j-",
+    "slf4j-api",
+    "commons-",
+    "woodstox-core",
+    "stax2-api",
+    "jackson-core-2",
+    "jackson-annotations-2",
+    "jackson-databind-2",
+    "avro-1",
+    "RoaringBitmap",
+    "aircompressor",
 )
 _GRACE_S = 5
 

@@ -132,8 +132,18 @@ class PostgresServer:
             shutil.chown(self._data, int(_NOBODY), int(_NOBODY))
         command = [
             *_unprivileged(),
-            *(str(self._binaries / "initdb"), "-D", str(self._data), "-U", USER, "-E", "UTF8"),
-            *("--auth=scram-sha-256", f"--pwfile={secret}", "--locale=C", "--no-sync", "--no-instructions"),
+            str(self._binaries / "initdb"),
+            "-D",
+            str(self._data),
+            "-U",
+            USER,
+            "-E",
+            "UTF8",
+            "--auth=scram-sha-256",
+            f"--pwfile={secret}",
+            "--locale=C",
+            "--no-sync",
+            "--no-instructions",
         ]
         subprocess.run(command, check=True, capture_output=True, cwd="/")
 

@@ -64,8 +64,13 @@ class ClickHouseServer:
         certificate = self._folder / "front.pem"
         certificate.write_bytes(self.authority.key_and_certificate("localhost"))
         command = [
-            *(sys.executable, "-m", "harness.clickhouse.front", str(self._folder / "data")),
-            *(str(certificate), str(self.port), str(self.tls_port)),
+            sys.executable,
+            "-m",
+            "harness.clickhouse.front",
+            str(self._folder / "data"),
+            str(certificate),
+            str(self.port),
+            str(self.tls_port),
         ]
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -156,9 +156,13 @@ class Workspace:
         }
         return [
             *spark_java(_MEMORY_MB),
-            *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"),
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Duser.timezone=UTC",
             *(f"-D{name}={text}" for name, text in settings.items()),
-            *("-cp", class_path, "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"),
+            "-cp",
+            class_path,
+            "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
             *(word for name, text in hive.items() for word in ("--hiveconf", f"{name}={text}")),
         ]
 

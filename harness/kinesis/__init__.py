@@ -117,7 +117,10 @@ class KinesisServer(StandIn):
         main = _HERE / "node_modules" / "kinesis-local" / "main.js"
         return [
             str(node_folder() / "node"),
-            *("--require", str(_HERE / "loopback.cjs"), "--max-old-space-size=512", str(main)),
+            "--require",
+            str(_HERE / "loopback.cjs"),
+            "--max-old-space-size=512",
+            str(main),
         ]
 
     def _environment(self) -> Mapping[str, str]:

@@ -43,8 +43,18 @@ def install(wheel: Path, resolution: str, folder: Path) -> Path:
     # The bounds are those of pyproject.toml: "direct" means nothing for a wheel, whose packages are all indirect.
     # With hashes, uv takes what `make setup` has built of source distributions (pyspark) from its cache.
     run(
-        *(UV, "pip", "compile", "--quiet", "--python", sys.executable, "--resolution", resolution),
-        *("--generate-hashes", "--output-file", versions, "pyproject.toml"),
+        UV,
+        "pip",
+        "compile",
+        "--quiet",
+        "--python",
+        sys.executable,
+        "--resolution",
+        resolution,
+        "--generate-hashes",
+        "--output-file",
+        versions,
+        "pyproject.toml",
     )
     run(UV, "venv", "--quiet", "--python", sys.executable, environment)
     run(

@@ -46,8 +46,15 @@ def test_a_table_from_its_making_to_its_end(
     found = entities.create_entity(store, path, reader)
     assert found == entities.describe_entity(store, path)
     assert [f"{column.name} {column.type}" for column in found.columns] == [
-        *("id BIGINT", "n TINYINT", "price DECIMAL(12, 2)", "at TIMESTAMP_LTZ", "t TIMESTAMP"),
-        *("tags ARRAY<VARCHAR>", "extra STRUCT<n INTEGER, m MAP<VARCHAR, DATE>>", "raw BYTES", "ok BOOLEAN"),
+        "id BIGINT",
+        "n TINYINT",
+        "price DECIMAL(12, 2)",
+        "at TIMESTAMP_LTZ",
+        "t TIMESTAMP",
+        "tags ARRAY<VARCHAR>",
+        "extra STRUCT<n INTEGER, m MAP<VARCHAR, DATE>>",
+        "raw BYTES",
+        "ok BOOLEAN",
         "f DOUBLE",
     ]
     assert found.key == ("id",)

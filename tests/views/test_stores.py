@@ -223,9 +223,21 @@ def test_every_value_comes_back_as_it_was(opened: Open, key: tuple[str, ...]) ->
     )
     listed = pyarrow.list_(pyarrow.struct([("a", pyarrow.binary()), ("b", pyarrow.date32())]))
     kinds: list[Any] = [
-        *(pyarrow.bool_(), pyarrow.int8(), pyarrow.int64(), pyarrow.float32(), pyarrow.float64()),
-        *(pyarrow.decimal128(38, 18), pyarrow.decimal128(5, 2), pyarrow.date32(), plain, zoned),
-        *(pyarrow.string(), pyarrow.binary(), pyarrow.list_(pyarrow.string()), deep, listed),
+        pyarrow.bool_(),
+        pyarrow.int8(),
+        pyarrow.int64(),
+        pyarrow.float32(),
+        pyarrow.float64(),
+        pyarrow.decimal128(38, 18),
+        pyarrow.decimal128(5, 2),
+        pyarrow.date32(),
+        plain,
+        zoned,
+        pyarrow.string(),
+        pyarrow.binary(),
+        pyarrow.list_(pyarrow.string()),
+        deep,
+        listed,
     ]
     longest = max(len(values) for _, values in VALUES)
     told = {"i": pyarrow.array(range(longest), pyarrow.int32())}

@@ -26,7 +26,11 @@ _TOKEN = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SCALAR_NAMES = (
-    *("double", "float", "bool", "string", "bytes"),
+    "double",
+    "float",
+    "bool",
+    "string",
+    "bytes",
     *(f"{kind}{size}" for kind in ("int", "uint", "sint", "fixed", "sfixed") for size in (32, 64)),
 )
 _SCALARS = {name: getattr(FieldDescriptorProto, f"TYPE_{name.upper()}") for name in _SCALAR_NAMES}

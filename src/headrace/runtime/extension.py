@@ -88,7 +88,10 @@ def run_tests() -> int:
     command = [
         *spark_java(1024),
         *(f"-Dspark.{name}={value}" for name, value in settings.items()),
-        *("-cp", _joined([tests, *classpath]), "org.junit.runner.JUnitCore", *suites),
+        "-cp",
+        _joined([tests, *classpath]),
+        "org.junit.runner.JUnitCore",
+        *suites,
     ]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.run(command, env=environment, timeout=_TEST_TIMEOUT_S, check=False).returncode
@@ -168,9 +171,20 @@ def _compile(
         arguments = Path(made, "arguments")
         arguments.write_text("\n".join(f'"{path}"' for path in sources), encoding="utf-8")
         command = [
-            *(str(java_command()), "-Xss8m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *("-cp", str(pyspark_folder() / "jars" / "*"), "scala.tools.nsc.Main"),
-            *(*_COMPILER_OPTIONS, "-cp", _joined(classpath), "-d", str(classes), f"@{arguments}"),
+            str(java_command()),
+            "-Xss8m",
+            "-Xmx1g",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            str(pyspark_folder() / "jars" / "*"),
+            "scala.tools.nsc.Main",
+            *_COMPILER_OPTIONS,
+            "-cp",
+            _joined(classpath),
+            "-d",
+            str(classes),
+            f"@{arguments}",
         ]
         result = subprocess.run(
             command,

@@ -171,11 +171,15 @@ class KafkaBroker:
     def _spawn(self, arguments: list[str]) -> subprocess.Popen[bytes]:
         command = [
             str(java_command()),
-            *(f"-Xmx{self._heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
+            f"-Xmx{self._heap_mb}m",
+            "-Xms64m",
+            "-XX:+UseSerialGC",
+            "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
             *further_java_options(),
             *self.java_options,
-            *("-cp", os.pathsep.join(map(str, jars(KAFKA_BROKER)))),
+            "-cp",
+            os.pathsep.join(map(str, jars(KAFKA_BROKER))),
             *arguments,
         ]
         with self.log.open("ab") as log:

@@ -55,7 +55,9 @@ def router(
             return refused(request, error)
         # Lax, since it is the provider's page that sends the browser back.
         answer.set_cookie(
-            *(COOKIE, cookie, int(AWAY_LASTS_S)),
+            COOKIE,
+            cookie,
+            int(AWAY_LASTS_S),
             path=START_PATH,
             secure=scheme == "https",
             httponly=True,

@@ -50,16 +50,22 @@ _SOFT_KEYWORDS = frozenset(
 # Keywords that are never names without quotes: what follows a missing name would be swallowed.
 _NEVER_NAMES = frozenset(
     {
-        *(
-            TokenType.SELECT,
-            TokenType.FROM,
-            TokenType.WHERE,
-            TokenType.HAVING,
-            TokenType.UNION,
-            TokenType.LIMIT,
-        ),
-        *(TokenType.JOIN, TokenType.ON, TokenType.ALIAS, TokenType.AND, TokenType.OR, TokenType.WITH),
-        *(TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY, TokenType.SIMILAR_TO),
+        TokenType.SELECT,
+        TokenType.FROM,
+        TokenType.WHERE,
+        TokenType.HAVING,
+        TokenType.UNION,
+        TokenType.LIMIT,
+        TokenType.JOIN,
+        TokenType.ON,
+        TokenType.ALIAS,
+        TokenType.AND,
+        TokenType.OR,
+        TokenType.WITH,
+        TokenType.GROUP_BY,
+        TokenType.ORDER_BY,
+        TokenType.PARTITION_BY,
+        TokenType.SIMILAR_TO,
     }
 )
 _LITERALS: dict[TokenType, Callable[[Token], exp.Expr]] = {

@@ -31,8 +31,21 @@ _QUOTED_WORDS = frozenset(
         *HeadraceTokenizer.KEYWORDS,
         *calls.CONSTRUCTORS,
         *calls.WITHOUT_PARENTHESES,
-        *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "GROUP", "ORDER", "PARTITION", "SIMILAR", "TO", "BY"),
-        *("MATCH_RECOGNIZE", "QUERY", "TABLE", "WITHIN", "UNKNOWN"),
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMP_LTZ",
+        "GROUP",
+        "ORDER",
+        "PARTITION",
+        "SIMILAR",
+        "TO",
+        "BY",
+        "MATCH_RECOGNIZE",
+        "QUERY",
+        "TABLE",
+        "WITHIN",
+        "UNKNOWN",
     )
 )
 

@@ -17,8 +17,18 @@ from headrace.core.errors import ExternalError
 from tests.unit.catalog.conftest import Place
 
 FULL = AuditEntry(
-    *(Event.STATEMENT, AuditOutcome.DENIED, "ann", "public", "token ci", "10.0.0.1", "api", "42501"),
-    *("id", "SELECT 'ü'", 12, "why"),
+    Event.STATEMENT,
+    AuditOutcome.DENIED,
+    "ann",
+    "public",
+    "token ci",
+    "10.0.0.1",
+    "api",
+    "42501",
+    "id",
+    "SELECT 'ü'",
+    12,
+    "why",
 )
 
 

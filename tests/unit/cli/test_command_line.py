@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -341,15 +342,15 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
     live = ScriptedStream()
     live.running.set()
     leader, follower = os.openpty()
-    environment = {
-        **os.environ,
+    environment = os.environ | {
         "HEADRACE_TOKEN": "good-token",
         "XDG_STATE_HOME": str(tmp_path),
         "TERM": "dumb",
         "PROMPT_TOOLKIT_NO_CPR": "1",
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "headrace.cli", "sql", "--url", f"http://{address}"),
+        sys.executable,
+        *shlex.split(f"-m headrace.cli sql --url http://{address}"),
         stdin=follower,
         stdout=follower,
         stderr=follower,

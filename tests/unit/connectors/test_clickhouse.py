@@ -115,8 +115,17 @@ def test_types_of_tables(theirs: str, ours: str) -> None:
 OURS = st.recursive(
     st.sampled_from(
         [
-            *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DATE"),
-            *("VARCHAR", "TIMESTAMP", "TIMESTAMP_LTZ"),
+            "BOOLEAN",
+            "TINYINT",
+            "SMALLINT",
+            "INTEGER",
+            "BIGINT",
+            "FLOAT",
+            "DOUBLE",
+            "DATE",
+            "VARCHAR",
+            "TIMESTAMP",
+            "TIMESTAMP_LTZ",
             "DECIMAL(12, 2)",
         ]
     ),

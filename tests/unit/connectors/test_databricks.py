@@ -74,8 +74,15 @@ def test_what_a_store_does_not_take(given: dict[str, str | None], state: SqlStat
 @pytest.mark.parametrize(
     "location",
     [
-        *("lake/x", "s3://", "s3a://lake/x", "file:///x", "s3://lake/../x"),
-        *("s3://lake/a'b", "s3://lake/a`b", "s3://lake/a\\b", "s3://lake/a\nb"),
+        "lake/x",
+        "s3://",
+        "s3a://lake/x",
+        "file:///x",
+        "s3://lake/../x",
+        "s3://lake/a'b",
+        "s3://lake/a`b",
+        "s3://lake/a\\b",
+        "s3://lake/a\nb",
     ],
 )
 def test_a_location_is_a_folder_of_a_bucket(location: str) -> None:

@@ -33,17 +33,17 @@ from headrace.formats.types import name_sql, text_sql
 from headrace.sql.ast import Property
 
 HOSTILE = (
-    *("'; DROP TABLE x; --", '"; DROP TABLE x; --', "`; DROP TABLE x; --", "\\'; DROP TABLE x; --", "x' OR '1'='1"),
-    *('a"b', "a``b", "a\\", "a]b", "/* a", "-- a", "$$a$$", "a, b", "a.b"),
-    *("a\nb", "a\r\nX-Evil: 1", "a\tb", "a\0b", "\0", "a\x1fb", "a\x7fb"),
-    *("${env:HOME}", "${sys:user.home}", "${file:/etc/passwd}", "#{7*7}", "{{a}}", "%s", "%(a)s", "?", ":1"),
-    *("a;key=value", "a;ssl.truststore.location=/etc/passwd", 'x" required evil="1";', "a required;", "a;;b"),
-    *("a&b=c", "a?b=c", "a#b", "a@b", "a:b", "a=b", "host=evil user=x", "a host=evil", "-c x=y", "%00", "a%0Ab"),
-    *("../x", "a/../../b", "/etc/passwd", "%2e%2e%2f", "a//b", "*", "a[SYS]", "(DESCRIPTION=(ADDRESS=(HOST=evil)))"),
-    *("file:///etc/passwd", "jar:file:/x!/y", "ldap://evil/x", "javascript:x", "s3://b/../c", "hdfs://evil/x"),
-    *("jdbc:postgresql://evil/x?y=z", "postgresql://h/d?options=-c%20x", "oracle://h/s?x=y", "oracle://h/s)(x=y"),
-    *("clickhouse://h/d?x=y", "https://h/?x=1", "https://u:hunter2@h", "https://h\n.evil.example", "https://h evil"),
-    *("kafka:9092,evil:1;x", "b:1\nsasl.jaas.config=x", "h:1/x", "https://[::1", "http://h:99999", "//evil"),
+    "'; DROP TABLE x; --", '"; DROP TABLE x; --', "`; DROP TABLE x; --", "\\'; DROP TABLE x; --", "x' OR '1'='1",
+    'a"b', "a``b", "a\\", "a]b", "/* a", "-- a", "$$a$$", "a, b", "a.b",
+    "a\nb", "a\r\nX-Evil: 1", "a\tb", "a\0b", "\0", "a\x1fb", "a\x7fb",
+    "${env:HOME}", "${sys:user.home}", "${file:/etc/passwd}", "#{7*7}", "{{a}}", "%s", "%(a)s", "?", ":1",
+    "a;key=value", "a;ssl.truststore.location=/etc/passwd", 'x" required evil="1";', "a required;", "a;;b",
+    "a&b=c", "a?b=c", "a#b", "a@b", "a:b", "a=b", "host=evil user=x", "a host=evil", "-c x=y", "%00", "a%0Ab",
+    "../x", "a/../../b", "/etc/passwd", "%2e%2e%2f", "a//b", "*", "a[SYS]", "(DESCRIPTION=(ADDRESS=(HOST=evil)))",
+    "file:///etc/passwd", "jar:file:/x!/y", "ldap://evil/x", "javascript:x", "s3://b/../c", "hdfs://evil/x",
+    "jdbc:postgresql://evil/x?y=z", "postgresql://h/d?options=-c%20x", "oracle://h/s?x=y", "oracle://h/s)(x=y",
+    "clickhouse://h/d?x=y", "https://h/?x=1", "https://u:hunter2@h", "https://h\n.evil.example", "https://h evil",
+    "kafka:9092,evil:1;x", "b:1\nsasl.jaas.config=x", "h:1/x", "https://[::1", "http://h:99999", "//evil",
 )  # fmt: skip
 
 _AUTHORITY = Authority()

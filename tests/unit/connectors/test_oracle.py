@@ -369,7 +369,7 @@ def test_values_as_the_driver_takes_them() -> None:
     # Oracle has a NUMBER for a boolean, and the driver would leave a zone out.
     assert output.rows_of(result, batch) == ([(1, 1, MOMENT, Decimal("1.50"))], [(2,)])
     assert [types.sent_as(column.type, kind) for column, kind in zip(columns, ("NUMBER", "BOOLEAN", "DATE", "NUMBER"), strict=True)] == [
-        *("DB_TYPE_NUMBER", "DB_TYPE_BOOLEAN", "DB_TYPE_TIMESTAMP", "DB_TYPE_NUMBER")
+        "DB_TYPE_NUMBER", "DB_TYPE_BOOLEAN", "DB_TYPE_TIMESTAMP", "DB_TYPE_NUMBER"
     ]  # fmt: skip
     assert [types.sent_as(parse_type("VARCHAR"), kind) for kind in ("VARCHAR2(5)", "CLOB")] == [
         None,

@@ -115,7 +115,11 @@ def test_a_name_in_sql_is_one_name(name: str) -> None:
 
 def test_names_fold_as_they_do_there_without_quotes() -> None:
     assert [identifier(name) for name in ("orders", "Orders", "my orders", "é", "o_1")] == [
-        *('"ORDERS"', '"Orders"', '"my orders"', '"é"', '"O_1"')
+        '"ORDERS"',
+        '"Orders"',
+        '"my orders"',
+        '"é"',
+        '"O_1"',
     ]
     assert [unfolded(name) for name in ("ORDERS", "Orders", "orders")] == ["orders", "Orders", "orders"]
     assert literal("it's \\ a \\' test") == "'it\\'s \\\\ a \\\\\\' test'"

@@ -106,8 +106,14 @@ def test_a_jar_in_the_cache_counts_as_there(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_lock_has_the_groups_that_the_product_uses() -> None:
     assert set(locked_groups()) == {
-        *("spark", "kafka-broker", "iceberg"),
-        *("jvm-test", "flink-peer", "iceberg-catalog", "databricks-warehouse", "debezium"),
+        "spark",
+        "kafka-broker",
+        "iceberg",
+        "jvm-test",
+        "flink-peer",
+        "iceberg-catalog",
+        "databricks-warehouse",
+        "debezium",
     }
     assert len(coordinates("kafka-broker")) == 46
 

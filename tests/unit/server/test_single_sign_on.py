@@ -69,7 +69,9 @@ def page_of(
             **more,
         )
         parts = ServerParts(
-            *(settings, service or statements, catalog.authenticate),
+            settings,
+            service or statements,
+            catalog.authenticate,
             ended=catalog.ended,
             accounts=catalog,
             audit=catalog.audit.record,

@@ -28,8 +28,19 @@ CONTEXT = SessionContext("", database="mine", schema="public", store="own")
 HIDDEN, ABSENT = "xqhidden", "xqabsent"
 
 KINDS = (
-    *("DATABASE", "SCHEMA", "STORE", "SCHEMA_REGISTRY", "DESCRIPTOR_SOURCE", "FUNCTION_SOURCE", "FUNCTION"),
-    *("SECRET", "COMPUTE_POOL", "QUERY", "RELATION", "STREAM", "MATERIALIZED VIEW"),
+    "DATABASE",
+    "SCHEMA",
+    "STORE",
+    "SCHEMA_REGISTRY",
+    "DESCRIPTOR_SOURCE",
+    "FUNCTION_SOURCE",
+    "FUNCTION",
+    "SECRET",
+    "COMPUTE_POOL",
+    "QUERY",
+    "RELATION",
+    "STREAM",
+    "MATERIALIZED VIEW",
 )
 OF_KINDS = (
     "ALTER {kind} {name} RENAME TO other",
@@ -134,21 +145,38 @@ DESCRIBE USER '{{name}}@x.org'
 """
 NAMES_NOTHING_HIDDEN = {
     # A role, which everybody knows, or the organization.
-    *("CreateRole", "DropRole", "DescribeRole", "GrantRole", "RevokeRole", "ListRoles"),
-    *("UpdateOrganization", "RenameOrganization", "DescribeOrganization", "ListOrganizations", "RotateKey"),
+    "CreateRole",
+    "DropRole",
+    "DescribeRole",
+    "GrantRole",
+    "RevokeRole",
+    "ListRoles",
+    "UpdateOrganization",
+    "RenameOrganization",
+    "DescribeOrganization",
+    "ListOrganizations",
+    "RotateKey",
     # A name that is only given: two objects cannot share one, so that CREATE says that it is taken (ADR 27).
-    *(
-        "CreateDatabase",
-        "CreateDescriptorSource",
-        "CreateFunctionSource",
-        "CreateSecret",
-        "CreateComputePool",
-    ),
+    "CreateDatabase",
+    "CreateDescriptorSource",
+    "CreateFunctionSource",
+    "CreateSecret",
+    "CreateComputePool",
     "GenerateTemplate",
     # What a role sees, and nothing by name.
-    *("ListDatabases", "ListStores", "ListSchemaRegistries", "ListDescriptorSources", "ListDescriptors"),
-    *("ListFunctionSources", "ListFunctions", "ListSecrets", "ListQueries", "ListComputePools"),
-    *("ListApiTokens", "ListInvitations", "ListUsers"),
+    "ListDatabases",
+    "ListStores",
+    "ListSchemaRegistries",
+    "ListDescriptorSources",
+    "ListDescriptors",
+    "ListFunctionSources",
+    "ListFunctions",
+    "ListSecrets",
+    "ListQueries",
+    "ListComputePools",
+    "ListApiTokens",
+    "ListInvitations",
+    "ListUsers",
 }
 
 
@@ -201,13 +229,14 @@ async def organization(session: Session) -> Session:
     )
     for name, owner in (("own", "r"), (HIDDEN, "sysadmin"), ("watched", "sysadmin")):
         relation = Relation(
-            *(
-                RelationName("mine", "public", name),
-                RelationKind.STREAM,
-                Schema((Column("n", BIGINT),)),
-                owner,
-            ),
-            *(NOW, NOW, "own" if name == "own" else HIDDEN, (name,)),
+            RelationName("mine", "public", name),
+            RelationKind.STREAM,
+            Schema((Column("n", BIGINT),)),
+            owner,
+            NOW,
+            NOW,
+            "own" if name == "own" else HIDDEN,
+            (name,),
             id=str(uuid.uuid4()),
         )
         catalog.create_relation(relation)

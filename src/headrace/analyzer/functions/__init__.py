@@ -39,9 +39,20 @@ __all__ = [
 
 _FORMS = frozenset(
     {
-        *("ROWTIME", "ROWKEY", "ROWMETA", "ROWHEADERS", "ROW", "TYPEOF", "CAST", "TRY_CAST", "EXTRACT"),
+        "ROWTIME",
+        "ROWKEY",
+        "ROWMETA",
+        "ROWHEADERS",
+        "ROW",
+        "TYPEOF",
+        "CAST",
+        "TRY_CAST",
+        "EXTRACT",
         *TIME_WINDOWS,
-        *("UNNEST", "MATCH_ROWTIME", "EXISTS", "IN"),
+        "UNNEST",
+        "MATCH_ROWTIME",
+        "EXISTS",
+        "IN",
     }
 )
 """What looks like the call of a function, and has a meaning of its own."""

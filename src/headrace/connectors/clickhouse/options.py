@@ -60,7 +60,7 @@ _OVER = Scope.RELATION | Scope.SINK
 DATABASE = PropertySpec("clickhouse.db.name", LINE, _OVER, "the table's database", default="that of `uris`")
 TABLE = PropertySpec("clickhouse.table.name", LINE, _OVER, "the table", default="the relation's name")
 NEW_TABLE = new_table("clickhouse", keyed="the table then keeps the newest row of each key")
-PROPERTIES: Specs = (*(URIS, USERNAME, PASSWORD, *TLS), *(DATABASE, TABLE, *NEW_TABLE.specs))
+PROPERTIES: Specs = (URIS, USERNAME, PASSWORD, *TLS, DATABASE, TABLE, *NEW_TABLE.specs)
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:

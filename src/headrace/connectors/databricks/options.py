@@ -161,7 +161,11 @@ _KEYS: tuple[PropertySpec[str], ...] = (
 STORE: Specs = (*_WORKSPACE, BUCKET, REGION, S3_ENDPOINT, *_KEYS)
 PROPERTIES: Specs = (
     *STORE,
-    *(CATALOG, SCHEMA, TABLE, LOCATION, COMMIT_INTERVAL),
+    CATALOG,
+    SCHEMA,
+    TABLE,
+    LOCATION,
+    COMMIT_INTERVAL,
     *NEW_TABLE.specs,
 )
 

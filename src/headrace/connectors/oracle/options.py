@@ -86,8 +86,14 @@ SCHEMA = PropertySpec("oracle.schema.name", LINE, _OVER, "the table's schema", d
 TABLE = PropertySpec("oracle.table.name", LINE, _OVER, "the table", default="the relation's name")
 NEW_TABLE = new_table("oracle")
 PROPERTIES: Specs = (
-    *(URIS, USERNAME, PASSWORD, *TLS, *CLIENT_TLS),
-    *(DATABASE, SCHEMA, TABLE),
+    URIS,
+    USERNAME,
+    PASSWORD,
+    *TLS,
+    *CLIENT_TLS,
+    DATABASE,
+    SCHEMA,
+    TABLE,
     *NEW_TABLE.specs,
 )
 

@@ -123,8 +123,16 @@ SLOT = PropertySpec(
 )
 NEW_TABLE = new_table("postgresql")
 PROPERTIES: Specs = (
-    *(URIS, USERNAME, PASSWORD, *TLS, *CLIENT_TLS),
-    *(DATABASE, SCHEMA, TABLE, TABLE_LIST, SLOT),
+    URIS,
+    USERNAME,
+    PASSWORD,
+    *TLS,
+    *CLIENT_TLS,
+    DATABASE,
+    SCHEMA,
+    TABLE,
+    TABLE_LIST,
+    SLOT,
     *NEW_TABLE.specs,
 )
 

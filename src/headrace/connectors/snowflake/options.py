@@ -151,8 +151,17 @@ TABLE = PropertySpec("snowflake.table.name", LINE, _OVER, "the table", default="
 NEW_TABLE = new_table("snowflake")
 _TEXTS = (ACCOUNT, REGION, ROLE, WAREHOUSE, USERNAME)
 PROPERTIES: Specs = (
-    *(URIS, *_TEXTS, KEY, PASSPHRASE, PASSWORD, TOKEN, TOKEN_TYPE, TLS_DISABLED),
-    *(DATABASE, SCHEMA, TABLE),
+    URIS,
+    *_TEXTS,
+    KEY,
+    PASSPHRASE,
+    PASSWORD,
+    TOKEN,
+    TOKEN_TYPE,
+    TLS_DISABLED,
+    DATABASE,
+    SCHEMA,
+    TABLE,
     *NEW_TABLE.specs,
 )
 

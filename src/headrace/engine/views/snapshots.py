@@ -192,8 +192,11 @@ class _Worker:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
-                    *("-m", "headrace.engine.views.worker"),
-                    *(str(theirs.fileno()), str(memory_mb), str(spill)),
+                    "-m",
+                    "headrace.engine.views.worker",
+                    str(theirs.fileno()),
+                    str(memory_mb),
+                    str(spill),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

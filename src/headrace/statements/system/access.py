@@ -120,8 +120,13 @@ def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
 
 @system_relation(
     "grants",
-    *(always("privilege"), always("kind"), always("name"), always("grantee_kind"), always("grantee")),
-    *(always("grant_option", BOOLEAN), Column("granted_by", VARCHAR)),
+    always("privilege"),
+    always("kind"),
+    always("name"),
+    always("grantee_kind"),
+    always("grantee"),
+    always("grant_option", BOOLEAN),
+    Column("granted_by", VARCHAR),
     doc="What is granted on the objects that the active role sees. `privilege` is OWNERSHIP for an object's owner, and USAGE of a `role` "
     "for the roles and users that it was granted to; `grantee_kind` is `role` or `user`.",
 )
@@ -131,8 +136,13 @@ def grants(run: Execution) -> Rows:
 
 @system_relation(
     "future_grants",
-    *(always("privilege"), always("grant_on"), always("kind"), always("name"), always("grantee")),
-    *(always("grant_option", BOOLEAN), always("granted_by")),
+    always("privilege"),
+    always("grant_on"),
+    always("kind"),
+    always("name"),
+    always("grantee"),
+    always("grant_option", BOOLEAN),
+    always("granted_by"),
     doc="What objects will have that are made in a place: `grant_on` is their kind, `kind` and `name` are the place's, a `schema`, a "
     "`database` or the `organization`, of which the innermost counts that has any for the kind. `grantee` is a role.",
 )
@@ -142,7 +152,10 @@ def future_grants(run: Execution) -> Rows:
 
 @system_relation(
     "users",
-    *(always("name"), always("roles"), always("default_role"), always("has_password", BOOLEAN)),
+    always("name"),
+    always("roles"),
+    always("default_role"),
+    always("has_password", BOOLEAN),
     always("created_at", TIMESTAMP),
     doc="Yourself, and with MANAGE_MEMBERS everybody. `roles` are those that the user was given directly, with commas between.",
 )
@@ -155,8 +168,13 @@ def users(run: Execution) -> Rows:
 
 @system_relation(
     "invitations",
-    *(always("id"), always("user_name"), always("roles"), always("default_role"), always("invited_by")),
-    *(always("created_at", TIMESTAMP), always("expires_at", TIMESTAMP)),
+    always("id"),
+    always("user_name"),
+    always("roles"),
+    always("default_role"),
+    always("invited_by"),
+    always("created_at", TIMESTAMP),
+    always("expires_at", TIMESTAMP),
     doc="The invitations that can still be accepted, for who may MANAGE_MEMBERS. `roles` has commas between.",
 )
 def invitations(run: Execution) -> Rows:
@@ -164,8 +182,13 @@ def invitations(run: Execution) -> Rows:
         return []
     return [
         (
-            *(item.id, item.user, ", ".join(item.roles), item.default_role, item.invited_by),
-            *(item.created_at, item.expires_at),
+            item.id,
+            item.user,
+            ", ".join(item.roles),
+            item.default_role,
+            item.invited_by,
+            item.created_at,
+            item.expires_at,
         )
         for item in run.catalog.invitations()
     ]
@@ -173,17 +196,30 @@ def invitations(run: Execution) -> Rows:
 
 @system_relation(
     "api_tokens",
-    *(always("name"), always("user_name"), Column("role_name", VARCHAR), always("expired", BOOLEAN)),
-    *(Column("expires_at", TIMESTAMP), always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
-    *(always("id"), Column("made_with", VARCHAR)),
+    always("name"),
+    always("user_name"),
+    Column("role_name", VARCHAR),
+    always("expired", BOOLEAN),
+    Column("expires_at", TIMESTAMP),
+    always("created_at", TIMESTAMP),
+    always("updated_at", TIMESTAMP),
+    always("id"),
+    Column("made_with", VARCHAR),
     doc="Your API tokens, and with MANAGE_MEMBERS everybody's, without what signs in. `role_name` is NULL where a token "
     "has all roles of its user. `made_with` is the id of the token that it was made with, and with which it ends.",
 )
 def api_tokens(run: Execution) -> Rows:
     return [
         (
-            *(token.name, token.user, token.role, token.has_expired()),
-            *(token.expires_at, token.created_at, token.updated_at, token.id, token.parent),
+            token.name,
+            token.user,
+            token.role,
+            token.has_expired(),
+            token.expires_at,
+            token.created_at,
+            token.updated_at,
+            token.id,
+            token.parent,
         )
         for token in visible_tokens(run)
     ]

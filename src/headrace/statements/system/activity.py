@@ -21,11 +21,21 @@ _SUMS = (
 
 @system_relation(
     "queries",
-    *(always("id"), Column("name", VARCHAR), Column("version", INTEGER)),
-    *(always("intended_state"), always("current_state"), always("owner")),
-    *(always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
-    *(always("kind"), always("query"), always("sink_fqn"), always("compute_pool_name")),
-    *(Column("message", VARCHAR), Column("sqlstate", VARCHAR), always("restarts", INTEGER)),
+    always("id"),
+    Column("name", VARCHAR),
+    Column("version", INTEGER),
+    always("intended_state"),
+    always("current_state"),
+    always("owner"),
+    always("created_at", TIMESTAMP),
+    always("updated_at", TIMESTAMP),
+    always("kind"),
+    always("query"),
+    always("sink_fqn"),
+    always("compute_pool_name"),
+    Column("message", VARCHAR),
+    Column("sqlstate", VARCHAR),
+    always("restarts", INTEGER),
     doc="The continuous queries, those that are terminated too. `intended_state` is `running`, `stopped` (with what it writes, "
     "until START of that) or `terminated`; `current_state` is `starting`, `running`, `restarting`, `stopped` (with its compute pool), "
     "`errored`, `terminate_requested` or `terminated`, and `message` says why.",
@@ -33,17 +43,21 @@ _SUMS = (
 def queries(run: Execution) -> Rows:
     return [
         (
-            *(
-                item.id,
-                item.name,
-                item.version,
-                item.desired_state.value,
-                item.actual_state.value,
-                item.owner,
-            ),
-            *(item.created_at, item.updated_at, item.kind.value, item.sql),
-            *(", ".join(sink.fqn for sink in item.sinks), item.compute_pool),
-            *(item.message or run.services.engine.notice(item.id), item.sqlstate, item.restarts),
+            item.id,
+            item.name,
+            item.version,
+            item.desired_state.value,
+            item.actual_state.value,
+            item.owner,
+            item.created_at,
+            item.updated_at,
+            item.kind.value,
+            item.sql,
+            ", ".join(sink.fqn for sink in item.sinks),
+            item.compute_pool,
+            item.message or run.services.engine.notice(item.id),
+            item.sqlstate,
+            item.restarts,
         )
         for item in run.visible(run.catalog.queries())
     ]
@@ -51,7 +65,10 @@ def queries(run: Execution) -> Rows:
 
 @system_relation(
     "query_events",
-    *(always("query_id"), always("time", TIMESTAMP), always("state"), Column("message", VARCHAR)),
+    always("query_id"),
+    always("time", TIMESTAMP),
+    always("state"),
+    Column("message", VARCHAR),
     doc="The states that each query went through, and why; the last 200 of each.",
 )
 def query_events(run: Execution) -> Rows:
@@ -66,7 +83,8 @@ def query_events(run: Execution) -> Rows:
     "query_metrics",
     always("query_id"),
     *(always(name, BIGINT) for name in _BATCH),
-    *(always("input_rows_per_second", DOUBLE), Column("watermark", TIMESTAMP)),
+    always("input_rows_per_second", DOUBLE),
+    Column("watermark", TIMESTAMP),
     *(always(name, BIGINT) for name in _SUMS),
     always("backlog_bytes", BIGINT),
     doc="What the last batch of each query did, and sums (`…_total`) since the server started. A query has a row after its first batch. "
@@ -89,9 +107,14 @@ def query_metrics(run: Execution) -> Rows:
 
 @system_relation(
     "compute_pools",
-    *(always("name"), always("size"), always("intended_state"), always("actual_state")),
-    *(Column("error_messages", VARCHAR), always("owner")),
-    *(always("created_at", TIMESTAMP), always("updated_at", TIMESTAMP)),
+    always("name"),
+    always("size"),
+    always("intended_state"),
+    always("actual_state"),
+    Column("error_messages", VARCHAR),
+    always("owner"),
+    always("created_at", TIMESTAMP),
+    always("updated_at", TIMESTAMP),
     always("timeout", BIGINT),
     doc="The compute pools. `intended_state` is `running` or `stopped`, `actual_state` `starting`, `running`, `stopping`, `stopped` or "
     "`errored`; `timeout` is in minutes, 0 for none.",
@@ -99,8 +122,14 @@ def query_metrics(run: Execution) -> Rows:
 def compute_pools(run: Execution) -> Rows:
     return [
         (
-            *(item.name, item.size, item.desired_state.value, *run.services.engine.pool_state(item.name)),
-            *(item.owner, item.created_at, item.updated_at, item.timeout_min),
+            item.name,
+            item.size,
+            item.desired_state.value,
+            *run.services.engine.pool_state(item.name),
+            item.owner,
+            item.created_at,
+            item.updated_at,
+            item.timeout_min,
         )
         for item in run.visible(run.catalog.compute_pools())
     ]

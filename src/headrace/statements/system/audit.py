@@ -20,11 +20,21 @@ CONDITIONS_MAX = 100
 """Conditions, and values of each, that the catalog's database evaluates: it limits how many values and levels a statement has."""
 
 _COLUMNS = (
-    *(always("id", BIGINT), always("time", TIMESTAMP), always("event"), always("outcome")),
-    *(Column("sqlstate", VARCHAR), Column("user_name", VARCHAR), Column("role_name", VARCHAR)),
-    *(Column("credential", VARCHAR), Column("address", VARCHAR), Column("door", VARCHAR)),
-    *(Column("statement_id", VARCHAR), Column("statement", VARCHAR), Column("duration_ms", BIGINT)),
-    *(Column("detail", VARCHAR), always("times", BIGINT)),
+    always("id", BIGINT),
+    always("time", TIMESTAMP),
+    always("event"),
+    always("outcome"),
+    Column("sqlstate", VARCHAR),
+    Column("user_name", VARCHAR),
+    Column("role_name", VARCHAR),
+    Column("credential", VARCHAR),
+    Column("address", VARCHAR),
+    Column("door", VARCHAR),
+    Column("statement_id", VARCHAR),
+    Column("statement", VARCHAR),
+    Column("duration_ms", BIGINT),
+    Column("detail", VARCHAR),
+    always("times", BIGINT),
 )
 _TYPES = {column.name: column.type for column in _COLUMNS}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -34,10 +44,21 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 def _matching(run: Execution, conditions: Sequence[Condition]) -> Rows:
     return [
         (
-            *(number, entry.time, entry.event.value, entry.outcome.value),
-            *(entry.sqlstate, entry.user, entry.role),
-            *(entry.credential, entry.address, entry.door, entry.statement_id, entry.statement),
-            *(entry.duration_ms, entry.detail, entry.times),
+            number,
+            entry.time,
+            entry.event.value,
+            entry.outcome.value,
+            entry.sqlstate,
+            entry.user,
+            entry.role,
+            entry.credential,
+            entry.address,
+            entry.door,
+            entry.statement_id,
+            entry.statement,
+            entry.duration_ms,
+            entry.detail,
+            entry.times,
         )
         for number, entry in run.catalog.audit.read(ROWS_MAX, list(_stored(conditions)))
     ]

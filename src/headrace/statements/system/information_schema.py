@@ -12,7 +12,9 @@ from headrace.statements.system.relation import Rows, always, system_relation
 
 @system_relation(
     "schemata",
-    *(always("catalog_name"), always("schema_name"), always("schema_owner")),
+    always("catalog_name"),
+    always("schema_name"),
+    always("schema_owner"),
     doc="The schemas of the database.",
     schema=INFORMATION_SCHEMA,
 )
@@ -25,7 +27,10 @@ def schemata(run: Execution) -> Rows:
 
 @system_relation(
     "tables",
-    *(always("table_catalog"), always("table_schema"), always("table_name"), always("table_type")),
+    always("table_catalog"),
+    always("table_schema"),
+    always("table_name"),
+    always("table_type"),
     doc="The relations of the database. `table_type` is `STREAM`, `CHANGELOG`, `TABLE` or `MATERIALIZED VIEW`.",
     schema=INFORMATION_SCHEMA,
 )
@@ -38,12 +43,10 @@ def tables(run: Execution) -> Rows:
 
 @system_relation(
     "views",
-    *(
-        always("table_catalog"),
-        always("table_schema"),
-        always("table_name"),
-        Column("view_definition", VARCHAR),
-    ),
+    always("table_catalog"),
+    always("table_schema"),
+    always("table_name"),
+    Column("view_definition", VARCHAR),
     doc="The materialized views of the database; `view_definition` is the statement that made one.",
     schema=INFORMATION_SCHEMA,
 )
@@ -57,8 +60,13 @@ def views(run: Execution) -> Rows:
 
 @system_relation(
     "columns",
-    *(always("table_catalog"), always("table_schema"), always("table_name"), always("column_name")),
-    *(always("ordinal_position", INTEGER), always("is_nullable"), always("data_type")),
+    always("table_catalog"),
+    always("table_schema"),
+    always("table_name"),
+    always("column_name"),
+    always("ordinal_position", INTEGER),
+    always("is_nullable"),
+    always("data_type"),
     doc="The columns of the relations of the database. `is_nullable` is `YES` or `NO`.",
     schema=INFORMATION_SCHEMA,
 )

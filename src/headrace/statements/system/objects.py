@@ -25,7 +25,10 @@ _OWNED = (always("owner"), always("created_at", TIMESTAMP), always("updated_at",
 
 @system_relation(
     "organizations",
-    *(always("id"), always("name"), Column("description", VARCHAR), Column("profile_image_uri", VARCHAR)),
+    always("id"),
+    always("name"),
+    Column("description", VARCHAR),
+    Column("profile_image_uri", VARCHAR),
     always("created_at", TIMESTAMP),
     doc="The one organization that a server has.",
 )
@@ -36,14 +39,19 @@ def organizations(run: Execution) -> Rows:
 
 @system_relation(
     "databases",
-    *(always("name"), always("owner"), always("created_at", TIMESTAMP), always("is_default", BOOLEAN)),
+    always("name"),
+    always("owner"),
+    always("created_at", TIMESTAMP),
+    always("is_default", BOOLEAN),
     doc="The databases. Here and for schemas and stores `is_default` is of those that your sessions begin with, or where you chose none "
     "that this one has.",
 )
 def databases(run: Execution) -> Rows:
     return [
         (
-            *(item.name, item.owner, item.created_at),
+            item.name,
+            item.owner,
+            item.created_at,
             run.is_default("database", item, current=item.name == run.context.database),
         )
         for item in run.visible(run.catalog.databases())
@@ -52,15 +60,23 @@ def databases(run: Execution) -> Rows:
 
 @system_relation(
     "schemas",
-    *(always("database_name"), always("name"), always("owner"), always("created_at", TIMESTAMP)),
-    *(always("managed_access", BOOLEAN), always("is_default", BOOLEAN)),
+    always("database_name"),
+    always("name"),
+    always("owner"),
+    always("created_at", TIMESTAMP),
+    always("managed_access", BOOLEAN),
+    always("is_default", BOOLEAN),
     doc="The schemas of all databases. With `managed_access` the schema's owner grants on what is in it.",
 )
 def schemas(run: Execution) -> Rows:
     chosen = (run.context.database, run.context.schema)
     return [
         (
-            *(item.database, item.name, item.owner, item.created_at, item.managed),
+            item.database,
+            item.name,
+            item.owner,
+            item.created_at,
+            item.managed,
             run.is_default("schema", item, current=(item.database, item.name) == chosen),
         )
         for item in run.visible(run.catalog.schemas())
@@ -69,19 +85,29 @@ def schemas(run: Execution) -> Rows:
 
 @system_relation(
     "stores",
-    *(always("name"), always("type"), always("status"), Column("status_message", VARCHAR)),
+    always("name"),
+    always("type"),
+    always("status"),
+    Column("status_message", VARCHAR),
     Column("schema_registry_name", VARCHAR),
     *_OWNED,
-    *(always("store_type"), always("is_default", BOOLEAN)),
+    always("store_type"),
+    always("is_default", BOOLEAN),
     doc="The stores. `type` is the word that the public clients know, `store_type` the one of LIST STORES, which differs for PostgreSQL; "
     "a store is `ready`, since it answered when it was created, but `errored` while a query waits for it, with what that query says.",
 )
 def stores(run: Execution) -> Rows:
     return [
         (
-            *(item.name, kind.client_label or kind.label),
-            *("errored" if silence else _READY, silence, item.schema_registry),
-            *(item.owner, item.created_at, item.updated_at, kind.label),
+            item.name,
+            kind.client_label or kind.label,
+            "errored" if silence else _READY,
+            silence,
+            item.schema_registry,
+            item.owner,
+            item.created_at,
+            item.updated_at,
+            kind.label,
             run.is_default("store", item, current=item.name == run.context.store),
         )
         for item in run.visible(run.catalog.stores())
@@ -91,15 +117,23 @@ def stores(run: Execution) -> Rows:
 
 @system_relation(
     "schema_registries",
-    *(always("name"), always("type"), always("status"), always("url")),
+    always("name"),
+    always("type"),
+    always("status"),
+    always("url"),
     *_OWNED,
     doc="The schema registries.",
 )
 def schema_registries(run: Execution) -> Rows:
     return [
         (
-            *(item.name, TYPES[item.type].label, _READY, item.properties[URIS.name]),
-            *(item.owner, item.created_at, item.updated_at),
+            item.name,
+            TYPES[item.type].label,
+            _READY,
+            item.properties[URIS.name],
+            item.owner,
+            item.created_at,
+            item.updated_at,
         )
         for item in run.visible(run.catalog.schema_registries())
     ]
@@ -107,17 +141,26 @@ def schema_registries(run: Execution) -> Rows:
 
 @system_relation(
     "descriptor_sources",
-    *(always("name"), Column("description", VARCHAR)),
+    always("name"),
+    Column("description", VARCHAR),
     *_OWNED,
-    *(always("type"), always("url"), Column("tags", VARCHAR)),
+    always("type"),
+    always("url"),
+    Column("tags", VARCHAR),
     doc="The descriptor sources. LIST DESCRIPTORS shows what is in them. `type` is always Protobuf, `url` where the server has the file; "
     "`tags` is NULL.",
 )
 def descriptor_sources(run: Execution) -> Rows:
     return [
         (
-            *(item.name, item.description, item.owner, item.created_at, item.updated_at),
-            *("Protobuf", download_path(item, run), None),
+            item.name,
+            item.description,
+            item.owner,
+            item.created_at,
+            item.updated_at,
+            "Protobuf",
+            download_path(item, run),
+            None,
         )
         for item in run.visible(run.catalog.descriptor_sources())
     ]
@@ -125,7 +168,10 @@ def descriptor_sources(run: Execution) -> Rows:
 
 @system_relation(
     "descriptors",
-    *(always("name"), always("source_name"), always("message"), always("owner")),
+    always("name"),
+    always("source_name"),
+    always("message"),
+    always("owner"),
     always("created_at", TIMESTAMP),
     doc="The messages of the descriptor sources. `name` is what relations write: the source, a point, and the `message` with its package.",
 )
@@ -139,7 +185,10 @@ def descriptors(run: Execution) -> Rows:
 
 @system_relation(
     "entities",
-    *(always("store_name"), always("name"), always("relations", INTEGER), always("relation_fqns")),
+    always("store_name"),
+    always("name"),
+    always("relations", INTEGER),
+    always("relation_fqns"),
     doc="The entities that relations are over, of how many and of which, with commas between. No store is asked: LIST ENTITIES does, "
     "for all that a store has.",
 )
@@ -153,7 +202,10 @@ def entities(run: Execution) -> Rows:
 
 @system_relation(
     "secrets",
-    *(always("name"), always("type"), Column("description", VARCHAR), always("status")),
+    always("name"),
+    always("type"),
+    Column("description", VARCHAR),
+    always("status"),
     *_OWNED,
     doc="The secrets, without what is secret.",
 )
@@ -166,11 +218,19 @@ def secrets(run: Execution) -> Rows:
 
 @system_relation(
     "relations",
-    *(always("database_name"), always("schema_name"), always("name"), always("fqn"), always("relation_type")),
-    *(Column("primary_key", VARCHAR), always("state")),
+    always("database_name"),
+    always("schema_name"),
+    always("name"),
+    always("fqn"),
+    always("relation_type"),
+    Column("primary_key", VARCHAR),
+    always("state"),
     *_OWNED,
-    *(Column("description", VARCHAR), Column("store_name", VARCHAR), Column("entity", VARCHAR)),
-    *(always("relation_name"), always("type")),
+    Column("description", VARCHAR),
+    Column("store_name", VARCHAR),
+    Column("entity", VARCHAR),
+    always("relation_name"),
+    always("type"),
     doc="The relations of all databases. `fqn` is the full name, each part in double quotes; `relation_type` is `stream`, "
     "`changelog`, `table` or `materialized_view`; `primary_key` names its columns with commas between. "
     "`relation_name` and `type` are other words for `name` and `relation_type`.",
@@ -179,10 +239,18 @@ def relations(run: Execution) -> Rows:
     return (
         (
             *item.name.path,
-            *(item.name.fqn, item.kind.value, ", ".join(item.schema.primary_key) or None, item.state),
-            *(item.owner, item.created_at, item.updated_at, item.description, item.store),
+            item.name.fqn,
+            item.kind.value,
+            ", ".join(item.schema.primary_key) or None,
+            item.state,
+            item.owner,
+            item.created_at,
+            item.updated_at,
+            item.description,
+            item.store,
             path_text(item.entity) if item.entity else None,
-            *(item.name.name, item.kind.value),
+            item.name.name,
+            item.kind.value,
         )
         for item in run.visible(run.catalog.relations())
     )
@@ -190,21 +258,24 @@ def relations(run: Execution) -> Rows:
 
 @system_relation(
     "relation_columns",
-    *(
-        always("database_name"),
-        always("schema_name"),
-        always("relation_name"),
-        always("name"),
-        always("type"),
-    ),
-    *(always("nullable", BOOLEAN), always("is_primary_key", BOOLEAN), always("position", INTEGER)),
+    always("database_name"),
+    always("schema_name"),
+    always("relation_name"),
+    always("name"),
+    always("type"),
+    always("nullable", BOOLEAN),
+    always("is_primary_key", BOOLEAN),
+    always("position", INTEGER),
     doc="The columns of all relations; `position` counts from 1.",
 )
 def relation_columns(run: Execution) -> Rows:
     return (
         (
             *relation.name.path,
-            *(column.name, str(column.type), column.nullable, column.name in relation.schema.primary_key),
+            column.name,
+            str(column.type),
+            column.nullable,
+            column.name in relation.schema.primary_key,
             position,
         )
         for relation in run.visible(run.catalog.relations())
@@ -214,8 +285,11 @@ def relation_columns(run: Execution) -> Rows:
 
 @system_relation(
     "roles",
-    *(always("name"), always("owner"), always("created_at", TIMESTAMP)),
-    *(always("is_current", BOOLEAN), always("is_available", BOOLEAN)),
+    always("name"),
+    always("owner"),
+    always("created_at", TIMESTAMP),
+    always("is_current", BOOLEAN),
+    always("is_available", BOOLEAN),
     doc="The roles, which everybody may know. `is_current` is the active one, `is_available` those that you may take on or the active "
     "role may grant.",
 )
@@ -223,7 +297,10 @@ def roles(run: Execution) -> Rows:
     held = run.policy.graph.roles_of(run.principal)
     return [
         (
-            *(item.name, item.owner, item.created_at, item.name == run.role),
+            item.name,
+            item.owner,
+            item.created_at,
+            item.name == run.role,
             item.name in held or run.may_grant(item),
         )
         for item in run.catalog.roles()
@@ -232,11 +309,21 @@ def roles(run: Execution) -> Rows:
 
 @system_relation(
     "functions",
-    *(always("name"), always("kind"), always("min_arguments", INTEGER), Column("max_arguments", INTEGER)),
-    *(always("in_views", BOOLEAN), Column("description", VARCHAR), always("built_in", BOOLEAN)),
-    *(Column("signature", VARCHAR), Column("returns", VARCHAR), Column("source_name", VARCHAR)),
-    *(Column("class_name", VARCHAR), Column("egress_allow_uris", VARCHAR)),
-    *(Column("owner", VARCHAR), Column("created_at", TIMESTAMP), Column("updated_at", TIMESTAMP)),
+    always("name"),
+    always("kind"),
+    always("min_arguments", INTEGER),
+    Column("max_arguments", INTEGER),
+    always("in_views", BOOLEAN),
+    Column("description", VARCHAR),
+    always("built_in", BOOLEAN),
+    Column("signature", VARCHAR),
+    Column("returns", VARCHAR),
+    Column("source_name", VARCHAR),
+    Column("class_name", VARCHAR),
+    Column("egress_allow_uris", VARCHAR),
+    Column("owner", VARCHAR),
+    Column("created_at", TIMESTAMP),
+    Column("updated_at", TIMESTAMP),
     Column("properties", VARCHAR),
     doc="The functions: those that are built in, and those that users made, which queries cannot call yet. `kind` is `scalar` or "
     "`aggregate`; `max_arguments` is NULL where there may be any number; `in_views`: a SELECT of materialized views and system "
@@ -253,9 +340,13 @@ def functions(run: Execution) -> Rows:
 
 def _built_in(function: Function) -> tuple[object, ...]:
     return (
-        *(function.name, "aggregate" if function.aggregate else "scalar", function.required),
+        function.name,
+        "aggregate" if function.aggregate else "scalar",
+        function.required,
         None if function.variadic else len(function.parameters),
-        *(function.duckdb is not None, function.doc, True),
+        function.duckdb is not None,
+        function.doc,
+        True,
         *([None] * 9),
     )
 
@@ -263,17 +354,34 @@ def _built_in(function: Function) -> tuple[object, ...]:
 def _made(function: UserFunction) -> tuple[object, ...]:
     count = len(function.parameters)
     return (
-        *(function.name, "scalar", count, count, False, None, False),
-        *(function.declaration, str(function.returns), function.source, function.class_name),
-        *(",".join(function.egress) or None, function.owner, function.created_at, function.updated_at),
+        function.name,
+        "scalar",
+        count,
+        count,
+        False,
+        None,
+        False,
+        function.declaration,
+        str(function.returns),
+        function.source,
+        function.class_name,
+        ",".join(function.egress) or None,
+        function.owner,
+        function.created_at,
+        function.updated_at,
         json.dumps({"returns": str(function.returns), "language": "JAVA"}),
     )
 
 
 @system_relation(
     "function_sources",
-    *(always("name"), always("status"), always("language"), Column("description", VARCHAR)),
-    *(always("size_bytes", BIGINT), always("sha256"), always("classes", INTEGER)),
+    always("name"),
+    always("status"),
+    always("language"),
+    Column("description", VARCHAR),
+    always("size_bytes", BIGINT),
+    always("sha256"),
+    always("classes", INTEGER),
     *_OWNED,
     always("url"),
     doc="The function sources: uploaded JARs, with how many bytes and classes each has, and where the server has the file.",
@@ -281,8 +389,17 @@ def _made(function: UserFunction) -> tuple[object, ...]:
 def function_sources(run: Execution) -> Rows:
     return [
         (
-            *(item.name, _READY, "Java", item.description, item.size, item.digest, item.classes),
-            *(item.owner, item.created_at, item.updated_at, download_path(item, run)),
+            item.name,
+            _READY,
+            "Java",
+            item.description,
+            item.size,
+            item.digest,
+            item.classes,
+            item.owner,
+            item.created_at,
+            item.updated_at,
+            download_path(item, run),
         )
         for item in run.visible(run.catalog.function_sources())
     ]

@@ -122,7 +122,12 @@ def rows_of(found: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
         lines = blocks.selectExpr(
             "* EXCEPT (value)", "posexplode(headrace_avro_records(value, count, schema)) AS (at, value)"
         ).selectExpr(
-            *("value", "timestamp", "entity", "split", "sequence + at AS sequence", "key"),
+            "value",
+            "timestamp",
+            "entity",
+            "split",
+            "sequence + at AS sequence",
+            "key",
             "named_struct('bucket', metadata.bucket, 'file', metadata.file, 'position', metadata.position + at) AS metadata",
         )
     else:
