@@ -8,7 +8,7 @@ import pytest
 
 from harness.clickhouse import ClickHouseServer
 from headrace.connectors.base import PrintedRecord, PrintStart
-from headrace.connectors.clickhouse.admin import ClickHouseTables
+from headrace.connectors.clickhouse.admin import CLICKHOUSE
 from headrace.connectors.clickhouse.client import identifier
 from headrace.connectors.clickhouse.options import PROPERTIES
 from headrace.connectors.clickhouse.spark import identify
@@ -19,7 +19,7 @@ from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
 
-TABLES = ClickHouseTables()
+TABLES = CLICKHOUSE.entities
 Store = dict[str, str]
 ODD = "or`ders'; DROP TABLE x; -- \\ \""
 """A name of a table and of a column, which tries to be more than a name."""

@@ -9,7 +9,7 @@ import pytest
 from harness.snowflake import SnowflakeServer
 from headrace.connectors.base import PrintStart
 from headrace.connectors.snowflake import tables
-from headrace.connectors.snowflake.admin import SnowflakeTables
+from headrace.connectors.snowflake.admin import SNOWFLAKE
 from headrace.connectors.snowflake.options import PROPERTIES
 from headrace.connectors.snowflake.spark import identify
 from headrace.core.errors import UserError
@@ -17,7 +17,7 @@ from headrace.core.names import path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.sqlstate import SqlState
 
-TABLES = SnowflakeTables()
+TABLES = SNOWFLAKE.entities
 
 
 def entity(given: dict[str, str]) -> PropertyReader:

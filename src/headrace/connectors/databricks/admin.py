@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from functools import partial
+from collections.abc import Mapping
 
-from headrace.connectors.base import (
-    EntityDescription,
-    PrintedRecord,
-    PrintStart,
-    RowSink,
-    StoreDescriptor,
-    TableSource,
-)
+from headrace.connectors.base import EntityDescription, PrintedRecord, RowSink, StoreDescriptor, TableSource
 from headrace.connectors.databricks import options, tables
 from headrace.connectors.databricks.staging import Staging
 from headrace.connectors.databricks.warehouse import Warehouse
-from headrace.connectors.table_printing import printed, printed_row
+from headrace.connectors.table_admin import TableAdmin
+from headrace.connectors.table_printing import printed_row
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
@@ -31,58 +24,51 @@ def test(store: Mapping[str, str]) -> None:
     Staging(store).test()
 
 
-class DatabricksTables:
-    """Catalogs, schemas and tables. See `connectors.base` for what each method promises."""
-
-    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        with Warehouse(store) as warehouse:
-            return [(name, len(within) == 2) for name in tables.children(warehouse, within)]
-
-    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
-        with Warehouse(store) as warehouse:
-            return tables.describe(warehouse, path)
+class DatabricksTables(TableAdmin[Warehouse]):
+    """A table may be at a place of its own in the bucket."""
 
     def create_entity(
-        self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
+        self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
     ) -> EntityDescription:
-        columns, key = options.NEW_TABLE.read(reader)
-        location = _location(store, reader)
+        """Create a table with the columns, the key and the location in `options`."""
+        columns, key = self.new_table.read(options)
+        location = _location(store, options)
         with Warehouse(store) as warehouse:
             tables.create(warehouse, path, columns, key, location)
             return tables.describe(warehouse, path)
 
-    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
+    def create_rows(
+        self, store: Mapping[str, str], path: EntityPath, schema: Schema, options: PropertyReader
+    ) -> None:
+        """Create a table for rows of a schema, at the location in `options`."""
+        location = _location(store, options)
         with Warehouse(store) as warehouse:
-            warehouse.execute(f"DROP TABLE {tables.table_sql(path)}")
-
-    async def print_entity(
-        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
-    ) -> AsyncGenerator[PrintedRecord]:
-        """Yield the present rows."""
-        return await printed(partial(_sample, store, path), start)
+            tables.create(warehouse, path, schema.columns, schema.primary_key, location)
 
 
-def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[PrintedRecord]:
-    with Warehouse(store) as warehouse:
-        found = tables.describe(warehouse, path)
-        names = [column.name for column in found.columns]
-        fields = ", ".join(f"{text_sql(name)}, {name_sql(name)}" for name in names)
-        order = f" ORDER BY {', '.join(map(name_sql, found.key))}" if found.key else ""
-        rows = warehouse.rows(
-            f"SELECT {nested_sql(f'named_struct({fields})')} FROM {tables.table_sql(path)}{order} LIMIT {limit}"  # noqa: S608
-        )
-    return [printed_row(number, row, found.key) for number, (row,) in enumerate(rows, 1)]
+def _session(store: Mapping[str, str], _path: EntityPath) -> Warehouse:
+    return Warehouse(store)
+
+
+def _children(warehouse: Warehouse, within: EntityPath) -> list[tuple[str, bool]]:
+    """List catalogs; in one of them schemas; in one of those tables."""
+    return [(name, len(within) == 2) for name in tables.children(warehouse, within)]
+
+
+def _sample(warehouse: Warehouse, path: EntityPath, limit: int) -> list[PrintedRecord]:
+    table = tables.describe(warehouse, path)
+    names = [column.name for column in table.columns]
+    fields = ", ".join(f"{text_sql(name)}, {name_sql(name)}" for name in names)
+    order = f" ORDER BY {', '.join(map(name_sql, table.key))}" if table.key else ""
+    rows = warehouse.rows(
+        f"SELECT {nested_sql(f'named_struct({fields})')} FROM {tables.table_sql(path)}{order} LIMIT {limit}"  # noqa: S608
+    )
+    return [printed_row(number, row, table.key) for number, (row,) in enumerate(rows, 1)]
 
 
 def _location(store: Mapping[str, str], reader: PropertyReader) -> str | None:
     location = reader.take(options.LOCATION)
     return None if location is None else options.within_bucket(store, location)
-
-
-def _create_rows(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
-    location = _location(store, reader)
-    with Warehouse(store) as warehouse:
-        tables.create(warehouse, path, schema.columns, schema.primary_key, location)
 
 
 def _check_rows(
@@ -100,7 +86,7 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
         tables.check_readable(tables.find(warehouse, path), path, schema)
 
 
-_entities = DatabricksTables()
+_entities = DatabricksTables(tables, _session, options.NEW_TABLE, _children, _sample)
 
 DATABRICKS = StoreDescriptor(
     type="databricks",
@@ -111,7 +97,11 @@ DATABRICKS = StoreDescriptor(
     path=options.read_path,
     table_source=TableSource(check=_check_table),
     row_sink=RowSink(
-        create=_create_rows, check=_check_rows, options=options.sink_options, upserts=True, exactly_once=True
+        create=_entities.create_rows,
+        check=_check_rows,
+        options=options.sink_options,
+        upserts=True,
+        exactly_once=True,
     ),
     entities=_entities,
     printer=_entities,

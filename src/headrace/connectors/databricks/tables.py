@@ -99,7 +99,7 @@ def create(
     path: EntityPath,
     columns: Sequence[Column],
     key: Sequence[str],
-    location: str | None,
+    location: str | None = None,
 ) -> None:
     """Makes a Delta table: at a location, or a managed one. Raises UserError 42710 when it exists, 42P16 for columns that cannot be."""
     names = [column.name.lower() for column in columns]
@@ -131,6 +131,11 @@ def create(
         + (f" LOCATION {text_sql(location)}" if location else "")
         + (f" TBLPROPERTIES ({said})" if said else "")
     )
+
+
+def drop(warehouse: Warehouse, path: EntityPath) -> None:
+    """Drop a table. Raises UserError 3D007 when there is none."""
+    warehouse.execute(f"DROP TABLE {table_sql(path)}")
 
 
 def check(table: Table, path: EntityPath, schema: Schema, location: str | None) -> None:

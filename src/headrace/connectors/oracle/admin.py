@@ -10,24 +10,16 @@ import base64
 import datetime
 import decimal
 import json
-from collections.abc import AsyncGenerator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-from headrace.connectors.base import (
-    EntityDescription,
-    PrintedRecord,
-    PrintStart,
-    RowSink,
-    StoreDescriptor,
-    TableSource,
-)
+from headrace.connectors.base import PrintedRecord, RowSink, StoreDescriptor, TableSource
 from headrace.connectors.oracle import tables, types
 from headrace.connectors.oracle.client import Oracle
 from headrace.connectors.oracle.options import NEW_TABLE, PROPERTIES, read_path, read_store, wrong_path
-from headrace.connectors.table_printing import printed, printed_row
+from headrace.connectors.table_admin import TableAdmin
+from headrace.connectors.table_printing import printed_row
 from headrace.core.names import EntityPath
-from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 
 
@@ -37,45 +29,22 @@ def test(store: Mapping[str, str]) -> None:
         oracle.rows("SELECT 1 FROM DUAL")
 
 
-class OracleTables:
-    """Tables. See `connectors.base` for what each method promises."""
-
-    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """List schemas of the service of the store's 'uris', or the tables of one."""
-        if len(within) > 1:
-            raise wrong_path(within, "schema")
-        with Oracle(store) as oracle:
-            if within:
-                return [(name, True) for name in tables.tables(oracle, within[0])]
-            return [(name, False) for name in tables.schemas(oracle)]
-
-    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
-        with tables.session(store, path) as oracle:
-            return tables.describe(oracle, path)
-
-    def create_entity(
-        self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
-    ) -> EntityDescription:
-        columns, key = NEW_TABLE.read(options)
-        with tables.session(store, path) as oracle:
-            tables.create(oracle, path, columns, key)
-            return tables.describe(oracle, path)
-
-    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
-        with tables.session(store, path) as oracle:
-            tables.drop(oracle, path)
-
-    async def print_entity(
-        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
-    ) -> AsyncGenerator[PrintedRecord]:
-        """Yield the present rows."""
-        return await printed(partial(_sample, store, path), start)
+def _session(store: Mapping[str, str], path: EntityPath) -> Oracle:
+    return tables.session(store, path) if path else Oracle(store)
 
 
-def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[PrintedRecord]:
-    with tables.session(store, path) as oracle:
-        table = tables.find(oracle, path)
-        rows = oracle.rows(sample_sql(table, limit))
+def _children(oracle: Oracle, within: EntityPath) -> list[tuple[str, bool]]:
+    """List schemas of the service of the store's 'uris', or the tables of one."""
+    if len(within) > 1:
+        raise wrong_path(within, "schema")
+    if within:
+        return [(name, True) for name in tables.tables(oracle, within[0])]
+    return [(name, False) for name in tables.schemas(oracle)]
+
+
+def _sample(oracle: Oracle, path: EntityPath, limit: int) -> list[PrintedRecord]:
+    table = tables.find(oracle, path)
+    rows = oracle.rows(sample_sql(table, limit))
     names = list(tables.readable(table))
     records = (dict(zip(names, map(_json_value, row), strict=True)) for row in rows)
     return [
@@ -107,13 +76,6 @@ def _json_value(value: Any) -> Any:
     return value
 
 
-def _create_rows(
-    store: Mapping[str, str], path: EntityPath, schema: Schema, _options: PropertyReader
-) -> None:
-    with tables.session(store, path) as oracle:
-        tables.create(oracle, path, schema.columns, schema.primary_key)
-
-
 def _check_rows(
     store: Mapping[str, str], path: EntityPath, schema: Schema, _options: Mapping[str, str], upsert: bool
 ) -> None:
@@ -126,7 +88,7 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
         tables.check_readable(tables.find(oracle, path), path, schema)
 
 
-_entities = OracleTables()
+_entities = TableAdmin(tables, _session, NEW_TABLE, _children, _sample)
 
 ORACLE = StoreDescriptor(
     type="oracle",
@@ -136,7 +98,7 @@ ORACLE = StoreDescriptor(
     test=test,
     path=read_path,
     table_source=TableSource(check=_check_table),
-    row_sink=RowSink(create=_create_rows, check=_check_rows, upserts=True, exactly_once=True),
+    row_sink=RowSink(create=_entities.create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,
     no_streams="changes of Oracle's tables are not read: reading LogMiner could not be tested against a server",

@@ -5,23 +5,15 @@ An entity is a table (or a view): `database.schema.table`. A name in lower case 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from functools import partial
+from collections.abc import Mapping
 
-from headrace.connectors.base import (
-    EntityDescription,
-    PrintedRecord,
-    PrintStart,
-    RowSink,
-    StoreDescriptor,
-    TableSource,
-)
+from headrace.connectors.base import PrintedRecord, RowSink, StoreDescriptor, TableSource
 from headrace.connectors.snowflake import tables
 from headrace.connectors.snowflake.client import Snowflake, quoted
 from headrace.connectors.snowflake.options import NEW_TABLE, PROPERTIES, read_path, read_store, wrong_path
-from headrace.connectors.table_printing import printed, printed_row
+from headrace.connectors.table_admin import TableAdmin
+from headrace.connectors.table_printing import printed_row
 from headrace.core.names import EntityPath
-from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 
 _DEPTH = 2
@@ -33,60 +25,30 @@ def test(store: Mapping[str, str]) -> None:
         snowflake.execute("SELECT 1")
 
 
-class SnowflakeTables:
-    """Tables. See `connectors.base` for what each method promises."""
-
-    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """List databases; in one of them schemas; in one of those tables."""
-        if len(within) > _DEPTH:
-            raise wrong_path(within, "database, or database.schema")
-        with Snowflake(store) as snowflake:
-            if not within:
-                return [(name, False) for name in tables.databases(snowflake)]
-            if len(within) == 1:
-                return [(name, False) for name in tables.schemas(snowflake, within[0])]
-            return [(name, True) for name in tables.tables(snowflake, within)]
-
-    def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
-        with Snowflake(store) as snowflake:
-            return tables.describe(snowflake, path)
-
-    def create_entity(
-        self, store: Mapping[str, str], path: EntityPath, options: PropertyReader
-    ) -> EntityDescription:
-        columns, key = NEW_TABLE.read(options)
-        with Snowflake(store) as snowflake:
-            tables.create(snowflake, path, columns, key)
-            return tables.describe(snowflake, path)
-
-    def drop_entity(self, store: Mapping[str, str], path: EntityPath) -> None:
-        with Snowflake(store) as snowflake:
-            tables.drop(snowflake, path)
-
-    async def print_entity(
-        self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
-    ) -> AsyncGenerator[PrintedRecord]:
-        """Yield the present rows."""
-        return await printed(partial(_sample, store, path), start)
+def _session(store: Mapping[str, str], _path: EntityPath) -> Snowflake:
+    return Snowflake(store)
 
 
-def _sample(store: Mapping[str, str], path: EntityPath, limit: int) -> list[PrintedRecord]:
-    with Snowflake(store) as snowflake:
-        table = tables.find(snowflake, path)
-        key = [table.columns[name].name for name in table.key]
-        order = f" ORDER BY {', '.join(map(quoted, key))}" if key else ""
-        statement = (
-            f"SELECT TO_JSON(OBJECT_CONSTRUCT_KEEP_NULL(*)) AS RECORD FROM {table.name}{order} LIMIT {limit}"  # noqa: S608
-        )
-        rows = [row["RECORD"] for row in snowflake.rows(statement)]
+def _children(snowflake: Snowflake, within: EntityPath) -> list[tuple[str, bool]]:
+    """List databases; in one of them schemas; in one of those tables."""
+    if len(within) > _DEPTH:
+        raise wrong_path(within, "database, or database.schema")
+    if not within:
+        return [(name, False) for name in tables.databases(snowflake)]
+    if len(within) == 1:
+        return [(name, False) for name in tables.schemas(snowflake, within[0])]
+    return [(name, True) for name in tables.tables(snowflake, within)]
+
+
+def _sample(snowflake: Snowflake, path: EntityPath, limit: int) -> list[PrintedRecord]:
+    table = tables.find(snowflake, path)
+    key = [table.columns[name].name for name in table.key]
+    order = f" ORDER BY {', '.join(map(quoted, key))}" if key else ""
+    statement = (
+        f"SELECT TO_JSON(OBJECT_CONSTRUCT_KEEP_NULL(*)) AS RECORD FROM {table.name}{order} LIMIT {limit}"  # noqa: S608
+    )
+    rows = [row["RECORD"] for row in snowflake.rows(statement)]
     return [printed_row(number, row, key) for number, row in enumerate(rows, 1)]
-
-
-def _create_rows(
-    store: Mapping[str, str], path: EntityPath, schema: Schema, _options: PropertyReader
-) -> None:
-    with Snowflake(store) as snowflake:
-        tables.create(snowflake, path, schema.columns, schema.primary_key)
 
 
 def _check_rows(
@@ -101,7 +63,7 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
         tables.check_readable(tables.find(snowflake, path), path, schema)
 
 
-_entities = SnowflakeTables()
+_entities = TableAdmin(tables, _session, NEW_TABLE, _children, _sample)
 
 SNOWFLAKE = StoreDescriptor(
     type="snowflake",
@@ -111,7 +73,7 @@ SNOWFLAKE = StoreDescriptor(
     test=test,
     path=read_path,
     table_source=TableSource(check=_check_table),
-    row_sink=RowSink(create=_create_rows, check=_check_rows, upserts=True, exactly_once=True),
+    row_sink=RowSink(create=_entities.create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,
 )
