@@ -131,7 +131,7 @@ async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
     """Runs in the session's compute pool, to its end. What queries that are not terminated need to go on stays."""
     store, kind = _store(statement, run)
     optimizer = facet(
-        kind.optimizer, kind, "OPTIMIZE ENTITY", statement.span, "It is for the tables of Iceberg's stores."
+        kind.optimizer, kind, "OPTIMIZE ENTITY", statement.span, "It is for tables that consist of files."
     )
     reader = _reader(statement, Scope.OPTIMIZE, kind.properties)
     options = optimizer.options(reader)

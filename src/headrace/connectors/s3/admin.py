@@ -276,7 +276,7 @@ def _check_layout(schema: Schema, kind: str, by: str | None, *, keyed: bool = Fa
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "files have no primary key: rows are appended, and never updated",
-            hint="Leave PRIMARY KEY out; a table of Iceberg or PostgreSQL takes updates and deletes.",
+            hint="Leave PRIMARY KEY out, or write to a store of tables, which takes updates and deletes.",
         )
     if kind == "avro":
         raise UserError(
