@@ -83,11 +83,11 @@ def read_database(
     default: str | None = None,
 ) -> Database:
     """Parse a URL whose path is the name of a database, as `read` does; raises ValueError without a name if there is no `default`."""
-    found = read(text, form, schemes=schemes, instead_of_user=instead_of_user)
-    name = unquote(found.path) or default
+    url = read(text, form, schemes=schemes, instead_of_user=instead_of_user)
+    name = unquote(url.path) or default
     if not name or "/" in name or "\0" in name:
         raise ValueError(f"expected {form}, found {text!r}")
-    return Database(found.host, found.port or port, name)
+    return Database(url.host, url.port or port, name)
 
 
 def is_host(host: str) -> bool:

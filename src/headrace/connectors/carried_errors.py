@@ -39,8 +39,8 @@ def carried_text(error: UserError | ExternalError) -> str:
 
 def carried(text: str) -> HeadraceError | None:
     """Return the error that an exception's text carries, if any."""
-    found = _CARRIED.search(text)
-    if found is None:
+    match = _CARRIED.search(text)
+    if match is None:
         return None
-    facts = json.loads(base64.b64decode(found[1]))
+    facts = json.loads(base64.b64decode(match[1]))
     return _KINDS[facts["kind"]](SqlState(facts["state"]), facts["message"], hint=facts["hint"])

@@ -20,11 +20,11 @@ def add_jars(session: Any, group: str) -> None:
         if group in _added:
             return
         context = session.sparkContext
-        found = group_jars(group)
-        for jar in found:
+        jars = group_jars(group)
+        for jar in jars:
             context._jvm.io.headrace.spark.ClassPath.add(str(jar))
         # Executors of a cluster are other processes, and are sent them.
         if not str(context.master).startswith("local"):
-            for jar in found:
+            for jar in jars:
                 context._jsc.sc().addJar(str(jar))
         _added.add(group)

@@ -107,9 +107,9 @@ def _meant(address: Address) -> Address:
 
 
 def _hosts(text: str) -> list[tuple[str, int]]:
-    found = []
+    hosts = []
     for part in text.split(","):
         parts = urlsplit(part.strip() if "://" in part else f"//{part.strip()}")
         if parts.hostname:
-            found.append((parts.hostname, parts.port or 0))
-    return found
+            hosts.append((parts.hostname, parts.port or 0))
+    return hosts

@@ -13,10 +13,10 @@ _HINT = "Check the name in 'uris', and that it can be resolved from where Headra
 def resolve(host: str, port: int | None = None) -> list[str]:
     """Return the addresses of a host, in the order in which to try them. Raises ExternalError 57015 when it is not known."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise _unknown(host, _HINT) from None
-    return list(dict.fromkeys(str(info[4][0]) for info in found))
+    return list(dict.fromkeys(str(info[4][0]) for info in answers))
 
 
 def check_listening(host: str, port: int, *, timeout_s: float, hint: str = _HINT) -> None:

@@ -37,12 +37,12 @@ def refuse_time(start: PrintStart, of: str) -> None:
 
 def printed_row(number: int, row: str, key: Sequence[str]) -> PrintedRecord:
     """Return a numbered row as a JSON object, with one `key` column as its text, several as a JSON object."""
-    told: str | None = None
+    key_text: str | None = None
     if key:
         values = json.loads(row)
         value = values[key[0]] if len(key) == 1 else {name: values[name] for name in key}
-        told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return PrintedRecord(told, row, f"row {number}")
+        key_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return PrintedRecord(key_text, row, f"row {number}")
 
 
 async def _each(records: Iterable[PrintedRecord]) -> AsyncGenerator[PrintedRecord]:

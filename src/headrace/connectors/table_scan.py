@@ -46,8 +46,8 @@ class Scan:
         """Return a SELECT of the rows for which all of these hold."""
         # A column must not hide behind the expression of the same name.
         columns = ", ".join(f"{sql} AS c{number}" for number, sql in enumerate(self.columns))
-        wanted = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {columns} FROM {self.table}{wanted}"  # noqa: S608
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {columns} FROM {self.table}{where}"  # noqa: S608
 
 
 class TableReader(DataSourceReader, ABC):
@@ -66,25 +66,27 @@ class TableReader(DataSourceReader, ABC):
     def literal(self, value: Any) -> str | None:
         """Return a value of Spark's as the store's SQL; None if it may mean something else there."""
 
-    def condition(self, wanted: Filter, column: str) -> str | None:
+    def condition(self, filtered: Filter, column: str) -> str | None:
         """Return a filter on an expression as the store's SQL; None if it may mean something else there."""
-        if isinstance(wanted, datasource.IsNull):
+        if isinstance(filtered, datasource.IsNull):
             return f"{column} IS NULL"
-        if isinstance(wanted, datasource.IsNotNull):
+        if isinstance(filtered, datasource.IsNotNull):
             return f"{column} IS NOT NULL"
-        if isinstance(wanted, datasource.In):
-            known = [found for one in wanted.value if (found := self.literal(one)) is not None]
-            return f"{column} IN ({', '.join(known)})" if known and len(known) == len(wanted.value) else None
-        sign, found = _COMPARISONS.get(type(wanted)), self.literal(getattr(wanted, "value", None))
-        return None if sign is None or found is None else f"{column} {sign} {found}"
+        if isinstance(filtered, datasource.In):
+            known = [literal for one in filtered.value if (literal := self.literal(one)) is not None]
+            return (
+                f"{column} IN ({', '.join(known)})" if known and len(known) == len(filtered.value) else None
+            )
+        sign, literal = _COMPARISONS.get(type(filtered)), self.literal(getattr(filtered, "value", None))
+        return None if sign is None or literal is None else f"{column} {sign} {literal}"
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         for one in filters:
             name: Any = getattr(one, "attribute", ())
             column = self.scan.comparable.get(name[0]) if len(name) == 1 else None
-            found = None if column is None else self.condition(one, column)
-            if found is not None:
-                self._conditions.append(found)
+            condition = None if column is None else self.condition(one, column)
+            if condition is not None:
+                self._conditions.append(condition)
         return filters
 
     def partitions(self) -> list[InputPartition]:

@@ -28,12 +28,12 @@ def _pem(text: str) -> str:
 
 def _certificates(text: str) -> str:
     try:
-        found = load_pem_x509_certificates(text.encode())
+        certificates = load_pem_x509_certificates(text.encode())
     except ValueError:
         raise ValueError(
             "expected the PEM text of a certificate, perhaps with those that vouch for it"
         ) from None
-    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in found)
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def _private_key(text: str) -> str:
@@ -96,9 +96,9 @@ def tls_properties(reader: PropertyReader, *, disabled: bool = False) -> dict[st
 
 def client_tls_properties(reader: PropertyReader) -> dict[str, str]:
     """Return the certificate and the key that a store shows to its servers, both or none. Raises UserError 3D008."""
-    found = {spec: reader.take(spec) for spec in (TLS_CLIENT_CERT, TLS_CLIENT_KEY)}
-    texts = {spec.name: text for spec, text in found.items() if text is not None}
-    given = next((reader.span(spec) for spec, text in found.items() if text is not None), None)
+    pair = {spec: reader.take(spec) for spec in (TLS_CLIENT_CERT, TLS_CLIENT_KEY)}
+    texts = {spec.name: text for spec, text in pair.items() if text is not None}
+    given = next((reader.span(spec) for spec, text in pair.items() if text is not None), None)
     if len(texts) == 1:
         raise UserError(
             SqlState.INVALID_PARAMETER,

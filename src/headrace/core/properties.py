@@ -278,13 +278,13 @@ class PropertyReader:
 
     def take_all(self, spec: PropertySpec[T]) -> dict[str, T]:
         """Return the values of an open property, by what follows its name."""
-        found = {
+        values = {
             entry.key: entry
             for entry in (*stored(self._defaults), *self._given.values())
             if spec.is_called(entry.key)
         }
-        self._left -= found.keys()
-        return {key.removeprefix(spec.name): self._read(spec, entry) for key, entry in found.items()}
+        self._left -= values.keys()
+        return {key.removeprefix(spec.name): self._read(spec, entry) for key, entry in values.items()}
 
     def leave(self, scope: Scope) -> None:
         """Let be what others will read: whatever may also stand in `scope`."""
@@ -331,8 +331,10 @@ class PropertyReader:
             raise UserError(SqlState.INVALID_PARAMETER, f"'{entry.key}': {error}", span=entry.span) from None
 
     def _refusal(self, spec: PropertySpec[Any], entry: Entry, rule: str) -> UserError:
-        found = "none" if entry.value is None else MASKED if spec.secret else repr(entry.value)
-        return UserError(SqlState.INVALID_PARAMETER, f"'{entry.key}' {rule}, found {found}", span=entry.span)
+        received = "none" if entry.value is None else MASKED if spec.secret else repr(entry.value)
+        return UserError(
+            SqlState.INVALID_PARAMETER, f"'{entry.key}' {rule}, found {received}", span=entry.span
+        )
 
     def _known(self, name: str) -> Remedy | str:
         names = [f"{spec.name}…" if spec.open else spec.name for spec in self._specs]

@@ -226,9 +226,9 @@ class _Reader:
         return False
 
     def _expect(self, token: str) -> None:
-        found = self._next()
-        if found != token:
-            raise self._error(f"expected {token!r}, found {found!r} in the data type {self._shown()}")
+        received = self._next()
+        if received != token:
+            raise self._error(f"expected {token!r}, found {received!r} in the data type {self._shown()}")
 
     def _type(self) -> DataType:
         self._depth += 1

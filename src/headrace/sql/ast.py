@@ -218,20 +218,20 @@ class JsonCall(exp.Expression):
 
 def properties_of(source: exp.Expr) -> Properties:
     """Return the WITH (…) of a source in FROM; empty when it has none."""
-    found = source.meta.get("properties")
-    return found if isinstance(found, Properties) else Properties()
+    properties = source.meta.get("properties")
+    return properties if isinstance(properties, Properties) else Properties()
 
 
 def length_span(window: TimeWindow) -> Span | None:
     """Return the span of a window's advance, or of its size if it has no advance."""
-    found = window.meta.get("advance_ms") or window.meta.get("size_ms")
-    return found if isinstance(found, Span) else None
+    span = window.meta.get("advance_ms") or window.meta.get("size_ms")
+    return span if isinstance(span, Span) else None
 
 
 def within_of(join: exp.Join) -> int | None:
     """Return the join's WITHIN in milliseconds, or None."""
-    found = join.meta.get("within_ms")
-    return found if isinstance(found, int) else None
+    within = join.meta.get("within_ms")
+    return within if isinstance(within, int) else None
 
 
 def is_comma(join: exp.Join) -> bool:

@@ -171,10 +171,10 @@ def _json(name: str) -> Callable[[CallParser], exp.Expr]:
         if query.take("RETURNING"):
             clauses["returning"] = query.parse_type_name()
         while True:
-            found = _json_fallback(query)
-            if found is None:
+            fallback = _json_fallback(query)
+            if fallback is None:
                 break
-            clauses[found[0]] = found[1]
+            clauses[fallback[0]] = fallback[1]
         if not clauses:
             return exp.Anonymous(this=name, expressions=[this, path])
         return JsonCall(name=name, this=this, path=path, **clauses)

@@ -167,10 +167,10 @@ class Cursor:
         hint = None
         if self.token is not None and self.token.token_type is TokenType.STRING:
             hint = "Use single quotes for a string, and double quotes or none for a name."
-        found = self.accept_identifier()
-        if found is None:
+        name = self.accept_identifier()
+        if name is None:
             raise self.error(what, hint=hint)
-        return found
+        return name
 
     def qualified_name(self, what: str = "a name", most: int = 3) -> QualifiedName:
         """Parse a dotted name of at most `most` parts."""
@@ -254,12 +254,12 @@ class Cursor:
 
     def changes(self) -> Properties:
         """Parse `WITH ( 'key' = value [, …] )`, in which a NULL removes the property."""
-        found = self.properties(removable=True)
-        if not found:
+        properties = self.properties(removable=True)
+        if not properties:
             raise self.error(
                 "WITH ( 'key' = value [, …] )", hint="Use NULL as the value to remove a property."
             )
-        return found
+        return properties
 
     def properties(self, *, removable: bool = False) -> Properties:
         """Parse `WITH ( 'key' [= value] [, …] )` if it is next; empty otherwise. `removable`: NULL is not a text."""

@@ -141,10 +141,10 @@ class ExpressionParser(parser.Parser):
             self._fail(f"'{expected[1]}'" if len(expected[1]) == 1 else expected[1])
         raise self.cursor.error_at(message[:1].lower() + message[1:])
 
-    def _require(self, found: exp.Expr | None, expected: str = "an expression") -> exp.Expr:
-        if found is None:
+    def _require(self, node: exp.Expr | None, expected: str = "an expression") -> exp.Expr:
+        if node is None:
             self._fail(expected)
-        return found
+        return node
 
     def _expect(self, kind: TokenType, expected: str, *, hint: Remedy | str | None = None) -> None:
         if not self._match(kind):
@@ -161,9 +161,9 @@ class ExpressionParser(parser.Parser):
         self._nesting += 1
         if self._nesting > NESTING_MAX:
             raise too_nested(self.source.span(self._curr.start, self._curr.end + 1))
-        found = super()._parse_unary()
+        operand = super()._parse_unary()
         self._nesting -= 1
-        return found
+        return operand
 
     def _parse_conjunction(self) -> exp.Expr | None:
         return _balanced(super()._parse_conjunction(), exp.And)
@@ -218,11 +218,11 @@ class ExpressionParser(parser.Parser):
     def _parse_in_list(self, this: exp.Expr | None) -> exp.In:
         self._expect(TokenType.L_PAREN, "'(' after IN")
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
-            found = exp.In(this=this, query=exp.Subquery(this=self._parse_query()))
+            membership = exp.In(this=this, query=exp.Subquery(this=self._parse_query()))
         else:
-            found = exp.In(this=this, expressions=self._parse_required_csv(self._parse_disjunction))
+            membership = exp.In(this=this, expressions=self._parse_required_csv(self._parse_disjunction))
         self._expect(TokenType.R_PAREN, "',' or ')'")
-        return found
+        return membership
 
     def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
         negated = self._match(TokenType.NOT)
@@ -238,8 +238,8 @@ class ExpressionParser(parser.Parser):
             self._advance()
         else:
             self._fail("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
-        found: exp.Expr = exp.Is(this=this, expression=right)
-        return exp.Not(this=found) if negated else found
+        predicate: exp.Expr = exp.Is(this=this, expression=right)
+        return exp.Not(this=predicate) if negated else predicate
 
     # -- operands
 
@@ -334,9 +334,9 @@ class ExpressionParser(parser.Parser):
         self._advance(2)
         if self._curr.token_type not in (TokenType.SELECT, TokenType.WITH):
             self._fail("a query in EXISTS (…)")
-        found = exp.Exists(this=exp.Subquery(this=self._parse_query())).update_positions(token)
+        exists = exp.Exists(this=exp.Subquery(this=self._parse_query())).update_positions(token)
         self._expect(TokenType.R_PAREN, "')' at the end of EXISTS")
-        return found
+        return exists
 
     def _parse_case(self) -> exp.Expr | None:
         this = None if self._curr.token_type is TokenType.WHEN else self._require(self._parse_disjunction())
@@ -397,7 +397,7 @@ class ExpressionParser(parser.Parser):
         if self._curr.token_type not in (TokenType.OVER, TokenType.FILTER):
             return call
         window = self._parse_window(call)
-        if window is not None and any(found.args.get("alias") for found in (window, window.this)):
+        if window is not None and any(part.args.get("alias") for part in (window, window.this)):
             raise self.cursor.unsupported("a named window", hint="Write OVER (PARTITION BY … ORDER BY …).")
         return window
 

@@ -86,12 +86,12 @@ def statement(cursor: Cursor) -> Statement:
         _SYNONYMS.get(word, word) if index == 0 else word for index, word in enumerate(_leading_words(cursor))
     ]
     for length in range(len(words), 0, -1):
-        found = GRAMMAR.get(tuple(words[:length]))
-        if found is not None:
+        rule = GRAMMAR.get(tuple(words[:length]))
+        if rule is not None:
             cursor.index += length
             if words[0] == "DROP" and cursor.at("IF", "EXISTS"):
-                return drop_if_exists(cursor, " ".join(words[1:length]), found)
-            result = found(cursor)
+                return drop_if_exists(cursor, " ".join(words[1:length]), rule)
+            result = rule(cursor)
             if words[0] in ("LIST", "DESCRIBE") and any(cursor.at(word) for word in listing.STARTS):
                 return listing.filtered(cursor, result)
             cursor.finish()
@@ -103,10 +103,10 @@ def accept_start(cursor: Cursor) -> Words | None:
     """Step over the leading words of a statement, and return them as the grammar spells them."""
     words = [_SYNONYMS.get(word, word) for word in _leading_words(cursor)]
     for length in range(len(words), 0, -1):
-        found = tuple(words[:length])
-        if found in GRAMMAR:
+        leading = tuple(words[:length])
+        if leading in GRAMMAR:
             cursor.index += length
-            return found
+            return leading
     return None
 
 

@@ -156,16 +156,16 @@ def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token
     end = len(source.text) if end is None else end
     _check_closed(source, begin, end)
     try:
-        found = HeadraceTokenizer().tokenize(source.text[begin:end])
+        lexed = HeadraceTokenizer().tokenize(source.text[begin:end])
     except TokenError as error:
         place = begin + (error.start or 0), begin + (error.end or 0)
         raise _error(source, "cannot read this text", *place) from None
-    if len(found) > TOKENS_MAX:
-        extra = found[TOKENS_MAX]
-        raise too_long_text(len(found), source.span(begin + extra.start, begin + extra.end + 1))
+    if len(lexed) > TOKENS_MAX:
+        extra = lexed[TOKENS_MAX]
+        raise too_long_text(len(lexed), source.span(begin + extra.start, begin + extra.end + 1))
     placed: list[Token] = []
     pattern = 0
-    for token in found:
+    for token in lexed:
         pair, last = _pair(placed, token), begin + token.end
         if pair is not None:
             first = placed.pop()

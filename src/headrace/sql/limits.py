@@ -49,19 +49,19 @@ def too_many_items(span: Span | None) -> UserError:
     return _exceeded(f"expected a list of {LIST_MAX} items at most, found more", None, span)
 
 
-def too_long_text(found: int, span: Span | None) -> UserError:
+def too_long_text(length: int, span: Span | None) -> UserError:
     """Return the error for too long a text of statements."""
     return _exceeded(
-        f"expected a text of {TOKENS_MAX} words and symbols at most, found {found}",
+        f"expected a text of {TOKENS_MAX} words and symbols at most, found {length}",
         "Split the text into several requests.",
         span,
     )
 
 
-def too_long_number(found: int, span: Span | None) -> UserError:
+def too_long_number(length: int, span: Span | None) -> UserError:
     """Return the error for too long a number."""
     return _exceeded(
-        f"expected a number of {NUMBER_CHARACTERS_MAX} characters at most, found {found}", None, span
+        f"expected a number of {NUMBER_CHARACTERS_MAX} characters at most, found {length}", None, span
     )
 
 

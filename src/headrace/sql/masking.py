@@ -32,23 +32,23 @@ def masked(text: str, *, shows: Shows, length_max: int) -> str:
     pieces = [(match.lastgroup or "", match.group()) for match in PIECE.finditer(text[:length_max])]
     cut = len(text) > length_max
     # Of what is half there nobody can tell what it is.
-    found = _Masking(pieces[:-1] if cut else pieces, shows).text().strip()
-    return f"{found} …" if cut else found
+    text_masked = _Masking(pieces[:-1] if cut else pieces, shows).text().strip()
+    return f"{text_masked} …" if cut else text_masked
 
 
 def leading_words(text: str) -> str:
     """Return the leading words of an unparsed text, as far as they are words that begin statements."""
     known = {word for words in GRAMMAR for word in words}
     known |= {word for words in NOT_SUPPORTED for word in words.split()} | {"SHOW"}
-    found: list[str] = []
+    leading: list[str] = []
     for match in islice(PIECE.finditer(text), 4 * _WORDS_MAX):
         if match.lastgroup in ("space", "comment"):
             continue
         word = match.group().upper()
-        if match.lastgroup != "word" or word not in known or len(found) == _WORDS_MAX:
+        if match.lastgroup != "word" or word not in known or len(leading) == _WORDS_MAX:
             break
-        found.append(word)
-    return " ".join([*found, "…"])
+        leading.append(word)
+    return " ".join([*leading, "…"])
 
 
 class _Masking:

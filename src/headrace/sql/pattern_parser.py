@@ -21,41 +21,41 @@ _SKIPS = ("TO NEXT ROW", "PAST LAST ROW", "TO FIRST variable", "TO LAST variable
 
 def match_recognize(parser: ExpressionParser, rows: exp.Expr) -> MatchRecognize:
     """Parse MATCH_RECOGNIZE over `rows`; raises UserError 42601, and 0A000 for standard SQL that is not supported."""
-    found = MatchRecognize(this=rows).update_positions(parser.next_token)
+    node = MatchRecognize(this=rows).update_positions(parser.next_token)
     parser.take("MATCH_RECOGNIZE")
     _expect(parser, "(")
     if parser.take("PARTITION BY"):
-        found.set("partition_by", _listed(parser, ExpressionParser.parse_condition))
+        node.set("partition_by", _listed(parser, ExpressionParser.parse_condition))
     order = parser.parse_order()
     if order is None:
         parser.fail(
             "ORDER BY and the event time", hint="Write ORDER BY and the relation's 'timestamp' column."
         )
-    found.set("order", order)
+    node.set("order", order)
     if not parser.take("MEASURES"):
         parser.fail("MEASURES expression AS name", hint="They are the columns of a match.")
-    found.set("measures", _listed(parser, _measure))
+    node.set("measures", _listed(parser, _measure))
     _rows_per_match(parser)
-    _skip(parser, found)
+    _skip(parser, node)
     if parser.at("SUBSET"):
         raise parser.cursor.unsupported("SUBSET", hint="Name the variables one by one.")
     _expect(
         parser, "PATTERN", hint="After MEASURES come [ONE ROW PER MATCH] [AFTER MATCH SKIP …] PATTERN (…)."
     )
     _expect(parser, "(")
-    found.set("pattern", _pattern(parser))
+    node.set("pattern", _pattern(parser))
     if parser.take("WITHIN"):
-        found.set("within_ms", _within(parser))
+        node.set("within_ms", _within(parser))
     if parser.at("SUBSET"):
         raise parser.cursor.unsupported("SUBSET", hint="Name the variables one by one.")
     if parser.take("DEFINE"):
-        found.set("define", _listed(parser, _definition))
+        node.set("define", _listed(parser, _definition))
     _expect(
         parser,
         ")",
         hint="The clauses are PARTITION BY, ORDER BY, MEASURES, AFTER MATCH, PATTERN, DEFINE, in this order.",
     )
-    return found
+    return node
 
 
 def _expect(parser: ExpressionParser, word: str, *, hint: str | None = None) -> None:
@@ -71,20 +71,20 @@ def _rows_per_match(parser: ExpressionParser) -> None:
             _expect(parser, word)
 
 
-def _skip(parser: ExpressionParser, found: MatchRecognize) -> None:
+def _skip(parser: ExpressionParser, node: MatchRecognize) -> None:
     if not parser.take("AFTER"):
         return
     for word in ("MATCH", "SKIP"):
         _expect(parser, word)
     if parser.take("PAST", "LAST", "ROW"):
-        found.set("skip", "PAST LAST ROW")
+        node.set("skip", "PAST LAST ROW")
     elif parser.take("TO", "NEXT", "ROW"):
-        found.set("skip", "TO NEXT ROW")
+        node.set("skip", "TO NEXT ROW")
     elif parser.take("TO"):
         which = "FIRST" if parser.take("FIRST") else "LAST"
         parser.take("LAST")
-        found.set("skip", f"TO {which}")
-        found.set("skip_to", parser.parse_name("a variable of the pattern"))
+        node.set("skip", f"TO {which}")
+        node.set("skip_to", parser.parse_name("a variable of the pattern"))
     else:
         parser.fail(f"one of {', '.join(_SKIPS)} after SKIP")
 

@@ -135,12 +135,12 @@ class ClickHouse:
             text += part
             if len(text) > _ERROR_BYTES_MAX:
                 break
-        told = text.decode(errors="replace")
-        code = _CODE.search(answer.headers.get("X-ClickHouse-Exception-Code", "") or told)
+        message = text.decode(errors="replace")
+        code = _CODE.search(answer.headers.get("X-ClickHouse-Exception-Code", "") or message)
         number = answer.headers.get("X-ClickHouse-Exception-Code") or (code and code[1])
         if not ours or not number or not str(number).isdigit():
             raise no_clickhouse(self.server)
-        raise of_clickhouse(int(number), told, self.server)
+        raise of_clickhouse(int(number), message, self.server)
 
     def _resolve(self) -> None:
         """Resolve the host: httpx does not distinguish an unknown name from a server that is down."""

@@ -143,8 +143,8 @@ def no_clickhouse(server: str) -> ExternalError:
 
 def _detail(text: str) -> str:
     """Return the first sentence of the error's own text."""
-    found = _AFTER.sub("", _BEFORE.sub("", text.strip())).strip().rstrip(".:")
-    return found.partition("\n")[0][:DETAIL_LENGTH_MAX]
+    detail = _AFTER.sub("", _BEFORE.sub("", text.strip())).strip().rstrip(".:")
+    return detail.partition("\n")[0][:DETAIL_LENGTH_MAX]
 
 
 def _tls_reason(error: BaseException | None) -> str | None:

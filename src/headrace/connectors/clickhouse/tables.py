@@ -92,14 +92,14 @@ def databases(clickhouse: ClickHouse) -> list[str]:
 
 def tables(clickhouse: ClickHouse, database: str) -> list[str]:
     """Raises UserError 3D007 for a database that does not exist."""
-    found = [row["name"] for row in clickhouse.rows(_TABLES, {"database": database})]
-    if not found and database not in databases(clickhouse):
+    names = [row["name"] for row in clickhouse.rows(_TABLES, {"database": database})]
+    if not names and database not in databases(clickhouse):
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"the database {database} does not exist in the store",
             hint="LIST ENTITIES shows those that do.",
         )
-    return found
+    return names
 
 
 def find(clickhouse: ClickHouse, path: EntityPath) -> Table:
@@ -230,8 +230,8 @@ def check_key(table: Table, path: EntityPath, schema: Schema) -> None:
 
 def newest_version(clickhouse: ClickHouse, table: Table) -> int:
     """Return the highest of a table that replaces rows; 0 when it is empty."""
-    (found,) = clickhouse.rows(f"SELECT max({identifier(table.version or '')}) AS newest FROM {table.name}")  # noqa: S608
-    return int(found["newest"])
+    (newest,) = clickhouse.rows(f"SELECT max({identifier(table.version or '')}) AS newest FROM {table.name}")  # noqa: S608
+    return int(newest["newest"])
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
@@ -277,7 +277,9 @@ def _described(kind: Type) -> str:
     return f"{kind} ({types.of_clickhouse(kind)})"
 
 
-def _unfit(path: EntityPath, found: str, hint: str) -> UserError:
+def _unfit(path: EntityPath, difference: str, hint: str) -> UserError:
     return UserError(
-        SqlState.INVALID_RELATION_DEFINITION, f"the table {path_text(path)} does not fit: {found}", hint=hint
+        SqlState.INVALID_RELATION_DEFINITION,
+        f"the table {path_text(path)} does not fit: {difference}",
+        hint=hint,
     )

@@ -99,23 +99,23 @@ class Type:
         return _Reader(text).type()
 
 
-def of_clickhouse(found: Type) -> DataType:
+def of_clickhouse(stored: Type) -> DataType:
     """Return our type for a column."""
-    match found.name:
+    match stored.name:
         case "Array":
-            return Array(of_clickhouse(found.parts[0][1]))
+            return Array(of_clickhouse(stored.parts[0][1]))
         case "Map":
-            return Map(of_clickhouse(found.parts[0][1]), of_clickhouse(found.parts[1][1]))
-        case "Tuple" if all(name for name, _ in found.parts):
-            return Struct(tuple((name, of_clickhouse(part)) for name, part in found.parts))
+            return Map(of_clickhouse(stored.parts[0][1]), of_clickhouse(stored.parts[1][1]))
+        case "Tuple" if all(name for name, _ in stored.parts):
+            return Struct(tuple((name, of_clickhouse(part)) for name, part in stored.parts))
         case "Decimal":
-            precision, scale = int(found.arguments[0]), int(found.arguments[1])
+            precision, scale = int(stored.arguments[0]), int(stored.arguments[1])
             return Decimal(precision, scale) if precision <= _DECIMAL_DIGITS_MAX else VARCHAR
         case "DateTime":
-            return Timestamp(0, local=found.arguments != ("'UTC'",))
+            return Timestamp(0, local=stored.arguments != ("'UTC'",))
         case "DateTime64":
-            return Timestamp(int(found.arguments[0]), local=found.arguments[1:] != ("'UTC'",))
-    return _PLAIN.get(found.name, VARCHAR)
+            return Timestamp(int(stored.arguments[0]), local=stored.arguments[1:] != ("'UTC'",))
+    return _PLAIN.get(stored.name, VARCHAR)
 
 
 def to_clickhouse(kind: DataType, *, nullable: bool = True) -> str:
@@ -133,32 +133,32 @@ def to_clickhouse(kind: DataType, *, nullable: bool = True) -> str:
                 f"Tuple({', '.join(f'{identifier(name)} {to_clickhouse(field)}' for name, field in fields)})"
             )
         case Primitive(name):
-            found = _OURS[name]
+            type_name = _OURS[name]
         case Varchar():
-            found = "String"
+            type_name = "String"
         case Decimal(precision, scale):
-            found = f"Decimal({precision}, {scale})"
+            type_name = f"Decimal({precision}, {scale})"
         case Timestamp(precision, local):
             zone = "" if local else ", 'UTC'"
-            found = f"DateTime64({min(precision, _MICROSECONDS)}{zone})"
+            type_name = f"DateTime64({min(precision, _MICROSECONDS)}{zone})"
         case _:
             raise TypeError(f"no ClickHouse type for {kind}")
-    return f"Nullable({found})" if nullable else found
+    return f"Nullable({type_name})" if nullable else type_name
 
 
-def read_sql(column: str, kind: DataType, found: Type) -> str:
+def read_sql(column: str, kind: DataType, stored: Type) -> str:
     """Return an expression of a query that gives a column as what Spark has for `kind`, whatever the column is."""
     name = identifier(column)
-    if found.name == "String" and not isinstance(kind, Varchar):
+    if stored.name == "String" and not isinstance(kind, Varchar):
         return name if kind == BYTES else f"CAST({name}, {literal(to_clickhouse(kind))})"
-    if isinstance(kind, Varchar) and found.name not in ("String", "FixedString"):
+    if isinstance(kind, Varchar) and stored.name not in ("String", "FixedString"):
         return f"toString({name})"
     return f"CAST({name}, {literal(_in_microseconds(kind))})"
 
 
-def compares(found: Type) -> bool:
+def compares(stored: Type) -> bool:
     """True if ClickHouse and Spark compare such a column's values alike, floats without NaN."""
-    return found.name in (*_PLAIN, "Decimal") and found.name not in ("Float32", "Float64", "UInt64")
+    return stored.name in (*_PLAIN, "Decimal") and stored.name not in ("Float32", "Float64", "UInt64")
 
 
 def reads(own: DataType, kind: DataType) -> bool:
@@ -178,43 +178,43 @@ def reads(own: DataType, kind: DataType) -> bool:
     return own == kind
 
 
-def fits(kind: DataType, found: Type) -> bool:
+def fits(kind: DataType, stored: Type) -> bool:
     """True if a column takes every value of our type as it is, or `refused_sql` or ClickHouse refuses the values that it does not take."""
-    own = of_clickhouse(found)
+    own = of_clickhouse(stored)
     match kind, own:
         case (Varchar() | Primitive("BYTES"), Varchar()):
             # ClickHouse reads the text of any other type: a text that is none becomes NULL where there may be one.
             text = (
                 kind != BYTES
-                and not found.nullable
-                and found.name not in ("AggregateFunction", *_ROUNDED_TEXTS)
+                and not stored.nullable
+                and stored.name not in ("AggregateFunction", *_ROUNDED_TEXTS)
             )
-            return found.name in ("String", "FixedString") or text
-        case Decimal(_, 0), _ if found.name == "UInt64":
+            return stored.name in ("String", "FixedString") or text
+        case Decimal(_, 0), _ if stored.name == "UInt64":
             return True
         case Decimal(precision, scale), Decimal(most, decimals):
             whole = precision - scale <= most - decimals
-            return found.name == "Decimal" and scale <= decimals and whole
+            return stored.name == "Decimal" and scale <= decimals and whole
         case Timestamp(precision), Timestamp(most):
             return precision <= most
         case Array(element), Array():
-            return fits(element, found.parts[0][1])
+            return fits(element, stored.parts[0][1])
         case Map(key, value), Map():
-            return fits(key, found.parts[0][1]) and fits(value, found.parts[1][1])
+            return fits(key, stored.parts[0][1]) and fits(value, stored.parts[1][1])
         case Struct(fields), Struct(others):
-            parts = dict(found.parts)
+            parts = dict(stored.parts)
             names = [name for name, _ in fields]
             return names == [name for name, _ in others] and all(
                 fits(field, parts[name]) for name, field in fields
             )
         case Primitive(), _ if kind in INTEGRAL:
-            return found.name in _RANGES or (own in INTEGRAL and INTEGRAL.index(own) >= INTEGRAL.index(kind))
+            return stored.name in _RANGES or (own in INTEGRAL and INTEGRAL.index(own) >= INTEGRAL.index(kind))
         case Primitive("FLOAT"), _:
-            return found.name in ("Float32", "Float64")
+            return stored.name in ("Float32", "Float64")
     return kind == own
 
 
-def refused_sql(value: str, kind: DataType, found: Type, *, depth: int = 0) -> str | None:
+def refused_sql(value: str, kind: DataType, stored: Type, *, depth: int = 0) -> str | None:
     """Return Spark SQL that is true for values of ours that a column would store as others, or as NULL, without an error; None: for
     none.
 
@@ -227,17 +227,17 @@ def refused_sql(value: str, kind: DataType, found: Type, *, depth: int = 0) -> s
         refused = refused_sql(item, kind, part, depth=depth + 1)
         return None if refused is None else f"exists({items}, {item} -> {refused})"
 
-    conditions = [f"{value} IS NULL"] if not found.nullable and (depth or found.parts) else []
+    conditions = [f"{value} IS NULL"] if not stored.nullable and (depth or stored.parts) else []
     match kind:
         case Array(element):
-            inner = [any_of(value, element, found.parts[0][1])]
+            inner = [any_of(value, element, stored.parts[0][1])]
         case Map(key, mapped):
             inner = [
-                any_of(f"map_keys({value})", key, found.parts[0][1]),
-                any_of(f"map_values({value})", mapped, found.parts[1][1]),
+                any_of(f"map_keys({value})", key, stored.parts[0][1]),
+                any_of(f"map_values({value})", mapped, stored.parts[1][1]),
             ]
         case Struct(fields):
-            parts = dict(found.parts)
+            parts = dict(stored.parts)
             inner = [
                 # ClickHouse refuses a NULL of the column itself only, and takes the NULL of a field for 0.
                 refused_sql(f"{value}.{name_sql(name)}", field, parts[name], depth=depth + 1)
@@ -245,17 +245,17 @@ def refused_sql(value: str, kind: DataType, found: Type, *, depth: int = 0) -> s
             ]
         case _:
             inner = [
-                _misfit_sql(value, found, text=isinstance(kind, Varchar) or kind == BYTES, inside=depth > 0)
+                _misfit_sql(value, stored, text=isinstance(kind, Varchar) or kind == BYTES, inside=depth > 0)
             ]
     conditions += [condition for condition in inner if condition is not None]
     return f"({' OR '.join(conditions)})" if len(conditions) > 1 else next(iter(conditions), None)
 
 
-def _misfit_sql(value: str, found: Type, *, text: bool, inside: bool) -> str | None:
-    if found.name == "FixedString":
-        return f"octet_length({value}) > {found.arguments[0]}" if found.nullable or inside else None
-    limits = _RANGES.get(found.name)
-    if found.name == "DateTime64" and int(found.arguments[0]) > _MICROSECONDS:
+def _misfit_sql(value: str, stored: Type, *, text: bool, inside: bool) -> str | None:
+    if stored.name == "FixedString":
+        return f"octet_length({value}) > {stored.arguments[0]}" if stored.nullable or inside else None
+    limits = _RANGES.get(stored.name)
+    if stored.name == "DateTime64" and int(stored.arguments[0]) > _MICROSECONDS:
         limits = _NANOSECONDS
     return None if limits is None or text else f"{value} NOT BETWEEN {limits[0]} AND {limits[1]}"
 

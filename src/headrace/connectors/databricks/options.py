@@ -39,31 +39,31 @@ IDENTITY = aws.identity("aws")
 
 def _uris(text: str) -> str:
     user = f"'{TOKEN.name}', or '{CLIENT_ID.name}'"
-    found = addresses.read(text, f"{_FORM} (a port is '{PORT.name}')", instead_of_user=user)
-    if found.path or found.port:
+    url = addresses.read(text, f"{_FORM} (a port is '{PORT.name}')", instead_of_user=user)
+    if url.path or url.port:
         raise ValueError(f"expected {_FORM} (a port is '{PORT.name}'), found {text!r}")
-    return found.origin
+    return url.origin
 
 
 def _region(text: str) -> str:
-    found = _REGION.match(text.strip())
-    if found is None:
+    match = _REGION.match(text.strip())
+    if match is None:
         raise ValueError(text)
-    return found[1].lower().replace("_", "-")
+    return match[1].lower().replace("_", "-")
 
 
 def _endpoint(text: str) -> str:
-    found = addresses.read(text, "http(s)://host:port")
-    if found.path:
+    url = addresses.read(text, "http(s)://host:port")
+    if url.path:
         raise ValueError(f"expected http(s)://host:port, found {text!r}")
-    return found.origin
+    return url.origin
 
 
 def _location(text: str) -> str:
-    found = _LOCATION.match(text.strip())
-    if found is None or any(part in (".", "..") for part in found["folder"].split("/")):
+    match = _LOCATION.match(text.strip())
+    if match is None or any(part in (".", "..") for part in match["folder"].split("/")):
         raise ValueError(f"expected s3://bucket/folder/, found {text!r}")
-    return f"s3://{found['bucket']}{found['folder']}"
+    return f"s3://{match['bucket']}{match['folder']}"
 
 
 URIS = PropertySpec(
@@ -216,8 +216,8 @@ def read_path(reader: PropertyReader, relation: str) -> EntityPath:
 def sink_options(reader: PropertyReader) -> dict[str, str]:
     """Return how a query writes, and the declared location of the table."""
     interval, location = reader.take(COMMIT_INTERVAL), reader.take(LOCATION)
-    found = {COMMIT_INTERVAL.name: str(30_000 if interval is None else interval)}
-    return found if location is None else found | {LOCATION.name: location}
+    options = {COMMIT_INTERVAL.name: str(30_000 if interval is None else interval)}
+    return options if location is None else options | {LOCATION.name: location}
 
 
 def within_bucket(store: Mapping[str, str], location: str) -> str:

@@ -43,8 +43,8 @@ def children(warehouse: Warehouse, within: EntityPath) -> list[str]:
         return sorted(row[0] for row in warehouse.rows(f"SHOW SCHEMAS IN {name_sql(within[0])}"))
     if len(within) > 2:
         raise _not_a("catalog.schema", within)
-    found = warehouse.rows(f"SHOW TABLES IN {name_sql(within[0])}.{name_sql(within[1])}")
-    return sorted(name for _, name, temporary in found if not temporary)
+    rows = warehouse.rows(f"SHOW TABLES IN {name_sql(within[0])}.{name_sql(within[1])}")
+    return sorted(name for _, name, temporary in rows if not temporary)
 
 
 def find(warehouse: Warehouse, path: EntityPath) -> Table:
@@ -189,15 +189,17 @@ def _names(column: Column) -> list[str]:
     return names
 
 
-def _not_a(wanted: str, path: EntityPath) -> UserError:
+def _not_a(expected: str, path: EntityPath) -> UserError:
     return UserError(
         SqlState.INVALID_PARAMETER,
-        f"expected {wanted}, found {path_text(path) or 'nothing'}",
+        f"expected {expected}, found {path_text(path) or 'nothing'}",
         hint="LIST ENTITIES shows catalogs, IN catalog its schemas, IN catalog.schema its tables.",
     )
 
 
-def _unfit(path: EntityPath, found: str, hint: str) -> UserError:
+def _unfit(path: EntityPath, difference: str, hint: str) -> UserError:
     return UserError(
-        SqlState.INVALID_RELATION_DEFINITION, f"the table {path_text(path)} does not fit: {found}", hint=hint
+        SqlState.INVALID_RELATION_DEFINITION,
+        f"the table {path_text(path)} does not fit: {difference}",
+        hint=hint,
     )

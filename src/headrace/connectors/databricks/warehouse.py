@@ -122,11 +122,11 @@ class Warehouse:
         if options.TOKEN.name in self._store:
             return self._store[options.TOKEN.name]
         client = self._store[options.CLIENT_ID.name], self._store[options.CLIENT_SECRET.name]
-        wanted = {"grant_type": "client_credentials", "scope": _SCOPE}
+        form = {"grant_type": "client_credentials", "scope": _SCOPE}
         try:
             answer = httpx.post(
                 f"{self._base}/oidc/v1/token",
-                data=wanted,
+                data=form,
                 auth=client,
                 verify=_context(self._store) or False,
                 timeout=CONNECT_TIMEOUT_S,

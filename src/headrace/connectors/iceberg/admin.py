@@ -52,8 +52,8 @@ class IcebergTables:
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
         with catalog_of(store) as catalog:
-            found = [(name, False) for name in catalog.namespaces(within)]
-            return found + [(name, True) for name in catalog.tables(within)] if within else found
+            entries = [(name, False) for name in catalog.namespaces(within)]
+            return entries + [(name, True) for name in catalog.tables(within)] if within else entries
 
     def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
         with catalog_of(store) as catalog:

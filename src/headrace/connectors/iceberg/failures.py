@@ -171,8 +171,8 @@ def classified(what: str = "") -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, ClientError, BotoCoreError, CatalogAnswerError) as error:
-        found = classify(f"{type(error).__name__} {error}", what)
-        raise found or ExternalError(
+        known = classify(f"{type(error).__name__} {error}", what)
+        raise known or ExternalError(
             _AWAY,
             f"the catalog reported an error{f' for {what}' if what else ''} ({type(error).__name__})",
             hint="Who runs the catalog finds more in its log.",

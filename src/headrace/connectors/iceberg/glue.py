@@ -74,14 +74,14 @@ class GlueCatalog:
         """Return the table of the metadata."""
         database = _database(namespace)
         with classified(f"{database}.{table}"):
-            found = self._glue.get_table(DatabaseName=database, Name=table, **self._catalog)["Table"]
-            if not _is_iceberg(found):
+            answer = self._glue.get_table(DatabaseName=database, Name=table, **self._catalog)["Table"]
+            if not _is_iceberg(answer):
                 raise UserError(
                     SqlState.ENTITY_NOT_FOUND,
                     f"{database}.{table} is no table of Iceberg",
                     hint="LIST ENTITIES IN database shows those that are.",
                 )
-            bucket, key = _place(found["Parameters"][_METADATA])
+            bucket, key = _place(answer["Parameters"][_METADATA])
             body = self._s3.get_object(Bucket=bucket, Key=key)["Body"].read(_METADATA_BYTES_MAX)
             return table_of(read_metadata(body))
 
@@ -106,8 +106,8 @@ class GlueCatalog:
         """Writes the first metadata of a table below its database's location, or the store's, and tells Glue where it is."""
         database = _database(namespace)
         with classified(f"{database}.{table}"):
-            found = self._glue.get_database(Name=database, **self._catalog)["Database"]
-            base = found.get("LocationUri", "").rstrip("/") or f"{self._store[WAREHOUSE.name]}/{database}.db"
+            answer = self._glue.get_database(Name=database, **self._catalog)["Database"]
+            base = answer.get("LocationUri", "").rstrip("/") or f"{self._store[WAREHOUSE.name]}/{database}.db"
             # A table that was dropped has left its files where another of its name must not put its own.
             location = f"{base}/{table}-{uuid.uuid4().hex[:8]}"
             metadata = first_metadata(

@@ -160,8 +160,8 @@ def our_type(kind: Any, column: str) -> DataType:
             return Struct(tuple((one["name"], our_type(one["type"], column)) for one in fields))
         case str() if kind in _OURS:
             return _OURS[kind]
-        case str() if found := _DECIMAL.match(kind):
-            return Decimal(int(found[1]), int(found[2]))
+        case str() if match := _DECIMAL.match(kind):
+            return Decimal(int(match[1]), int(match[2]))
         case str() if _FIXED.match(kind):
             return BYTES
     raise UserError(

@@ -43,10 +43,10 @@ def _url(text: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split("."))
-    if not all(_PART.match(part) for part in found):
+    names = tuple(part.strip() for part in text.split("."))
+    if not all(_PART.match(part) for part in names):
         raise ValueError(f"expected names with dots between them, found {text!r}")
-    return found
+    return names
 
 
 URL = PropertyType("", _url)
@@ -321,13 +321,13 @@ def optimize_options(reader: PropertyReader) -> dict[str, str]:
     return {} if retention is None else {RETENTION.name: str(retention)}
 
 
-def _addresses(reader: PropertyReader, found: dict[str, str], *others: PropertySpec[str]) -> dict[str, str]:
+def _addresses(reader: PropertyReader, given: dict[str, str], *others: PropertySpec[str]) -> dict[str, str]:
     plain = reader.take(TLS_DISABLED) is True
-    found = {**found, **_given(reader, *others)}
+    given = {**given, **_given(reader, *others)}
     for spec in (URIS, *others):
-        if found.get(spec.name, "").startswith("http:") and not plain:
+        if given.get(spec.name, "").startswith("http:") and not plain:
             raise reader.bad(spec, f"https://…, as '{TLS_DISABLED.name}' is FALSE")
-    return {**found, TLS_DISABLED.name: str(plain).upper()}
+    return {**given, TLS_DISABLED.name: str(plain).upper()}
 
 
 def _given(reader: PropertyReader, *specs: PropertySpec[str]) -> dict[str, str]:

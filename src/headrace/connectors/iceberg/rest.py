@@ -50,11 +50,11 @@ class RestCatalog:
             with classified("its settings"):
                 self._headers = self._authorization()
                 named = self._store.get(CATALOG_ID.name)
-                told = self._ask("GET", "/config", params={"warehouse": named} if named else {})
+                answer = self._ask("GET", "/config", params={"warehouse": named} if named else {})
         except BaseException:
             self._client.close()
             raise
-        prefix = {**told.get("defaults", {}), **told.get("overrides", {})}.get("prefix")
+        prefix = {**answer.get("defaults", {}), **answer.get("overrides", {})}.get("prefix")
         self._prefix = f"/{quote(prefix, safe='/')}" if prefix else ""
         return self
 
@@ -65,8 +65,8 @@ class RestCatalog:
         """Return the namespaces directly below a namespace, () being the top."""
         parent = {"parent": _LEVELS.join(within)} if within else {}
         with classified(".".join(within)):
-            found = self._pages("/namespaces", "namespaces", parent)
-            return [levels[-1] for levels in found if len(levels) == len(within) + 1]
+            names = self._pages("/namespaces", "namespaces", parent)
+            return [levels[-1] for levels in names if len(levels) == len(within) + 1]
 
     def tables(self, namespace: tuple[str, ...]) -> list[str]:
         """Return the tables of a namespace."""
@@ -111,15 +111,15 @@ class RestCatalog:
             yield f"{_path(namespace)}/tables/{quote(table, safe='')}"
 
     def _pages(self, path: str, field: str, params: Mapping[str, str]) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         page = ""
         for _ in range(_PAGES_MAX):
-            told = self._ask("GET", self._prefix + path, params={**params, "pageToken": page})
-            found += told[field]
-            page = told.get("next-page-token") or ""
+            answer = self._ask("GET", self._prefix + path, params={**params, "pageToken": page})
+            items += answer[field]
+            page = answer.get("next-page-token") or ""
             if not page:
                 break
-        return found
+        return items
 
     def _authorization(self) -> dict[str, str]:
         token = self._store.get(TOKEN.name) or self._token()
@@ -134,8 +134,8 @@ class RestCatalog:
             "client_secret": self._store[CLIENT_SECRET.name],
             "scope": self._store[CLIENT_SCOPE.name],
         }
-        told = self._exchange("POST", token_address(self._store), data=form)
-        return str(told["access_token"])
+        answer = self._exchange("POST", token_address(self._store), data=form)
+        return str(answer["access_token"])
 
     def _ask(
         self, method: str, path: str, body: Any = None, params: Mapping[str, str] | None = None
@@ -151,12 +151,12 @@ class RestCatalog:
                 if len(text) > _ANSWER_BYTES_MAX:
                     raise CatalogAnswerError("no catalog: an answer has no end")
         try:
-            told = json.loads(text) if text else {}
+            payload = json.loads(text) if text else {}
         except ValueError:
-            told = None
-        if answer.is_success and isinstance(told, dict):
-            return told
-        raise CatalogAnswerError(_said(answer.status_code, told))
+            payload = None
+        if answer.is_success and isinstance(payload, dict):
+            return payload
+        raise CatalogAnswerError(_said(answer.status_code, payload))
 
 
 def reach(store: Mapping[str, str]) -> None:
@@ -178,9 +178,9 @@ def _path(namespace: tuple[str, ...]) -> str:
     return f"/namespaces/{quote(_LEVELS.join(namespace), safe='')}"
 
 
-def _said(status: int, told: Any) -> str:
+def _said(status: int, answer: Any) -> str:
     """Return the type of an error without its text, which the server chooses."""
-    match told:
+    match answer:
         case {"error": {"type": str() as kind}}:
             return f"HTTP {status} {kind[:100]}"
         case {"error": str() as kind}:  # OAuth's

@@ -239,12 +239,12 @@ def _classified(properties: Mapping[str, str], entity: str | None = None) -> Ite
     try:
         yield
     except KafkaException as error:
-        told = of_client(error, uris=properties["uris"], topic=entity)
-        if isinstance(told, ExternalError):
+        translated = of_client(error, uris=properties["uris"], topic=entity)
+        if isinstance(translated, ExternalError):
             # For the operator: a user is not told what it is that does not answer as Kafka.
             reason: KafkaError = error.args[0]
             logger.warning("Kafka at %s: %s %s", properties["uris"], reason.name(), reason.str())
-        raise told from None
+        raise translated from None
 
 
 def _printed(message: Message) -> PrintedRecord:

@@ -84,8 +84,8 @@ def client_options(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _token_of(properties: Mapping[str, str]) -> tuple[str, float, str, dict[str, str]]:
-    found = token(properties)
-    return found.text, found.expires_at, found.principal, extensions(properties)
+    credential = token(properties)
+    return credential.text, credential.expires_at, credential.principal, extensions(properties)
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:

@@ -82,8 +82,8 @@ def describe_topic(admin: AdminClient, name: str) -> TopicDescription:
     Raises KafkaException.
     """
     asked = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)
-    found: TopicDescription = asked[name].result()
-    return found
+    description: TopicDescription = asked[name].result()
+    return description
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:

@@ -25,10 +25,10 @@ def signed(properties: Mapping[str, str]) -> Token:
     try:
         text, expires_ms = generate_auth_token_from_credentials_provider(region, _Role(region, role))
     except (BotoCoreError, ClientError) as error:
-        found = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
+        reason = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
-            f"authentication: AWS does not let the server take on the role {role}: {found}",
+            f"authentication: AWS does not let the server take on the role {role}: {reason}",
             hint="Check 'kafka.msk.iam_role_arn', that the role trusts the server's AWS identity, and that the server has one.",
         ) from None
     expires_at = expires_ms / 1000

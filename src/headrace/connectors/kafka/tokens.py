@@ -43,9 +43,9 @@ def token(properties: Mapping[str, str]) -> Token:
     key = tuple(sorted(properties.items()))
     now = time.time()
     with _lock:
-        found = _known.get(key)
-    if found is not None and now < found.fresh_until:
-        return found
+        known = _known.get(key)
+    if known is not None and now < known.fresh_until:
+        return known
     if properties["kafka.sasl.hash_function"] == "AWS_MSK_IAM":
         from headrace.connectors.kafka.msk import signed  # AWS's libraries take long to load
 

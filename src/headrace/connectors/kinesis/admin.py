@@ -64,13 +64,13 @@ class KinesisStreams:
     def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
         stream = options.stream_of(path)
         with classified(store, stream):
-            found = _summary(kinesis(store), store, stream)
+            summary = _summary(kinesis(store), store, stream)
         configs = {
-            "stream.mode": found.get("StreamModeDetails", {}).get("StreamMode", "PROVISIONED"),
-            "retention.hours": str(found["RetentionPeriodHours"]),
-            "encryption": found.get("EncryptionType", "NONE"),
+            "stream.mode": summary.get("StreamModeDetails", {}).get("StreamMode", "PROVISIONED"),
+            "retention.hours": str(summary["RetentionPeriodHours"]),
+            "encryption": summary.get("EncryptionType", "NONE"),
         }
-        return EntityDescription(path, {"shards": found["OpenShardCount"]}, configs)
+        return EntityDescription(path, {"shards": summary["OpenShardCount"]}, configs)
 
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
@@ -132,10 +132,10 @@ async def _printed(store: Mapping[str, str], stream: Stream, began: str) -> Asyn
         with classified(store, stream.name):
             places = await asyncio.to_thread(stream.beginnings, began)
             while True:
-                found, places = await asyncio.to_thread(reader.read, places, most=_PRINTED_AT_ONCE)
-                for shard, record in of_shards(found):
+                records, places = await asyncio.to_thread(reader.read, places, most=_PRINTED_AT_ONCE)
+                for shard, record in of_shards(records):
                     yield _shown(shard, record)
-                if not any(found.values()):
+                if not any(records.values()):
                     await asyncio.to_thread(reader.wait, _PRINT_POLL_S)
     finally:
         reader.stop()
@@ -165,10 +165,10 @@ def _wait(client: Any, store: Mapping[str, str], stream: str, status: str | None
     deadline = time.monotonic() + _CHANGE_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
-            found = _summary(client, store, stream)["StreamStatus"]
+            current = _summary(client, store, stream)["StreamStatus"]
         except client.exceptions.ResourceNotFoundException:
-            found = None
-        if found == status:
+            current = None
+        if current == status:
             return
         time.sleep(_CHANGE_POLL_S)
     raise ExternalError(

@@ -36,10 +36,10 @@ _FORM = "https://kinesis.us-east-1.amazonaws.com"
 def _uris(text: str) -> str:
     form = f"{_FORM}, or http(s)://host:port"
     user = "'kinesis.access_key_id' and 'kinesis.secret_access_key'"
-    found = addresses.read(text, form, instead_of_user=user)
-    if found.path:
+    url = addresses.read(text, form, instead_of_user=user)
+    if url.path:
         raise ValueError(f"expected {form}, found {text!r}")
-    return found.origin
+    return url.origin
 
 
 def _account(text: str) -> str:

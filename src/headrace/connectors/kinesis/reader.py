@@ -228,14 +228,14 @@ class StreamReader:
 
         A shard without records had none a second ago. Its children are read only after the places have told that it has ended.
         """
-        found: dict[int, Sequence[Record]] = {}
+        records: dict[int, Sequence[Record]] = {}
         after: dict[int, str | None] = dict(places)
         left = most
         for number, reader in self._at(places).items():
-            found[number] = taken = reader.take(left)
+            records[number] = taken = reader.take(left)
             left = max(1, left - len(taken))
             after[number] = None if reader.ended else reader.position
-        return found, self._followed_by_children(places, after)
+        return records, self._followed_by_children(places, after)
 
     def wait(self, seconds: float) -> None:
         """Wait until a shard has new records, or the time is up."""
@@ -287,11 +287,11 @@ def arrival_ms(record: Record) -> int:
     return round(arrived.timestamp() * 1000)
 
 
-def of_shards(found: Mapping[int, Sequence[Record]]) -> Iterable[tuple[int, Record]]:
+def of_shards(by_shard: Mapping[int, Sequence[Record]]) -> Iterable[tuple[int, Record]]:
     """Return records with the number of their shard, aggregated ones unpacked."""
     return (
         (number, record)
-        for number, records in found.items()
+        for number, records in by_shard.items()
         for whole in records
         for record in unpacked(whole)
     )

@@ -82,8 +82,8 @@ class StreamWriter:
             return entries, str(error.response["Error"]["Code"])
         if not answer["FailedRecordCount"]:
             return [], ""
-        told = zip(entries, answer["Records"], strict=True)
-        refused = [(entry, result["ErrorCode"]) for entry, result in told if result.get("ErrorCode")]
+        results = zip(entries, answer["Records"], strict=True)
+        refused = [(entry, result["ErrorCode"]) for entry, result in results if result.get("ErrorCode")]
         return [entry for entry, _ in refused], refused[0][1]
 
 

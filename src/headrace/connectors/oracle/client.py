@@ -179,8 +179,8 @@ def _close(made: Future[Any]) -> None:
 
 def _code(error: Any) -> str:
     """Return 'ORA-00942', or the driver's own 'DPY-4011'."""
-    told = error.args[0]
-    return f"ORA-{told.code:05}" if told.code else str(told.full_code)
+    detail = error.args[0]
+    return f"ORA-{detail.code:05}" if detail.code else str(detail.full_code)
 
 
 def _longest(texts: Iterator[str | None]) -> int:

@@ -39,10 +39,10 @@ class Address:
 def address(uris: str) -> Address:
     """Parse a store's 'uris'; raises ValueError for anything but host, port and service."""
     user = "'oracle.username' and 'oracle.password'"
-    found = addresses.read(uris, _FORM, schemes=("oracle",), instead_of_user=user)
-    if not _SERVICE.match(found.path):
+    url = addresses.read(uris, _FORM, schemes=("oracle",), instead_of_user=user)
+    if not _SERVICE.match(url.path):
         raise ValueError(f"expected {_FORM}, found {uris!r}")
-    return Address(found.host, found.port, found.path)
+    return Address(url.host, url.port, url.path)
 
 
 def _uris(text: str) -> str:

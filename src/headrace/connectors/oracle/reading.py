@@ -87,22 +87,22 @@ class Condition:
     values: tuple[Any, ...] = ()
 
 
-def begin(store: Mapping[str, str], path: EntityPath, wanted: Sequence[Column], parts_max: int) -> Reading:
+def begin(store: Mapping[str, str], path: EntityPath, columns: Sequence[Column], parts_max: int) -> Reading:
     """Plan how a table is read as it is now. Raises UserError 3D007, 42703 or 42P16; ExternalError 57015."""
     with tables.session(store, path) as oracle:
         table = tables.find(oracle, path)
-        tables.check_readable(table, path, Schema(tuple(wanted)))
-        reading = _whole(store, path, table, wanted)
-        found = oracle.rows(_ESTIMATE, tuple(map(folded, path[-2:])))
-        count = min(parts_max, int(found[0][0] or 0) // ROWS_PER_PART if found else 0)
+        tables.check_readable(table, path, Schema(tuple(columns)))
+        reading = _whole(store, path, table, columns)
+        estimates = oracle.rows(_ESTIMATE, tuple(map(folded, path[-2:])))
+        count = min(parts_max, int(estimates[0][0] or 0) // ROWS_PER_PART if estimates else 0)
         key = next((table.columns[name] for name in table.key[:1] if _is_number(table, name)), None)
         if key is None or count < 2:
             return reading
         return _in_parts(oracle, reading, tables.column_name(key), count)
 
 
-def _whole(store: Mapping[str, str], path: EntityPath, table: Table, wanted: Sequence[Column]) -> Reading:
-    found = {column.name: table.columns[column.name] for column in wanted}
+def _whole(store: Mapping[str, str], path: EntityPath, table: Table, columns: Sequence[Column]) -> Reading:
+    column_types = {column.name: table.columns[column.name] for column in columns}
     return Reading(
         dict(store),
         path[0] if len(path) == 3 else None,
@@ -111,13 +111,15 @@ def _whole(store: Mapping[str, str], path: EntityPath, table: Table, wanted: Seq
             (
                 column.name,
                 str(column.type),
-                types.read_sql(tables.column_name(found[column.name]), column.type, found[column.name].type),
+                types.read_sql(
+                    tables.column_name(column_types[column.name]), column.type, column_types[column.name].type
+                ),
             )
-            for column in wanted
+            for column in columns
         ),
         {
-            column.name: tables.column_name(found[column.name])
-            for column in wanted
+            column.name: tables.column_name(column_types[column.name])
+            for column in columns
             if _is_number(table, column.name)
             and (column.type in INTEGRAL or isinstance(column.type, Decimal))
         },
@@ -206,18 +208,18 @@ def read(
                 yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
 
 
-def column(name: str, kind: DataType, values: Sequence[Any], wanted: pa.DataType) -> pa.Array:
+def column(name: str, kind: DataType, values: Sequence[Any], target: pa.DataType) -> pa.Array:
     """Return values of the driver's as Arrow's; raises UserError 22003 for a number that does not fit, 22000 for what is no value of the
     type."""
     try:
-        return pa.array([None if value is None else _value(value, kind) for value in values], wanted)
+        return pa.array([None if value is None else _value(value, kind) for value in values], target)
     except (pa.ArrowInvalid, OverflowError):
-        state, found = SqlState.NUMERIC_VALUE_OUT_OF_RANGE, "does not fit the type"
+        state, problem = SqlState.NUMERIC_VALUE_OUT_OF_RANGE, "does not fit the type"
     except (pa.ArrowTypeError, TypeError, ValueError, AttributeError):
-        state, found = SqlState.DATA_EXCEPTION, "is no value of the type"
+        state, problem = SqlState.DATA_EXCEPTION, "is no value of the type"
     raise UserError(
         state,
-        f"a value of the column {printed(name)} {found} {kind}, which the relation has there",
+        f"a value of the column {printed(name)} {problem} {kind}, which the relation has there",
         hint="Create the relation again, with the types that DESCRIBE ENTITY shows, or VARCHAR.",
     )
 

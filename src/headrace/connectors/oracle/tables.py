@@ -80,7 +80,7 @@ def tables(oracle: Oracle, schema: str) -> list[str]:
 def find(oracle: Oracle, path: EntityPath) -> Table:
     """Raises UserError 3D007 when there is none."""
     owner = tuple(map(folded, path[-2:]))
-    found = [
+    matches = [
         Found(
             name,
             types.type_text(kind, *(None if number is None else int(number) for number in sizes)),
@@ -89,15 +89,15 @@ def find(oracle: Oracle, path: EntityPath) -> Table:
         )
         for name, kind, *sizes, nullable, computed in oracle.rows(COLUMNS, owner)
     ]
-    if not found:
+    if not matches:
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"there is no table {path_text(path)}, or the store's user may not see it",
             hint="LIST ENTITIES IN schema shows those that it sees.",
         )
-    names = unfolded_all([column.name for column in found])
+    names = unfolded_all([column.name for column in matches])
     key = tuple(names[name] for (name,) in oracle.rows(KEY, owner))
-    return Table(named(path), {names[column.name]: column for column in found}, key)
+    return Table(named(path), {names[column.name]: column for column in matches}, key)
 
 
 def object_id(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
@@ -193,6 +193,6 @@ def readable(table: Table) -> dict[str, Found]:
     }
 
 
-def column_name(found: Found) -> str:
+def column_name(column: Found) -> str:
     """Return a column as SQL."""
-    return quoted(found.name)
+    return quoted(column.name)

@@ -109,8 +109,8 @@ def write(output: Output, epoch: int, parts: Iterable[tuple[list[Row], list[Row]
     with target.session() as oracle:
         if target.query is not None:
             held = f"SELECT EPOCH FROM {target.marks} WHERE QUERY_ID = :1 FOR UPDATE WAIT {_WAIT_S}"
-            found = oracle.rows(held, (target.query,))
-            if is_written(int(found[0][0]) if found else None, epoch):
+            marks = oracle.rows(held, (target.query,))
+            if is_written(int(marks[0][0]) if marks else None, epoch):
                 return
         keys = [
             sent

@@ -92,7 +92,7 @@ def begin(
     connection: Connection,
     store: Mapping[str, str],
     path: EntityPath,
-    wanted: Sequence[Column],
+    declared: Sequence[Column],
     parts_max: int,
 ) -> Reading:
     """Plan how a table is read as it is now, while the transaction that this begins lasts.
@@ -100,30 +100,30 @@ def begin(
     Raises UserError 3D007 for a missing table, 42703 for a missing column, ExternalError 57015.
     """
     with classified(store):
-        found = check_columns(connection, path, wanted)
-        there = {column.name: column.type for column in found.columns}
+        description = check_columns(connection, path, declared)
+        there = {column.name: column.type for column in description.columns}
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         (snapshot,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         name = tables.named(path).as_string(connection)
-        key = next((key for key in found.key[:1] if there[key] in (SMALLINT, INTEGER, BIGINT)), None)
+        key = next((key for key in description.key[:1] if there[key] in (SMALLINT, INTEGER, BIGINT)), None)
         (rows,) = connection.execute(_ESTIMATE, (name,)).fetchone() or (0,)
         parts = _parts(connection, path, key, min(parts_max, max(1, int(rows) // ROWS_PER_PART)))
         compared = type_oids(connection, path)
-        return Reading(dict(store), path, tuple(wanted), snapshot, key, parts, compared)
+        return Reading(dict(store), path, tuple(declared), snapshot, key, parts, compared)
 
 
-def check_columns(connection: Connection, path: EntityPath, wanted: Sequence[Column]) -> EntityDescription:
+def check_columns(connection: Connection, path: EntityPath, declared: Sequence[Column]) -> EntityDescription:
     """Return a table that has the columns; raises UserError 3D007 for a missing table, 42703 for a missing column."""
-    found = tables.describe(connection, path)
-    there = [column.name for column in found.columns]
-    for column in wanted:
+    description = tables.describe(connection, path)
+    there = [column.name for column in description.columns]
+    for column in declared:
         if column.name not in there:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"the table {'.'.join(path)} has no column {printed(column.name)}",
                 hint=f"It has {', '.join(map(printed, there))}. DROP TABLE and CREATE TABLE declare it anew.",
             )
-    return found
+    return description
 
 
 def type_oids(connection: Connection, path: EntityPath) -> dict[str, int]:
@@ -187,16 +187,18 @@ def _where(reading: Reading, part: Part, conditions: Sequence[Condition]) -> Com
     return SQL(" WHERE {}").format(SQL(" AND ").join(terms)) if terms else SQL("")
 
 
-def columns_of(path: EntityPath, wanted: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+def columns_of(
+    path: EntityPath, declared: Sequence[Column], rows: Sequence[tuple[Any, ...]]
+) -> pa.RecordBatch:
     """Return rows of texts as columns; raises UserError 22000 for a value that is not of its column's type."""
-    found = {}
-    for place, column in enumerate(wanted):
+    arrays = {}
+    for place, column in enumerate(declared):
         try:
-            found[column.name] = columns.column([row[place] for row in rows], column.type)
+            arrays[column.name] = columns.column([row[place] for row in rows], column.type)
         except ValueError as error:
             raise UserError(
                 SqlState.DATA_EXCEPTION,
                 f"a value of column {printed(column.name)} of {'.'.join(path)} is no {column.type}: {error}",
                 hint="Declare the column as DESCRIBE ENTITY shows it, or as VARCHAR, which takes every value as PostgreSQL's text.",
             ) from None
-    return pa.RecordBatch.from_pydict(found)
+    return pa.RecordBatch.from_pydict(arrays)

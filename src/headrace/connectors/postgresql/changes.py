@@ -96,9 +96,9 @@ class Transactions:
         Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent, or the table or its key is another.
         """
         for relation in message.relations if isinstance(message, Truncate) else (message.relation,):
-            wanted = self._tables.get((relation.schema, relation.name))
-            if wanted is not None:
-                table, places = self._found(wanted, relation)
+            watched = self._tables.get((relation.schema, relation.name))
+            if watched is not None:
+                table, places = self._found(watched, relation)
                 for op, before, after in _images(message, table, places):
                     self._count += 1
                     position = Position(self._begin.commit_lsn, self._count)
@@ -107,11 +107,11 @@ class Transactions:
                     )
 
     def _found(self, table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
-        known, found, places = self._places.get(relation.oid, (None, table, ()))
+        known, selected, places = self._places.get(relation.oid, (None, table, ()))
         if known is not relation:
-            found, places = _places(table, relation)
-            self._places[relation.oid] = relation, found, places
-        return found, places
+            selected, places = _places(table, relation)
+            self._places[relation.oid] = relation, selected, places
+        return selected, places
 
 
 def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
@@ -137,8 +137,8 @@ def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
             f"the replica identity of {table.schema}.{table.name} is not its primary key ({', '.join(table.key)}) any more",
             hint="ALTER TABLE … REPLICA IDENTITY DEFAULT or FULL. If the key is another, drop the relation and create it again.",
         )
-    found = replace(table, columns=names, type_oids=tuple(columns[name].type_oid for name in names))
-    return found, tuple(list(columns).index(name) for name in names)
+    selected = replace(table, columns=names, type_oids=tuple(columns[name].type_oid for name in names))
+    return selected, tuple(list(columns).index(name) for name in names)
 
 
 def _images(

@@ -102,8 +102,8 @@ def _strings(texts: Texts) -> pa.Array:
 
 
 def _list_of(texts: Texts) -> Sequence[str | None]:
-    found: Sequence[str | None] = texts.to_pylist() if isinstance(texts, pa.Array) else texts
-    return found
+    items: Sequence[str | None] = texts.to_pylist() if isinstance(texts, pa.Array) else texts
+    return items
 
 
 def struct(children: dict[str, pa.Array], missing: Sequence[bool] | None = None) -> pa.Array:
@@ -152,10 +152,10 @@ def _offsets(lists: Sequence[Any]) -> pa.Array:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = _parsed(text)
-    if not isinstance(found, dict):
+    members = _parsed(text)
+    if not isinstance(members, dict):
         raise ValueError(f"{text!r} is not a JSON object")
-    return found
+    return members
 
 
 class _Number(str):

@@ -84,10 +84,10 @@ def _slot(text: str) -> str:
 
 def _table_list(text: str) -> tuple[tuple[str, str], ...]:
     names = [tuple(part.strip() for part in name.split(".")) for name in text.split(",")]
-    found = [(name[0], name[1]) for name in names if len(name) == 2 and all(name)]
-    if len(found) < len(names) or len(set(found)) < len(found):
+    tables = [(name[0], name[1]) for name in names if len(name) == 2 and all(name)]
+    if len(tables) < len(names) or len(set(tables)) < len(tables):
         raise ValueError(f"expected tables as schema.table, each once, separated by commas, found {text!r}")
-    return tuple(found)
+    return tuple(tables)
 
 
 URIS = PropertySpec(
@@ -175,10 +175,10 @@ def slot_place(store: Mapping[str, str], options: Mapping[str, str]) -> str:
 
 def source_options(reader: PropertyReader) -> dict[str, str]:
     """Return how a query reads: its slot, and the tables of a list."""
-    found = {}
+    options = {}
     slot, tables = reader.take(SLOT), reader.take(TABLE_LIST)
     if slot is not None:
-        found[SLOT.name] = slot
+        options[SLOT.name] = slot
     if tables is not None:
-        found[TABLE_LIST.name] = ", ".join(".".join(name) for name in tables)
-    return found
+        options[TABLE_LIST.name] = ", ".join(".".join(name) for name in tables)
+    return options

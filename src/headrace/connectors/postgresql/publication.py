@@ -171,7 +171,9 @@ def read(connection: Connection, name: str, tables: Sequence[Table]) -> Publishe
         )
     oid, written_by, *kinds = row
     left_out = [
-        kind for kind, told in zip(("insert", "update", "delete", "truncate"), kinds, strict=True) if not told
+        kind
+        for kind, published in zip(("insert", "update", "delete", "truncate"), kinds, strict=True)
+        if not published
     ]
     if left_out:
         raise UserError(

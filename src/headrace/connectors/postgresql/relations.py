@@ -32,7 +32,7 @@ def read_tables(
         )
     if not upsert:
         rows.check_envelope(schema.columns)
-    wanted = rows.wanted(schema.columns, upsert=upsert)
+    names = rows.wanted(schema.columns, upsert=upsert)
     if listed is None:
         database, paths = path[:-2], [path[-2:]]
     else:
@@ -49,42 +49,45 @@ def read_tables(
                 hint='Declare "before" and "after" as BYTES: they are the rows as JSON.',
             )
     with classified(store), connect(store, *database) as connection:
-        return tuple(_table(connection, one, wanted, schema.primary_key if upsert else None) for one in paths)
+        return tuple(_table(connection, one, names, schema.primary_key if upsert else None) for one in paths)
 
 
 def _table(
-    connection: Connection, path: EntityPath, wanted: tuple[str, ...] | None, key: tuple[str, ...] | None
+    connection: Connection,
+    path: EntityPath,
+    column_names: tuple[str, ...] | None,
+    key: tuple[str, ...] | None,
 ) -> Table:
-    found = tables.describe(connection, path)
+    description = tables.describe(connection, path)
     where = ".".join(path)
-    if found.configs["kind"] != "table":
+    if description.configs["kind"] != "table":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{where} is a {found.configs['kind']}, of which no changes can be read",
+            f"{where} is a {description.configs['kind']}, of which no changes can be read",
             hint="Read the tables that are under it.",
         )
-    if not found.key:
+    if not description.key:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the table {where} has no primary key, by which its rows could be read",
             hint=f"ALTER TABLE {where} ADD PRIMARY KEY (…).",
         )
-    if key is not None and set(key) != set(found.key):
+    if key is not None and set(key) != set(description.key):
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the primary key of the table {where} is ({', '.join(found.key)}), not ({', '.join(key)})",
+            f"the primary key of the table {where} is ({', '.join(description.key)}), not ({', '.join(key)})",
             hint="A changelog has the primary key of its table.",
         )
-    names = [column.name for column in found.columns]
-    for name in wanted or ():
+    names = [column.name for column in description.columns]
+    for name in column_names or ():
         if name not in names:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"the table {where} has no column {name}",
                 hint=f"It has {', '.join(names)}. Names fold to lower case unless they stand in double quotes.",
             )
-    columns = tuple(dict.fromkeys((*wanted, *found.key))) if wanted is not None else ()
+    columns = tuple(dict.fromkeys((*column_names, *description.key))) if column_names is not None else ()
     schema, name = path
-    table = Table(schema, name, columns, found.key, whole=wanted is None)
+    table = Table(schema, name, columns, description.key, whole=column_names is None)
     publication.check_readable(connection, table)
     return table

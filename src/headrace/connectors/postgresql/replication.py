@@ -202,10 +202,10 @@ def drop(connection: Connection, slot: str) -> None:
 
 def lag_bytes(connection: Connection, slot: str) -> int | None:
     """Return how much of its log the server retains for a slot, None if the slot is missing."""
-    found = connection.execute(
+    row = connection.execute(
         "SELECT pg_current_wal_lsn() - restart_lsn FROM pg_replication_slots WHERE slot_name = %s", (slot,)
     ).fetchone()
-    return None if found is None else int(found[0])
+    return None if row is None else int(row[0])
 
 
 def lost(slot: str) -> UserError:
@@ -290,18 +290,18 @@ class ChangeStream:
         """
         if self._reporter.ident is None:
             self._reporter.start()
-        found: list[Change] = []
+        changes: list[Change] = []
         deadline = time.monotonic() + wait_s
         with classified(self._store):
-            while len(found) < at_most:
-                message = self._next(0 if found else deadline - time.monotonic())
+            while len(changes) < at_most:
+                message = self._next(0 if changes else deadline - time.monotonic())
                 if message is None:
                     break
                 if message[0] == _XLOG_DATA:
-                    found += self._changes(message)
+                    changes += self._changes(message)
                 elif message[0] == _KEEPALIVE:
-                    self._keep_alive(message, idle=not found)
-        return found
+                    self._keep_alive(message, idle=not changes)
+        return changes
 
     def confirm(self, position: Position) -> None:
         """Confirm a position: earlier changes need not be sent again; raises ExternalError 57015 when the connection broke."""

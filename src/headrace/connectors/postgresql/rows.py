@@ -74,7 +74,7 @@ def batch(layout: Layout, changes: Sequence[Change] | Rows, first: int) -> pa.Re
     Raises UserError 22000 for a value that is not of its column's type, and for a TRUNCATE that a changelog would have to tell.
     """
     facts = _facts(changes)
-    found = _upserts(layout, changes) if layout.upsert else _envelopes(layout, changes, facts)
+    arrays = _upserts(layout, changes) if layout.upsert else _envelopes(layout, changes, facts)
     count = len(changes)
     ended = compute.equal(facts.ops, "d") if layout.upsert else pa.repeat(False, count)
     hidden = {
@@ -86,7 +86,7 @@ def batch(layout: Layout, changes: Sequence[Change] | Rows, first: int) -> pa.Re
         SEQUENCE: pa.array(range(first, first + count), pa.int64()),
         ROW_METADATA: _metadata(layout, METADATA, facts),
     }
-    return pa.RecordBatch.from_pydict({**found, **hidden})
+    return pa.RecordBatch.from_pydict({**arrays, **hidden})
 
 
 @dataclass(frozen=True)
@@ -164,10 +164,10 @@ def _envelope(layout: Layout, column: Column, changes: Sequence[Change] | Rows, 
     return pa.array(texts, pa.string()).cast(columns.arrow_type(column.type))
 
 
-def _columns(rows: Rows, wanted: Iterable[tuple[str, DataType]]) -> dict[str, pa.Array]:
+def _columns(rows: Rows, typed: Iterable[tuple[str, DataType]]) -> dict[str, pa.Array]:
     return {
         name: _converted(rows.table, name, kind, rows.texts.column(name).combine_chunks())
-        for name, kind in wanted
+        for name, kind in typed
     }
 
 

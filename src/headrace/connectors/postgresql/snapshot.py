@@ -156,8 +156,8 @@ class Run:
         self._tables = [
             _resolved(connection, publication, table) if table.whole else table for table in tables
         ]
-        found = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
-        self.snapshot = Visible(found[0])
+        row = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
+        self.snapshot = Visible(row[0])
 
     def chunk(self, progress: Progress, at_most: int) -> tuple[Rows, Progress]:
         """Return the next rows, by key, and what is read with them; raises `psycopg.Error`."""

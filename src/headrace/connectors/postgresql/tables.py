@@ -73,14 +73,14 @@ def tables(connection: Connection, schema: str) -> list[str]:
 def describe(connection: Connection, path: EntityPath) -> EntityDescription:
     """Return a table's columns and primary key; raises UserError 3D007 when there is none."""
     schema, table = path[-2:]
-    found = connection.execute(_TABLE, (schema, table, list(_KINDS))).fetchone()
-    if found is None:
+    row = connection.execute(_TABLE, (schema, table, list(_KINDS))).fetchone()
+    if row is None:
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"the table {schema}.{table} does not exist",
             hint="LIST ENTITIES IN database.schema shows those that do.",
         )
-    oid, kind, identity = found
+    oid, kind, identity = row
     columns = tuple(
         Column(name, of_postgresql(type_text), nullable)
         for name, type_text, nullable in connection.execute(_COLUMNS, (oid,))

@@ -57,18 +57,18 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
     """Raises UserError 42P16, 42703, 0A000 or 3D007 when a table cannot hold such rows, with the columns that do not fit."""
     names = {column.name for column in schema.columns}
     with classified(store), connect(store, *path[:-2]) as connection:
-        found = tables.describe(connection, path)
+        description = tables.describe(connection, path)
         texts = tables.type_texts(connection, path)
         generated = [name for name in tables.computed(connection, path, upsert=upsert) if name in names]
         deferrable = upsert and tables.has_deferrable_key(connection, path)
-    kind = found.configs["kind"]
+    kind = description.configs["kind"]
     if kind not in _WRITABLE:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{path_text(path)} is a {kind}, into which no rows can be written",
             hint="Name a table.",
         )
-    table_fit.check_written(path, schema, _types(found), fits)
+    table_fit.check_written(path, schema, _types(description), fits)
     table_fit.check_written(path, schema, texts, lambda given, text: not changes(given, text))
     table_fit.check_json(path, schema.columns)
     if generated:
@@ -84,20 +84,22 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
             hint="Make the primary key NOT DEFERRABLE.",
         )
     if upsert:
-        table_fit.check_key(path, schema, found.key)
+        table_fit.check_key(path, schema, description.key)
 
 
 def check_readable(store: Mapping[str, str], path: EntityPath, schema: Schema) -> None:
     """Raises UserError 42P16, 42703 or 3D007 when a table or view cannot be read as `schema` says, with what does not fit."""
     with classified(store), connect(store, *path[:-2]) as connection:
-        found = tables.describe(connection, path)
-    table_fit.check_read(path, schema, _types(found), lambda said, own: fits(said, own) or fits(own, said))
+        description = tables.describe(connection, path)
+    table_fit.check_read(
+        path, schema, _types(description), lambda said, own: fits(said, own) or fits(own, said)
+    )
     if schema.primary_key:
-        table_fit.check_key(path, schema, found.key)
+        table_fit.check_key(path, schema, description.key)
 
 
-def _types(found: EntityDescription) -> dict[str, DataType]:
-    return {column.name: column.type for column in found.columns}
+def _types(description: EntityDescription) -> dict[str, DataType]:
+    return {column.name: column.type for column in description.columns}
 
 
 def oid(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
@@ -114,8 +116,8 @@ def prepare(target: Target) -> None:
         return
     marks = _marks(target)
     with classified(target.store), connect(target.store, *target.path[:-2]) as connection:
-        found = connection.execute("SELECT to_regclass(%s)", (marks.as_string(connection),)).fetchone()
-        if found == (None,):
+        row = connection.execute("SELECT to_regclass(%s)", (marks.as_string(connection),)).fetchone()
+        if row == (None,):
             # Another query may make it at the same time, and be ahead with the table, its type or a row of the system's catalogs.
             with suppress(errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
                 connection.execute(
@@ -154,8 +156,8 @@ def write(target: Target, epoch: int, rows: Iterable[bytes]) -> None:
 def _held_mark(connection: Connection, target: Target) -> int | None:
     """Return the query's mark, locked until the transaction ends: an earlier run of the query waits."""
     query = SQL("SELECT epoch FROM {} WHERE query_id = %s FOR UPDATE").format(_marks(target))
-    found = connection.execute(query, (target.query,)).fetchone()
-    return None if found is None else int(found[0])
+    row = connection.execute(query, (target.query,)).fetchone()
+    return None if row is None else int(row[0])
 
 
 def _upsert(connection: Connection, target: Target, rows: Iterable[bytes]) -> None:

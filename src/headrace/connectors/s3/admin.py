@@ -129,8 +129,8 @@ class S3Folders:
             if not keys:
                 raise _missing(path)
             for first in range(0, len(keys), _DELETED_AT_ONCE):
-                wanted = [{"Key": key} for key in keys[first : first + _DELETED_AT_ONCE]]
-                answer = client.delete_objects(Bucket=bucket, Delete={"Objects": wanted, "Quiet": True})
+                objects = [{"Key": key} for key in keys[first : first + _DELETED_AT_ONCE]]
+                answer = client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
                 for error in answer.get("Errors", ()):
                     raise ClientError({"Error": error}, "DeleteObjects")
 
@@ -164,12 +164,12 @@ def _rows(store: Mapping[str, str], path: EntityPath) -> Iterator[PrintedRecord]
                     f"the file {file.key} is of AVRO, whose records are read by queries only",
                     hint="CREATE STREAM over the folder, and SELECT.",
                 )
-            found = (
+            rows = (
                 _of_parquet(client, bucket, whole, columns)
                 if kind == "parquet"
                 else _of_lines(client, bucket, whole)
             )
-            for text, position in found:
+            for text, position in rows:
                 yield PrintedRecord(None, text, f"file {file.key}, position {position}")
 
 
@@ -193,11 +193,11 @@ def _shown(value: Any) -> Any:
 
 def _files(client: Any, bucket: str, prefix: str) -> Iterator[File]:
     """Yield the files of a folder, or the one file of that name."""
-    found = False
+    is_listed = False
     for file in files(client, bucket, prefix):
-        found = True
+        is_listed = True
         yield file
-    if not found and prefix:
+    if not is_listed and prefix:
         key = prefix.rstrip("/")
         yield from (file for file in files(client, bucket, key) if file.key == key)
 
@@ -239,23 +239,23 @@ def _check(
     kind = given[options.FORMAT.name]
     _check_layout(schema, kind, given.get(options.PARTITIONS.name), keyed=upsert)
     try:
-        found = S3Folders().describe_entity(store, path)
+        description = S3Folders().describe_entity(store, path)
     except UserError as error:
         if error.state is not SqlState.ENTITY_NOT_FOUND:
             raise
         _reach(store, path)
         return
-    there = found.configs["format"]
+    there = description.configs["format"]
     if there != kind:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the files of {'/'.join(path)} are {there.upper()}, and the table's would be {kind.upper()}",
             hint="Say their 'value.format', or take another folder with 's3.uri'.",
         )
-    types = {column.name: column.type for column in found.columns}
+    types = {column.name: column.type for column in description.columns}
     for column in schema.columns if kind == "parquet" else ():
         other = types.get(column.name)
-        in_folder = f"/{column.name}=" in found.configs["newest"]
+        in_folder = f"/{column.name}=" in description.configs["newest"]
         if other is not None and not in_folder and stored_type(other) != stored_type(column.type):
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,

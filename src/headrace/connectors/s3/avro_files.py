@@ -46,24 +46,24 @@ def header(source: io.BufferedReader) -> Header:
     """Raises ValueError for a file that is none of Avro's, or is compressed in a way that is not known."""
     if source.read(len(MAGIC)) != MAGIC:
         raise ValueError("it is no Avro file")
-    told: dict[str, bytes] = {}
+    metadata: dict[str, bytes] = {}
     while count := _long(source):
         if count < 0:
             count, _ = -count, _long(source)
-        if count + len(told) > _META_MAX:
+        if count + len(metadata) > _META_MAX:
             raise ValueError(f"its header says more than {_META_MAX} things")
         for _ in range(count):
             name = _sized(source).decode(errors="replace")
-            told[name] = _sized(source)
-    codec = told.get("avro.codec", b"null").decode(errors="replace")
+            metadata[name] = _sized(source)
+    codec = metadata.get("avro.codec", b"null").decode(errors="replace")
     if codec not in _CODECS:
         raise ValueError(f"its blocks are compressed by {codec!r}, and not by {', '.join(_CODECS)}")
-    if "avro.schema" not in told:
+    if "avro.schema" not in metadata:
         raise ValueError("its header has no schema")
-    return Header(told["avro.schema"].decode(errors="replace"), codec, _exactly(source, _SYNC_BYTES))
+    return Header(metadata["avro.schema"].decode(errors="replace"), codec, _exactly(source, _SYNC_BYTES))
 
 
-def blocks(source: io.BufferedReader, told: Header) -> Iterator[Block]:
+def blocks(source: io.BufferedReader, file_header: Header) -> Iterator[Block]:
     """Yield the blocks behind the header, decompressed. Raises ValueError for a malformed block."""
     first = 0
     while source.peek(1):
@@ -71,10 +71,10 @@ def blocks(source: io.BufferedReader, told: Header) -> Iterator[Block]:
         if not 0 <= count <= _RECORDS_MAX:
             raise ValueError(f"a block says that it has {count} records")
         packed = _sized(source)
-        if _exactly(source, _SYNC_BYTES) != told.sync:
+        if _exactly(source, _SYNC_BYTES) != file_header.sync:
             raise ValueError("a block does not end where it says")
         if count:
-            yield Block(_unpacked(told.codec, packed), count, first)
+            yield Block(_unpacked(file_header.codec, packed), count, first)
         first += count
 
 

@@ -26,15 +26,15 @@ class File:
 
 def s3(store: Mapping[str, str], *, connections: int = 10) -> Any:
     """Return a client with as many pooled connections. Its methods raise botocore's errors: see `classified`."""
-    found = place(store[URIS.name])
-    region = found.region or store.get(REGION.name, OWN_REGION)
-    endpoint = found.endpoint
-    if found.aws and found.region is None:
+    location = place(store[URIS.name])
+    region = location.region or store.get(REGION.name, OWN_REGION)
+    endpoint = location.endpoint
+    if location.aws and location.region is None:
         host = urlsplit(endpoint).hostname or ""
         endpoint = endpoint.replace(host, host.replace(".amazonaws.", f".{region}.amazonaws."))
-    address = Address(endpoint, found.aws, region, store.get(TLS_CA.name))
+    address = Address(endpoint, location.aws, region, store.get(TLS_CA.name))
     # What is not AWS has one address, which the operator's rules allowed: a bucket is not put before it.
-    style = {"addressing_style": "virtual" if found.aws else "path"}
+    style = {"addressing_style": "virtual" if location.aws else "path"}
     return client("s3", address, store, IDENTITY, client_config(connections=connections, s3=style))
 
 

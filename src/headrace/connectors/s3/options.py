@@ -53,10 +53,8 @@ class Place:
 def place(uris: str) -> Place:
     """Raises ValueError for anything but an http(s) address of a host, and one bucket before the host or behind it."""
     form = f"{_FORM}, or http(s)://host:port/bucket"
-    found = addresses.read(
-        uris, form, instead_of_user=f"'{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}'"
-    )
-    host, bucket = found.host, found.path or None
+    url = addresses.read(uris, form, instead_of_user=f"'{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}'")
+    host, bucket = url.host, url.path or None
     region, own = None, aws.is_aws(host)
     if own:
         known = _OF_AWS.match(host)
@@ -65,7 +63,7 @@ def place(uris: str) -> Place:
         bucket, region, host = bucket or known["bucket"], known["region"], known["service"]
     if not (bucket is None or _BUCKET.match(bucket)):
         raise ValueError(f"expected {form}, found {uris!r}")
-    return Place(replace(found, host=host, path="").origin, bucket, region, own)
+    return Place(replace(url, host=host, path="").origin, bucket, region, own)
 
 
 def _uris(text: str) -> str:
@@ -185,11 +183,11 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
         )
     texts = {URIS.name: uris, TLS_DISABLED.name: str(plain).upper()}
     texts |= {spec.name: value for spec in STORE[2:] if (value := reader.take(spec)) is not None}
-    found = place(uris)
+    parsed = place(uris)
     said = texts.get(REGION.name)
-    if found.region is not None and said not in (None, found.region):
-        raise reader.bad(REGION, f"{found.region}, as in '{URIS.name}'")
-    if found.aws and found.region is None and said is None:
+    if parsed.region is not None and said not in (None, parsed.region):
+        raise reader.bad(REGION, f"{parsed.region}, as in '{URIS.name}'")
+    if parsed.aws and parsed.region is None and said is None:
         reader.require(REGION, hint=f"Or name it in '{URIS.name}', as {_FORM} does.")
     pairs = ((ROLE, EXTERNAL_ID), (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
     for one, other in (*pairs, *(pair[::-1] for pair in pairs)):
@@ -200,7 +198,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
             ACCESS_KEY_ID,
             hint=f"Give '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}' and '{EXTERNAL_ID.name}'.",
         )
-    elif ACCESS_KEY_ID.name not in texts and not found.aws:
+    elif ACCESS_KEY_ID.name not in texts and not parsed.aws:
         # What the server's own identity signs goes to AWS alone.
         raise reader.bad(ROLE, f"with '{ACCESS_KEY_ID.name}' at an address that is not AWS's own")
     return texts
@@ -218,13 +216,13 @@ def read_path(reader: PropertyReader, _relation: str) -> EntityPath:
 
 def source_options(reader: PropertyReader) -> dict[str, str]:
     """Return how a query reads files; raises UserError 3D021 without a format."""
-    found = _format_options(reader)
-    found[FORMAT.name] = reader.require(
+    options = _format_options(reader)
+    options[FORMAT.name] = reader.require(
         FORMAT, hint="It is PARQUET, AVRO, JSON (an object on each line) or CSV."
     )
     interval = reader.take(DISCOVERY)
-    found[DISCOVERY.name] = str(10 if interval is None else interval)
-    return found
+    options[DISCOVERY.name] = str(10 if interval is None else interval)
+    return options
 
 
 def sink_options(reader: PropertyReader) -> dict[str, str]:
@@ -232,10 +230,10 @@ def sink_options(reader: PropertyReader) -> dict[str, str]:
     if reader.gives(DISCOVERY):
         raise reader.bad(DISCOVERY, "left out: it is for streams, which look for files")
     interval, partitions = reader.take(COMMIT_INTERVAL), reader.take(PARTITIONS)
-    found = _format_options(reader)
-    found[FORMAT.name] = reader.take(FORMAT) or "parquet"
-    found[COMMIT_INTERVAL.name] = str(10_000 if interval is None else interval)
-    return found if partitions is None else found | {PARTITIONS.name: partitions}
+    options = _format_options(reader)
+    options[FORMAT.name] = reader.take(FORMAT) or "parquet"
+    options[COMMIT_INTERVAL.name] = str(10_000 if interval is None else interval)
+    return options if partitions is None else options | {PARTITIONS.name: partitions}
 
 
 def table_options(reader: PropertyReader) -> dict[str, str]:
@@ -254,8 +252,8 @@ def table_options(reader: PropertyReader) -> dict[str, str]:
 
 def _format_options(reader: PropertyReader) -> dict[str, str]:
     header, delimiter = reader.take(HEADER), reader.take(DELIMITER)
-    found = {HEADER.name: str(header is True).upper()}
-    return found if delimiter is None else found | {DELIMITER.name: delimiter}
+    options = {HEADER.name: str(header is True).upper()}
+    return options if delimiter is None else options | {DELIMITER.name: delimiter}
 
 
 def folder_of(store: Mapping[str, str], path: EntityPath) -> tuple[str, str]:

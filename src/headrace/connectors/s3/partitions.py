@@ -37,7 +37,7 @@ class Part:
 
 def parts_of(text: str) -> tuple[Part, ...]:
     """Reads `country, day(ts)`; raises ValueError."""
-    found = []
+    parts = []
     for item in _COMMA.finditer(text):
         match = _PART.match(item[0])
         if match is None or bool(match[1]) is not bool(match[3]):
@@ -46,10 +46,10 @@ def parts_of(text: str) -> tuple[Part, ...]:
             )
         name = match[2]
         quoted = name.startswith('"')
-        found.append(Part(name[1:-1].replace('""', '"') if quoted else name.lower(), match[1]))
-    if not found or len({part.name for part in found}) < len(found):
+        parts.append(Part(name[1:-1].replace('""', '"') if quoted else name.lower(), match[1]))
+    if not parts or len({part.name for part in parts}) < len(parts):
         raise ValueError(f"expected columns, each once, found {text!r}")
-    return tuple(found)
+    return tuple(parts)
 
 
 def check(parts: tuple[Part, ...], schema: Schema) -> None:

@@ -116,29 +116,29 @@ def _lines(source: Any, at: int, part: Part, *, skip: bool) -> Iterator[tuple[li
         if cut == 0 and len(text) > _LINE_MAX:
             raise _unreadable(part.file, f"a line is longer than {_LINE_MAX >> 20} MiB")
         whole, left = text[:cut], text[cut:]
-        found = whole.split(b"\n")
-        if not found[-1]:
-            found.pop()
-        places = list(accumulate((len(line) + 1 for line in found), initial=at))
-        if at == 0 and found:
-            found[0] = found[0].removeprefix(_BYTE_ORDER_MARK)
+        pieces = whole.split(b"\n")
+        if not pieces[-1]:
+            pieces.pop()
+        places = list(accumulate((len(line) + 1 for line in pieces), initial=at))
+        if at == 0 and pieces:
+            pieces[0] = pieces[0].removeprefix(_BYTE_ORDER_MARK)
         at += cut
-        if skip and found:
-            found, places, skip = found[1:], places[1:], False
-        if end is not None and found and places[len(found) - 1] >= end:
+        if skip and pieces:
+            pieces, places, skip = pieces[1:], places[1:], False
+        if end is not None and pieces and places[len(pieces) - 1] >= end:
             count = next(number for number, place in enumerate(places) if place >= end)
-            yield from _some(found[:count], places)
+            yield from _some(pieces[:count], places)
             return
-        yield from _some(found, places)
+        yield from _some(pieces, places)
         if not chunk:
             return
 
 
-def _some(found: Sequence[bytes], places: Sequence[int]) -> Iterator[tuple[list[bytes], list[int]]]:
-    for first in range(0, len(found), _ROWS):
+def _some(texts: Sequence[bytes], places: Sequence[int]) -> Iterator[tuple[list[bytes], list[int]]]:
+    for first in range(0, len(texts), _ROWS):
         kept = [
             (line.rstrip(b"\r"), place)
-            for line, place in zip(found[first : first + _ROWS], places[first : first + _ROWS], strict=False)
+            for line, place in zip(texts[first : first + _ROWS], places[first : first + _ROWS], strict=False)
             if line.strip()
         ]
         if kept:
@@ -167,9 +167,9 @@ def blocks(client: Any, bucket: str, file: File) -> Iterator[tuple[str, avro_fil
     with closing(body(client, bucket, file)) as answer:
         source = io.BufferedReader(answer, _CHUNK)
         try:
-            told = avro_files.header(source)
-            for block in avro_files.blocks(source, told):
-                yield told.schema, block
+            header = avro_files.header(source)
+            for block in avro_files.blocks(source, header):
+                yield header.schema, block
         except ValueError as error:
             raise _unreadable(file, str(error)) from None
 
@@ -287,10 +287,10 @@ def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column,
         return "parquet", _columns(_opened(client, bucket, file).schema_arrow, file)
     if head.startswith(avro_files.MAGIC):
         try:
-            told = avro_files.header(io.BufferedReader(io.BytesIO(head)))
+            header = avro_files.header(io.BufferedReader(io.BytesIO(head)))
         except ValueError as error:
             raise _unreadable(file, str(error)) from None
-        return "avro", _columns_of_schema(told.schema)
+        return "avro", _columns_of_schema(header.schema)
     head = head.removeprefix(_BYTE_ORDER_MARK)
     if not head.lstrip().startswith(b"{"):
         return "csv" if ".csv" in file.key else "text", ()

@@ -83,8 +83,8 @@ class RegistryClient:
     def by_id(self, identifier: int) -> RegisteredSchema:
         """Raises UserError 3D010 for an id that the registry does not know."""
         if identifier not in self._by_id:
-            found = self._found(self._ask("GET", f"/schemas/ids/{identifier:d}"), f"the schema {identifier}")
-            self._by_id[identifier] = self._schema({**found, "id": identifier})
+            answer = self._found(self._ask("GET", f"/schemas/ids/{identifier:d}"), f"the schema {identifier}")
+            self._by_id[identifier] = self._schema({**answer, "id": identifier})
         return self._by_id[identifier]
 
     def by_version(self, subject: str, version: int) -> RegisteredSchema:
@@ -92,8 +92,8 @@ class RegistryClient:
         key = (subject, version)
         if key not in self._by_version:
             answer = self._ask("GET", f"/subjects/{_path(subject)}/versions/{version:d}")
-            found = self._found(answer, f"version {version} of the subject {subject!r}")
-            self._by_version[key] = self._schema(found)
+            body = self._found(answer, f"version {version} of the subject {subject!r}")
+            self._by_version[key] = self._schema(body)
         return self._by_version[key]
 
     def resolved(self, schema: RegisteredSchema) -> tuple[str, ...]:
@@ -115,9 +115,9 @@ class RegistryClient:
                         f"expected a schema with at most {REFERENCES_MAX} references, found more",
                     )
                 seen.add(reference)
-                found = self.by_version(reference.subject, reference.version)
-                add(found.references)
-                ordered.append((reference.name, found.text))
+                referenced = self.by_version(reference.subject, reference.version)
+                add(referenced.references)
+                ordered.append((reference.name, referenced.text))
 
         add(schema.references)
         return tuple(ordered)
@@ -130,10 +130,10 @@ class RegistryClient:
         answer = self._ask("POST", path, _body(schema, kind, references))
         if answer.code in (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND):
             return []
-        found = self._found(answer, f"the subject {subject!r}")
-        if found.get("is_compatible") is True:
+        verdict = self._found(answer, f"the subject {subject!r}")
+        if verdict.get("is_compatible") is True:
             return []
-        messages = found.get("messages")
+        messages = verdict.get("messages")
         texts = [str(message) for message in messages] if isinstance(messages, list) else []
         return texts or ["the registry gives no reason"]
 
@@ -156,16 +156,16 @@ class RegistryClient:
             raise self._no_registry("an id is missing")
         return identifier
 
-    def _schema(self, found: Mapping[str, Any]) -> RegisteredSchema:
-        match found:
+    def _schema(self, answer: Mapping[str, Any]) -> RegisteredSchema:
+        match answer:
             case {"id": int() as identifier, "schema": str() as text}:
-                kind = found.get("schemaType") or "AVRO"
+                kind = answer.get("schemaType") or "AVRO"
                 if kind not in ("AVRO", "PROTOBUF", "JSON"):
                     raise self._no_registry("a schema is of no known type")
                 try:
                     references = tuple(
                         Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
-                        for one in found.get("references") or ()
+                        for one in answer.get("references") or ()
                     )
                 except (KeyError, TypeError, ValueError):
                     raise self._no_registry("a reference is incomplete") from None
@@ -189,10 +189,10 @@ class RegistryClient:
             hint="Who runs the registry can say more.",
         )
 
-    def _no_registry(self, found: str) -> ExternalError:
+    def _no_registry(self, problem: str) -> ExternalError:
         return ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
-            f"{self._settings['uris']} did not answer as a schema registry: {found}",
+            f"{self._settings['uris']} did not answer as a schema registry: {problem}",
             hint="Check 'uris', its path too: Apicurio's, for instance, ends in /apis/ccompat/v7.",
         )
 
@@ -221,7 +221,9 @@ class RegistryClient:
     def _ask_at(self, base: str, method: str, path: str, body: Mapping[str, Any] | None) -> _Answer:
         url = httpx.URL(base + path)
         addresses = self._egress.addresses(url.host, url.port or _PORTS[url.scheme])
-        for last, address in ((index == len(addresses) - 1, found) for index, found in enumerate(addresses)):
+        for last, address in (
+            (index == len(addresses) - 1, base_url) for index, base_url in enumerate(addresses)
+        ):
             try:
                 return self._exchange(url, address, method, body)
             except httpx.HTTPError as error:

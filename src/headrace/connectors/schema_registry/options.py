@@ -132,8 +132,8 @@ TYPES = {kind.type: kind for kind in (CONFLUENT, CONFLUENT_CLOUD)}
 
 def registry_type(name: str, *, span: Span | None = None) -> RegistryType:
     """Return a type by its name, in any case. Raises UserError 3D008 for an unknown one."""
-    found = TYPES.get(name.lower())
-    if found is None:
+    registry = TYPES.get(name.lower())
+    if registry is None:
         names = ", ".join(sorted(TYPES)).upper()
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -141,7 +141,7 @@ def registry_type(name: str, *, span: Span | None = None) -> RegistryType:
             hint=f"Use one of {names}. Apicurio, Karapace and Redpanda speak the protocol of CONFLUENT.",
             span=span,
         )
-    return found
+    return registry
 
 
 _CALLED = {
@@ -159,12 +159,14 @@ def connection(properties: Mapping[str, str]) -> dict[str, str]:
 
     It is `none`; `basic`, which takes `username` and `password`; or `token`, which takes `token`.
     """
-    found = {
+    settings = {
         _CALLED.get(name, name): text
         for name, text in properties.items()
         if name == URIS.name or name in _CALLED or name.startswith("tls.")
     }
-    return found | {"auth": "token" if "token" in found else "basic" if "username" in found else "none"}
+    return settings | {
+        "auth": "token" if "token" in settings else "basic" if "username" in settings else "none"
+    }
 
 
 def connection_secrets(settings: Mapping[str, str]) -> tuple[str, ...]:

@@ -154,5 +154,5 @@ def of_snowflake(number: int, state: str, text: str, server: str) -> HeadraceErr
 
 def _words(text: str) -> str:
     """Return the first sentences of the error's own text: its first line that says something."""
-    told = _BEFORE.sub("", text.strip())
-    return next((line.strip() for line in told.splitlines() if line.strip()), "")[:_WORDS_MAX].rstrip(".")
+    words = _BEFORE.sub("", text.strip())
+    return next((line.strip() for line in words.splitlines() if line.strip()), "")[:_WORDS_MAX].rstrip(".")

@@ -75,8 +75,8 @@ def _is_here(host: str) -> bool:
 
 
 def _uris(text: str) -> str:
-    found = address(text)
-    return f"{'https' if found.secure else 'http'}://{found.server}"
+    account = address(text)
+    return f"{'https' if account.secure else 'http'}://{account.server}"
 
 
 def _account(text: str) -> str:
@@ -171,10 +171,10 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     properties = {spec.name: reader.require(spec) for spec in (URIS, USERNAME)}
     plain = reader.take(TLS_DISABLED) or False
     if plain == properties[URIS.name].startswith("https:"):
-        wanted = (
+        expected = (
             "FALSE or left out: an account is reached over TLS" if plain else "TRUE for 'uris' with http://"
         )
-        raise reader.bad(TLS_DISABLED, wanted)
+        raise reader.bad(TLS_DISABLED, expected)
     properties[TLS_DISABLED.name] = str(plain).upper()
     host = address(properties[URIS.name]).host
     account = next((host.removesuffix(domain) for domain in DOMAINS if host.endswith(domain)), "local")
@@ -186,21 +186,21 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 def _credentials(reader: PropertyReader) -> dict[str, str]:
     ways = (KEY, PASSWORD, TOKEN)
-    found = {spec: text for spec in ways if (text := reader.take(spec)) is not None}
+    credentials = {spec: text for spec in ways if (text := reader.take(spec)) is not None}
     passphrase, kind = reader.take(PASSPHRASE), reader.take(TOKEN_TYPE)
-    if not found:
+    if not credentials:
         reader.require(KEY, hint=f"Give one of {', '.join(spec.name for spec in ways)}.")
-    if len(found) > 1:
-        second = list(found)[1]
-        raise reader.bad(second, f"left out where '{next(iter(found)).name}' is given")
-    if kind is not None and TOKEN not in found:
+    if len(credentials) > 1:
+        second = list(credentials)[1]
+        raise reader.bad(second, f"left out where '{next(iter(credentials)).name}' is given")
+    if kind is not None and TOKEN not in credentials:
         raise reader.bad(TOKEN_TYPE, f"left out without '{TOKEN.name}'")
-    if passphrase is not None and KEY not in found:
+    if passphrase is not None and KEY not in credentials:
         raise reader.bad(PASSPHRASE, f"left out without '{KEY.name}'")
-    texts = {spec.name: text for spec, text in found.items()}
-    if KEY in found:
-        texts[KEY.name] = _decrypted(reader, found[KEY], passphrase)
-    if TOKEN in found:
+    texts = {spec.name: text for spec, text in credentials.items()}
+    if KEY in credentials:
+        texts[KEY.name] = _decrypted(reader, credentials[KEY], passphrase)
+    if TOKEN in credentials:
         texts[TOKEN_TYPE.name] = kind or "programmatic"
     return texts
 
@@ -210,8 +210,8 @@ def _decrypted(reader: PropertyReader, pem: str, passphrase: str | None) -> str:
     try:
         key = load_pem_private_key(pem.encode(), passphrase.encode() if passphrase else None)
     except (TypeError, ValueError, UnsupportedAlgorithm):
-        wanted = f"the PEM text of a private RSA key, which '{PASSPHRASE.name}' decrypts if it is encrypted"
-        raise reader.bad(KEY, wanted) from None
+        expected = f"the PEM text of a private RSA key, which '{PASSPHRASE.name}' decrypts if it is encrypted"
+        raise reader.bad(KEY, expected) from None
     if not isinstance(key, RSAPrivateKey):
         raise reader.bad(KEY, "the PEM text of a private RSA key")
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -63,16 +63,16 @@ def find(snowflake: Snowflake, path: EntityPath) -> Table:
     name = named(_table_path(path))
     snowflake.execute(f"USE SCHEMA {named(path[:-1])}")
     described = snowflake.rows(f"DESCRIBE TABLE {name}")
-    found = [
+    matches = [
         Found(row["name"], row["type"], row["null?"] == "Y") for row in described if row["kind"] == "COLUMN"
     ]
-    names = unfolded_all([column.name for column in found])
+    names = unfolded_all([column.name for column in matches])
     keys = sorted(
         snowflake.rows(f"SHOW PRIMARY KEYS IN TABLE {name}"), key=lambda row: int(row["key_sequence"])
     )
     return Table(
         name,
-        {names[column.name]: column for column in found},
+        {names[column.name]: column for column in matches},
         tuple(names[row["column_name"]] for row in keys),
     )
 

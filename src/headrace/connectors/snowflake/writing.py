@@ -68,8 +68,8 @@ class Output:
         if self._target.query is None:
             return False
         query = f"SELECT EPOCH FROM {MARKS} WHERE QUERY_ID = {literal(self._target.query)}"
-        found = [int(row["EPOCH"]) for row in self._snowflake.rows(query)]
-        return is_written(found[0] if found else None, epoch)
+        epochs = [int(row["EPOCH"]) for row in self._snowflake.rows(query)]
+        return is_written(epochs[0] if epochs else None, epoch)
 
     def write(self, epoch: int, files: Mapping[Path, int]) -> None:
         """Writes the rows of an epoch, files of Parquet with their numbers of rows, unless it was written before.

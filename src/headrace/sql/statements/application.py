@@ -85,9 +85,9 @@ def _inner(cursor: Cursor) -> Statement:
     end = cursor.nested()
     while end.token is not None and not end.at(";") and not _at_end(end):
         end.index += 1
-    found = statement(Cursor(cursor.source, cursor.tokens[cursor.index : end.index]))
-    allowed = isinstance(found, CreateRelation | CreateRelationAs | CreateVirtual | InsertInto) or (
-        isinstance(found, Use) and found.kind in _USABLE
+    inner = statement(Cursor(cursor.source, cursor.tokens[cursor.index : end.index]))
+    allowed = isinstance(inner, CreateRelation | CreateRelationAs | CreateVirtual | InsertInto) or (
+        isinstance(inner, Use) and inner.kind in _USABLE
     )
     if not allowed:
         first = cursor.tokens[cursor.index]
@@ -100,7 +100,7 @@ def _inner(cursor: Cursor) -> Statement:
             span=cursor.source.span(first.start, cursor.tokens[end.index - 1].end + 1),
         )
     cursor.index = end.index
-    return found
+    return inner
 
 
 def _at_end(cursor: Cursor) -> bool:

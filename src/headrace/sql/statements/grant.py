@@ -247,10 +247,10 @@ def _privileges(cursor: Cursor) -> tuple[Identifier, ...]:
     if cursor.accept("ALL"):
         cursor.accept("PRIVILEGES")
         return ()
-    found = [cursor.identifier("a privilege, such as SELECT, or ALL PRIVILEGES")]
+    privileges = [cursor.identifier("a privilege, such as SELECT, or ALL PRIVILEGES")]
     while cursor.accept(","):
-        found.append(cursor.identifier("a privilege"))
-    return tuple(found)
+        privileges.append(cursor.identifier("a privilege"))
+    return tuple(privileges)
 
 
 def _future(cursor: Cursor) -> tuple[str, Target]:
@@ -263,7 +263,7 @@ def _future(cursor: Cursor) -> tuple[str, Target]:
 
 def several(kind: str) -> str:
     """Return the word of `FUTURE` for a kind."""
-    return next(word for word, found in FUTURE.items() if found == kind)
+    return next(word for word, word_kind in FUTURE.items() if word_kind == kind)
 
 
 def _place(cursor: Cursor, places: tuple[str, ...]) -> Target:
@@ -297,10 +297,10 @@ def _target(cursor: Cursor) -> Target:
 
 def _roles(cursor: Cursor) -> tuple[Identifier, ...]:
     cursor.expect("ROLE")
-    found = [cursor.identifier("the name of a role")]
+    roles = [cursor.identifier("the name of a role")]
     while cursor.accept(","):
-        found.append(cursor.identifier("the name of a role"))
-    return tuple(found)
+        roles.append(cursor.identifier("the name of a role"))
+    return tuple(roles)
 
 
 def _accept_member(cursor: Cursor) -> tuple[Identifier | None, str | None]:

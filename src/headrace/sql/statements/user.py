@@ -129,5 +129,5 @@ def _user(cursor: Cursor) -> Identifier:
     if cursor.token is not None and cursor.token.token_type is TokenType.STRING:
         name = cursor.string(what)
         return Identifier(name.lower(), cursor.span_from(start))
-    found = cursor.identifier(what)
-    return Identifier(found.name.lower(), found.span)
+    identifier = cursor.identifier(what)
+    return Identifier(identifier.name.lower(), identifier.span)

@@ -101,24 +101,24 @@ class _Output:
         return max(last + 1, time.time_ns() // 1000)
 
 
-def selected(column: Column, found: Type, request: RowSinkRequest) -> str:
+def selected(column: Column, stored: Type, request: RowSinkRequest) -> str:
     """Return Spark SQL of a column that fails for a value that ClickHouse would store as another one without an error."""
     name = value = name_sql(column.name)
     ended = request.upsert and column.name not in request.key
-    refused = types.refused_sql(name, column.type, found)
+    refused = types.refused_sql(name, column.type, stored)
     if refused is not None:
-        null_hint = "Give a NULL list, map or struct a value with COALESCE. " if found.parts else ""
+        null_hint = "Give a NULL list, map or struct a value with COALESCE. " if stored.parts else ""
         refusal = carried_text(
             UserError(
                 SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
-                f"a value of the column {column.name} does not fit: the table {path_text(request.entity)} has {found} there",
+                f"a value of the column {column.name} does not fit: the table {path_text(request.entity)} has {stored} there",
                 hint=f"{null_hint}Leave such rows out with WHERE, or change the column in ClickHouse.",
             )
         )
         refused = f"{refused} AND NOT {DELETED}" if ended else refused
         value = f"IF({refused}, raise_error({text_sql(refusal)}), {name})"
     nothing = types.default(column.type)
-    if ended and nothing is not None and not found.nullable:
+    if ended and nothing is not None and not stored.nullable:
         # Of a row that has ended there may be no more than its key.
         value = f"IF({DELETED}, coalesce({value}, {nothing}), {value})"
     return f"{value} AS {name}"

@@ -34,12 +34,14 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     with ClickHouse(request.properties) as clickhouse:
         table = tables.find(clickhouse, request.entity)
     tables.check_readable(table, request.entity, Schema(request.columns))
-    found = {column.name: table.readable[column.name] for column in request.columns}
+    column_types = {column.name: table.readable[column.name] for column in request.columns}
     scan = Scan(
         request.properties,
         table.name + table.final,
-        tuple(types.read_sql(column.name, column.type, found[column.name]) for column in request.columns),
-        {name: identifier(name) for name, kind in found.items() if types.compares(kind)},
+        tuple(
+            types.read_sql(column.name, column.type, column_types[column.name]) for column in request.columns
+        ),
+        {name: identifier(name) for name, kind in column_types.items() if types.compares(kind)},
     )
     schema = ", ".join(f"{name_sql(column.name)} {spark_type(column.type)}" for column in request.columns)
     return table_scan.frame(session, ClickHouseTable, scan, schema)
@@ -59,10 +61,10 @@ class ClickHouseReader(TableReader):
                 # An error in the middle of the rows comes as its text.
                 raise of_network(httpx.ReadError("the rows ended early"), clickhouse.server) from None
 
-    def condition(self, wanted: Filter, column: str) -> str | None:
-        if isinstance(wanted, datasource.StringStartsWith):
-            return f"startsWith({column}, {literal(wanted.value)})"
-        return super().condition(wanted, column)
+    def condition(self, filtered: Filter, column: str) -> str | None:
+        if isinstance(filtered, datasource.StringStartsWith):
+            return f"startsWith({column}, {literal(filtered.value)})"
+        return super().condition(filtered, column)
 
     def literal(self, value: Any) -> str | None:
         match value:

@@ -72,5 +72,5 @@ class DatabricksTable(ScannedTable):
         return "headrace_databricks"
 
 
-def _array(values: Any, wanted: pa.Field) -> pa.Array | pa.ChunkedArray:
-    return values.cast(wanted.type) if isinstance(values, pa.ChunkedArray) else pa.array(values, wanted.type)
+def _array(values: Any, target: pa.Field) -> pa.Array | pa.ChunkedArray:
+    return values.cast(target.type) if isinstance(values, pa.ChunkedArray) else pa.array(values, target.type)

@@ -102,10 +102,10 @@ def classify(text: str) -> HeadraceError | None:
     """Return the error by the class of Iceberg's or AWS's exception, or of Spark's over a table; None for others."""
     from headrace.connectors.iceberg.failures import classify as of_iceberg
 
-    found = carried(text)
-    if found is None and _OURS.search(text):
-        found = of_iceberg(text)
-    return found
+    own = carried(text)
+    if own is None and _OURS.search(text):
+        own = of_iceberg(text)
+    return own
 
 
 def secrets(properties: Mapping[str, str]) -> tuple[str, ...]:

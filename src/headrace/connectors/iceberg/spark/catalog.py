@@ -63,8 +63,8 @@ def _keys(store: Mapping[str, str]) -> dict[str, str]:
         "region": store[options.REGION.name],
         "sts": options.stand_in(store),
     }
-    told = {f"{provider}.{name}": text for name, text in given.items() if text is not None}
-    return {provider: "io.headrace.iceberg.StoreKeys", **told}
+    settings = {f"{provider}.{name}": text for name, text in given.items() if text is not None}
+    return {provider: "io.headrace.iceberg.StoreKeys", **settings}
 
 
 def _rest(store: Mapping[str, str]) -> dict[str, str]:

@@ -165,21 +165,21 @@ def _starting_offsets(request: SourceRequest) -> str:
 
     The broker is asked in any case: Spark would look for it, or for the topic, for minutes.
     """
-    admin, found = _partitions(request)
+    admin, present = _partitions(request)
     explicit = starting_offsets(request.options)
     if request.starting_position == "earliest" and not explicit:
         return "earliest"
     spec = _BEGINNING if request.starting_position == "earliest" else _END
     if request.starting_position == "timestamp":
         spec = OffsetSpec.for_timestamp(request.starting_timestamp_ms or 0)
-    partitions = [TopicPartition(topic, number) for topic, numbers in found.items() for number in numbers]
+    partitions = [TopicPartition(topic, number) for topic, numbers in present.items() for number in numbers]
     offsets = _offsets(admin, partitions, spec)
     beyond = [place for place in partitions if offsets[place] < 0]
     if beyond:  # nothing that late: from the end
         offsets |= _offsets(admin, beyond, _END)
     if explicit:  # of one topic
         _check(explicit, request.entity[0], admin, partitions)
-    begins: dict[str, dict[str, int]] = {topic: {} for topic in found}
+    begins: dict[str, dict[str, int]] = {topic: {} for topic in present}
     for place in sorted(partitions):
         begins[place.topic][str(place.partition)] = explicit.get(place.partition, offsets[place])
     return json.dumps(begins)
@@ -249,19 +249,19 @@ def _partitions(request: SourceRequest) -> tuple[AdminClient, dict[str, list[int
     for (name,) in several.names:
         if name not in cluster.topics:
             _connect(request.properties, name)  # which says why
-    found = {
+    partitions = {
         name: sorted(topic.partitions) for name, topic in cluster.topics.items() if several.matches((name,))
     }
-    if not found:
+    if not partitions:
         raise missing_topic(request.entity[0])
-    return admin, found
+    return admin, partitions
 
 
 def _connect(properties: Mapping[str, str], topic: str) -> tuple[AdminClient, list[int]]:
     """Return a client, and the numbers of the topic's partitions."""
     try:
         admin, _cluster = connect(properties)
-        found = describe_topic(admin, topic)
+        description = describe_topic(admin, topic)
     except KafkaException as error:
         raise of_client(error, uris=properties["uris"], topic=topic) from None
-    return admin, sorted(partition.id for partition in found.partitions)
+    return admin, sorted(partition.id for partition in description.partitions)

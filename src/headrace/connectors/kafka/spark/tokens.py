@@ -44,14 +44,14 @@ class _Tokens:
 
     def get(self) -> str:
         try:
-            found = token(self._properties)
+            credential = token(self._properties)
         except HeadraceError as error:
             return json.dumps({"error": error.message})
         return json.dumps(
             {
-                "token": found.text,
-                "principal": found.principal,
-                "expiresMs": int(found.expires_at * 1000),
+                "token": credential.text,
+                "principal": credential.principal,
+                "expiresMs": int(credential.expires_at * 1000),
                 "extensions": extensions(self._properties),
             }
         )

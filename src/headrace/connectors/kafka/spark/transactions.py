@@ -128,8 +128,8 @@ class TransactionalOutput:
             )
         )
         try:
-            found = consumer.committed(self._jvm.java.util.Set.of(self._place())).get(self._place())
-            return None if found is None else int(found.offset())
+            committed = consumer.committed(self._jvm.java.util.Set.of(self._place())).get(self._place())
+            return None if committed is None else int(committed.offset())
         finally:
             consumer.close()
 

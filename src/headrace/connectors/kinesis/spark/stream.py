@@ -91,12 +91,12 @@ class StreamSource(SimpleDataSourceStreamReader):
         with carrying_errors(), classified(self._properties, self._entity):
             if not places:
                 return iter([]), self._offset(self._stream.beginnings(self._began))
-            found, after = self._reader.read(places, most=self._most)
+            records, after = self._reader.read(places, most=self._most)
         if after == places:
             self._reader.wait(_POLL_S)
             return iter([]), start
         # Spark copies the iterator to read it again: only that of a list can be copied.
-        return iter(list(self._batches(found))), self._offset(after)
+        return iter(list(self._batches(records))), self._offset(after)
 
     def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802
         """Yield the records of a batch that began before the query stopped: the same ones."""
@@ -111,20 +111,20 @@ class StreamSource(SimpleDataSourceStreamReader):
 
     def _between(self, number: int, place: str, end: str | None) -> list[Record]:
         reader = ShardReader(self._stream, number, place)
-        found: list[Record] = []
+        records: list[Record] = []
         try:
             while not reader.ended and reader.position != end:
                 for record in reader.take(_EVERYTHING):
                     if end is not None and int(record["SequenceNumber"]) > int(end):
-                        return _complete(found, end)
-                    found.append(record)
+                        return _complete(records, end)
+                    records.append(record)
                 reader.wait(_POLL_S)
         finally:
             reader.stop()
-        return _complete(found, end)
+        return _complete(records, end)
 
-    def _batches(self, found: Mapping[int, Sequence[Record]]) -> Iterator[pa.RecordBatch]:
-        for number, wholes in sorted(found.items()):
+    def _batches(self, by_shard: Mapping[int, Sequence[Record]]) -> Iterator[pa.RecordBatch]:
+        for number, wholes in sorted(by_shard.items()):
             if records := [record for whole in wholes for record in unpacked(whole)]:
                 yield _batch(self._entity, number, records, self._given)
                 self._given += len(records)
@@ -136,14 +136,14 @@ class StreamSource(SimpleDataSourceStreamReader):
         return {int(number): place for number, place in offset[self._entity].items()}
 
 
-def _complete(found: list[Record], end: str | None) -> list[Record]:
-    if end is not None and (not found or found[-1]["SequenceNumber"] != end):
+def _complete(records: list[Record], end: str | None) -> list[Record]:
+    if end is not None and (not records or records[-1]["SequenceNumber"] != end):
         raise UserError(
             SqlState.DATA_EXCEPTION,
             "records that the query had not read yet are gone from the stream",
             hint="They expired. Terminate the query and create it again to go on from what is there.",
         )
-    return found
+    return records
 
 
 def _batch(entity: str, number: int, records: Sequence[Record], first: int) -> pa.RecordBatch:

@@ -35,7 +35,7 @@ _OPERATORS = {
 
 def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     """See `table` of `connectors.streaming`."""
-    found = reading.begin(request.properties, request.entity, request.columns, tasks(session))
+    plan = reading.begin(request.properties, request.entity, request.columns, tasks(session))
     session.dataSource.register(OracleTable)
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     schema = ", ".join(
@@ -43,7 +43,7 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     )
     source = session.read.format(OracleTable.name()).option("schema", schema)
     return (
-        source.option(READING, json.dumps(found.to_data()))
+        source.option(READING, json.dumps(plan.to_data()))
         .load()
         .selectExpr(
             *(
@@ -87,7 +87,7 @@ class TableReader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        self._conditions = [found for one in filters if (found := _condition(one)) is not None]
+        self._conditions = [condition for one in filters if (condition := _condition(one)) is not None]
         return filters
 
     def partitions(self) -> list[InputPartition]:
@@ -99,13 +99,13 @@ class TableReader(DataSourceReader):
             yield from reading.read(self._reading, part, self._conditions, self._schema)
 
 
-def _condition(wanted: Filter) -> Condition | None:
-    name: Any = getattr(wanted, "attribute", ())
+def _condition(filtered: Filter) -> Condition | None:
+    name: Any = getattr(filtered, "attribute", ())
     if len(name) != 1:
         return None
-    if isinstance(wanted, datasource.IsNull | datasource.IsNotNull):
-        return Condition(name[0], "IS NULL" if isinstance(wanted, datasource.IsNull) else "IS NOT NULL")
-    if isinstance(wanted, datasource.In):
-        return Condition(name[0], "=", tuple(wanted.value))
-    operator = _OPERATORS.get(type(wanted))
-    return Condition(name[0], operator, (wanted.value,)) if operator else None  # type: ignore[attr-defined]
+    if isinstance(filtered, datasource.IsNull | datasource.IsNotNull):
+        return Condition(name[0], "IS NULL" if isinstance(filtered, datasource.IsNull) else "IS NOT NULL")
+    if isinstance(filtered, datasource.In):
+        return Condition(name[0], "=", tuple(filtered.value))
+    operator = _OPERATORS.get(type(filtered))
+    return Condition(name[0], operator, (filtered.value,)) if operator else None  # type: ignore[attr-defined]

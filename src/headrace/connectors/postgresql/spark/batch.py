@@ -73,8 +73,8 @@ class _Reader(DataSourceReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         """Keep the filters that PostgreSQL cannot apply; Spark checks every row again all the same."""
-        found = (_condition(item) for item in filters)
-        self._conditions = [item for item in found if item and batch.can_choose(self._reading, item)]
+        conditions = (_condition(item) for item in filters)
+        self._conditions = [item for item in conditions if item and batch.can_choose(self._reading, item)]
         return iter(filters)
 
     def partitions(self) -> list[InputPartition]:
@@ -85,11 +85,11 @@ class _Reader(DataSourceReader):
             yield from batch.read(self._reading, self._reading.parts[partition.value], self._conditions)
 
 
-def _condition(found: Filter) -> Condition | None:
-    attribute: Any = getattr(found, "attribute", ())
+def _condition(filtered: Filter) -> Condition | None:
+    attribute: Any = getattr(filtered, "attribute", ())
     if len(attribute) != 1:
         return None
-    if isinstance(found, In):
-        return Condition(attribute[0], "=", tuple(found.value))
-    operator = _OPERATORS.get(type(found))
-    return Condition(attribute[0], operator, (found.value,)) if operator else None  # type: ignore[attr-defined]
+    if isinstance(filtered, In):
+        return Condition(attribute[0], "=", tuple(filtered.value))
+    operator = _OPERATORS.get(type(filtered))
+    return Condition(attribute[0], operator, (filtered.value,)) if operator else None  # type: ignore[attr-defined]

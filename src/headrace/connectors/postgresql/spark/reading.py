@@ -25,12 +25,14 @@ def reading(request: RowRequest) -> Reading:
     """Asks the store for the tables; raises as `read_tables`."""
     schema = Schema(request.columns, request.key)
     database = request.entity[0] if len(request.entity) != 2 else None
-    found = read_tables(request.properties, request.entity, schema, request.options, upsert=request.upsert)
+    tables_read = read_tables(
+        request.properties, request.entity, schema, request.options, upsert=request.upsert
+    )
     return Reading(
         store=dict(request.properties),
         database=database,
         slot=request.options[SLOT.name],
-        tables=found,
+        tables=tables_read,
         layout=Layout(
             request.columns,
             request.upsert,

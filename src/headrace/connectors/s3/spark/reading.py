@@ -71,7 +71,7 @@ class Folder:
         )
 
 
-def found_parts(found: Sequence[tuple[int, File]]) -> pa.RecordBatch:
+def found_parts(numbered: Sequence[tuple[int, File]]) -> pa.RecordBatch:
     """Return files with their numbers as rows of `FOUND`, large ones in parts."""
     parts = [
         (
@@ -80,7 +80,7 @@ def found_parts(found: Sequence[tuple[int, File]]) -> pa.RecordBatch:
             start,
             min(start + _PART_BYTES, file.size),
         )
-        for number, file in found
+        for number, file in numbered
         for start in range(0, 1 if reading.is_compressed(file.key) else file.size, _PART_BYTES)
     ]
     names, numbers, starts, ends = zip(*parts, strict=True) if parts else ((), (), (), ())
@@ -100,16 +100,16 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     bucket, prefix = folder_of(store, request.entity)
     with classified(store, bucket):
         present = list(files(s3(store), bucket, prefix))
-    found = session.createDataFrame(pa.Table.from_batches([found_parts(list(enumerate(present)))]))
+    numbered = session.createDataFrame(pa.Table.from_batches([found_parts(list(enumerate(present)))]))
     folder = Folder.of(store, bucket, path_text(request.entity), request.columns, request.options)
-    return rows_of(found, folder, on_error="terminate").select(
+    return rows_of(numbered, folder, on_error="terminate").select(
         *(name_sql(column.name) for column in request.columns)
     )
 
 
-def rows_of(found: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
+def rows_of(parts: DataFrame, folder: Folder, *, on_error: str) -> DataFrame:
     """Return the declared and hidden columns of the rows of some parts of files."""
-    spread = found.repartition(tasks(found.sparkSession))
+    spread = parts.repartition(tasks(parts.sparkSession))
     metadata = spark_type(METADATA)
     if folder.format == "parquet":
         columns = "".join(f"{name_sql(column.name)} {spark_type(column.type)}, " for column in folder.columns)
@@ -221,11 +221,11 @@ def _places(folder: Folder, part: Part, number: int, positions: pa.Array) -> dic
 
 
 def _check_header(folder: Folder, file: File, line: str) -> None:
-    found = [name.strip().strip('"') for name in line.split(folder.delimiter)]
+    header_names = [name.strip().strip('"') for name in line.split(folder.delimiter)]
     names = [column.name for column in folder.columns]
-    if [name.lower() for name in found] != [name.lower() for name in names]:
+    if [name.lower() for name in header_names] != [name.lower() for name in names]:
         raise UserError(
             SqlState.INVALID_RECORD,
-            f"the first line of the file {file.key} names other columns: {', '.join(map(printed, found))}",
+            f"the first line of the file {file.key} names other columns: {', '.join(map(printed, header_names))}",
             hint=f"Expected {', '.join(map(printed, names))}. Files without such a line need 'csv.header' = FALSE.",
         )

@@ -121,6 +121,6 @@ class FolderStream(SimpleDataSourceStreamReader):
     def _listed(self) -> list[File]:
         watching = self._watching
         with classified(watching.store, watching.bucket):
-            found = files(self._client, watching.bucket, watching.prefix)
-            new = [file for file in found if not self._log.has(file)]
+            listed = files(self._client, watching.bucket, watching.prefix)
+            new = [file for file in listed if not self._log.has(file)]
         return sorted(new, key=lambda file: (file.modified_ms, file.key))

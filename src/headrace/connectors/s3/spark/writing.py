@@ -72,9 +72,9 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         interval.wait()
         target = Target(store, bucket, prefix, f"part{mark}{epoch:08d}", kind, columns, header)
         rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
-        found = rows.mapInArrow(_task(target), "upload STRING").collect()
+        uploads = rows.mapInArrow(_task(target), "upload STRING").collect()
         with classified(store, bucket):
-            kept.commit(epoch, (Upload(**json.loads(row["upload"])) for row in found))
+            kept.commit(epoch, (Upload(**json.loads(row["upload"])) for row in uploads))
         interval.committed()
 
     return write

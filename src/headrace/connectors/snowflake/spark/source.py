@@ -29,17 +29,17 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     with Snowflake(request.properties) as snowflake:
         table = tables.find(snowflake, request.entity)
     tables.check_readable(table, request.entity, Schema(request.columns))
-    found = {column.name: table.columns[column.name] for column in request.columns}
+    column_types = {column.name: table.columns[column.name] for column in request.columns}
     scan = Scan(
         request.properties,
         table.name,
         tuple(
-            types.read_sql(found[column.name].name, column.type, found[column.name].type)
+            types.read_sql(column_types[column.name].name, column.type, column_types[column.name].type)
             for column in request.columns
         ),
         {
             name: quoted(column.name)
-            for name, column in found.items()
+            for name, column in column_types.items()
             if types.name_of(column.type) in _COMPARABLE
         },
     )
@@ -95,14 +95,14 @@ class SnowflakeTable(ScannedTable):
         return "headrace_snowflake"
 
 
-def _cast(values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+def _cast(values: pa.ChunkedArray, target: pa.Field) -> pa.ChunkedArray:
     try:
-        if pa.types.is_decimal(wanted.type) and pa.types.is_integer(values.type):
+        if pa.types.is_decimal(target.type) and pa.types.is_integer(values.type):
             values = values.cast(pa.decimal128(38, 0))
-        return values.cast(wanted.type)
+        return values.cast(target.type)
     except pa.ArrowInvalid:
         raise UserError(
             SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
-            f"a value of the column {wanted.name} does not fit the type that the relation has there",
+            f"a value of the column {target.name} does not fit the type that the relation has there",
             hint="Create the relation again, with the types that DESCRIBE ENTITY shows.",
         ) from None
