@@ -26,6 +26,7 @@ def start_spark(local_dir: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.sql.extensions": "io.headrace.spark.HeadraceExtensions",
+        "spark.sql.streaming.streamingQueryListeners": "org.apache.spark.sql.headrace.EarlyWatermarks",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.caseSensitive": "true",

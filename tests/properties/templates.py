@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 LATENCY_MS = 5_000
-START_MS = 1_700_000_000_000
+START_MS = -40_000
+"""Before 1970: the rows go over it, since what holds a time goes wrong there first."""
 END_KEY = "end"
 LATE_TOPIC = "LATE_TOPIC"
 PARTITIONS = int(os.environ.get("HEADRACE_PARTITIONS", "2"))

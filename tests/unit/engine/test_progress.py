@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.engine.driver.progress import lag
+import pytest
+
+from headrace.engine.driver.progress import lag, watermark_ms
 
 
 def test_lag_is_by_entity_and_split() -> None:
@@ -19,3 +21,22 @@ def test_lag_is_by_entity_and_split() -> None:
 def test_stores_that_do_not_count_their_records_have_none() -> None:
     assert lag([{"endOffset": {"s": {"0": "495"}}, "latestOffset": {"s": {"0": "496"}}}]) == {}
     assert lag([{"endOffset": 3, "latestOffset": 4}, {"endOffset": None, "latestOffset": None}, {}]) == {}
+
+
+@pytest.mark.parametrize(
+    ("described", "logged", "expected"),
+    [
+        ({"active": True, "watermarkMs": -5000}, "1970-01-01T00:00:00.000Z", -5000),
+        ({"active": False}, "1969-12-31T23:59:55.500Z", -4500),
+        ({"active": True, "watermarkMs": None}, "1970-01-01T00:00:00.000Z", None),
+        ({"active": True, "watermarkMs": None}, "0001-01-01T00:00:00.000Z", None),
+        # An event of the year 1, less the latency.
+        ({"active": True, "watermarkMs": -62_135_596_805_000}, "1970-01-01T00:00:00.000Z", None),
+        ({"active": False}, None, None),
+    ],
+)
+def test_a_watermark_may_be_before_1970_and_there_may_be_none(
+    described: dict[str, object], logged: str | None, expected: int | None
+) -> None:
+    batch = {"eventTime": {"watermark": logged}} if logged else {}
+    assert watermark_ms(batch, described) == expected

@@ -19,6 +19,9 @@ from headrace.engine.protocol import QueryProgress
 _STATE_PHASES = {"updates": "allUpdatesTimeMs", "removals": "allRemovalsTimeMs", "commit": "commitTimeMs"}
 """What a batch does with state, and Spark's name for the time that its tasks took for it together."""
 
+_YEAR_1_MS = -62_135_596_800_000
+"""The beginning of the year 1, before which no TIMESTAMP is."""
+
 
 class ProgressReader:
     """Reads one running query; remembers what was read."""
@@ -69,7 +72,7 @@ class ProgressReader:
             input_rows=sum(batch.get("numInputRows", 0) for batch in batches),
             input_rows_per_second=_finite(last.get("processedRowsPerSecond", 0.0)),
             batch_duration_ms=last.get("batchDuration", 0),
-            watermark_ms=_watermark_ms(last, described),
+            watermark_ms=watermark_ms(last, described),
             state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators),
             state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators),
             late_rows=rows.get("late_rows", 0) if self._windowed else _dropped(batches),
@@ -133,14 +136,14 @@ def _dropped(batches: list[dict[str, Any]]) -> int:
     )
 
 
-def _watermark_ms(batch: dict[str, Any], described: dict[str, Any]) -> int | None:
-    if described.get("watermarkMs") is not None:
-        return int(described["watermarkMs"])
+def watermark_ms(batch: dict[str, Any], described: dict[str, Any]) -> int | None:
+    """Return a query's watermark, of what its run says or else of its last batch as Spark reports it; None while there is none."""
+    ms: int | None = described.get("watermarkMs")
     text = batch.get("eventTime", {}).get("watermark")
-    if not text:
-        return None
-    moment = int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
-    return moment or None
+    if ms is None and text:
+        # While there is none, a batch has the epoch or the year 0, which Spark prints as the year 1.
+        ms = int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000) or None
+    return ms if ms is not None and ms > _YEAR_1_MS else None
 
 
 def _finite(rate: float | str) -> float:

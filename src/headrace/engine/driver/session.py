@@ -43,6 +43,7 @@ _CHECKPOINT_FILES = (
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider"
 _LOCAL_FILES = "io.headrace.spark.NioLocalFileSystem"
 _EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
+_EARLY_WATERMARKS = "org.apache.spark.sql.headrace.EarlyWatermarks"
 _SERIALIZER = "io.headrace.spark.HadoopSettingsSerializer"
 _BATCHES_PER_SNAPSHOT = 100
 """Of state kept by changelogs. Each flushes RocksDB and starts a process; a restart goes through the changelogs since the last one."""
@@ -210,6 +211,7 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
     return {
         "spark.jars": ",".join(map(str, sent)),
         "spark.sql.extensions": _EXTENSIONS,
+        "spark.sql.streaming.streamingQueryListeners": _EARLY_WATERMARKS,
         "spark.serializer": _SERIALIZER,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -118,7 +118,7 @@ private[spark] final class ChangelogJoinProcessor(
     if (rows.wakeMs <= time.watermarkMs) {
       rows.wakeMs = Long.MaxValue
       // What was touched before any watermark was known counts from the first one on.
-      if (rows.touchedMs == 0) rows.touchedMs = time.watermarkMs
+      if (OperatorTime.isNone(rows.touchedMs)) rows.touchedMs = time.watermarkMs
       if (ttlMs > 0 && rows.touchedMs + ttlMs <= time.watermarkMs) rows.clear()
       else {
         join.close(rows.left, rows.right, MILLISECONDS.toMicros(time.watermarkMs))(emitted)

@@ -79,7 +79,7 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
     state != null && {
       val now = time.watermarkMs
       // What was touched before any watermark was known counts from the first one on.
-      if (touchedMs == 0) touchedMs = now
+      if (OperatorTime.isNone(touchedMs)) touchedMs = now
       val over = touchedMs + ttlMs <= now
       if (over) values.clear()
       else {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStats, EventTimeStatsAccum, EventTimeWatermarkExec}
-import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.headrace.{EarlyWatermark, SparkInternals}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.CalendarInterval
 import org.apache.spark.util.AccumulatorV2
@@ -38,7 +38,7 @@ private[spark] class PartitionWatermarkExec(
   private val settings = SourceSettings.fromMetadata(eventTime.metadata)
 
   // Of the batch; what Spark takes for late is what was so before it.
-  private var lateMs = Long.MinValue
+  private var lateMs = EarlyWatermark.NoneMs
   sparkContext.register(maxima)
   SparkInternals.replaceStatistics(this, maxima)
 
@@ -138,7 +138,7 @@ private[spark] final class EventTimeWatcher(
   // Not Options for every row.
   private val window: EventWindow = settings.flatMap(_.window).orNull
   private val late: String = settings.flatMap(_.late).orNull
-  private val lateMicros = if (lateMs == Long.MinValue) Long.MinValue else lateMs * 1000
+  private val lateMicros = lateMs * 1000
 
   /** Record an event time, as [[EventTimeCode]] packs it. */
   def see(code: Long): Unit = if (!EventTimeCode.isSilent(code)) maxima.see(code)
@@ -234,13 +234,13 @@ private[spark] final class PartitionMaxima extends EventTimeStatsAccum(new Event
     case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
   }
 
-  /** Statistics of the batch for Spark's tracker; a count of 0 means that nothing is known yet. The tracker reads
+  /** Statistics of the batch for Spark's tracker, which would take 1970 for the watermark with a count of 0. The tracker reads
     * them when the batch has run and before it is committed.
     */
   override def value: EventTimeStats =
-    Option(followed).flatMap(of => of.run.ran().map(_ + of.delayMs)) match {
-      case Some(ms) => new EventTimeStats(ms, ms, ms.toDouble, 1L)
-      case None     => new EventTimeStats(Long.MinValue, Long.MaxValue, 0d, 0L)
+    Option(followed).fold(new EventTimeStats(Long.MinValue, Long.MaxValue, 0d, 0L)) { of =>
+      val ms = of.run.ran().getOrElse(EarlyWatermark.NoneMs) + of.delayMs
+      new EventTimeStats(ms, ms, ms.toDouble, 1L)
     }
 }
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StateStoreRestoreExec, StateStoreSaveExec, StateStoreWriter}
 import org.apache.spark.sql.execution.streaming.state.headrace.{BatchWatermark, PromptRestoreExec, PromptSaveExec}
-import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.headrace.{EarlyWatermark, SparkInternals}
 import org.apache.spark.sql.streaming.OutputMode
 
 /** Gives a window in the batch whose rows close it, where its groups are the only state of a query that we keep the watermark of.
@@ -57,5 +57,6 @@ private[spark] object PromptWindows extends ColumnarRule {
   * @param batch the batch, by the version of the state that it begins with
   */
 private final class ClosingWatermark(runId: UUID, batch: Long, isReadBefore: Boolean) extends BatchWatermark {
-  override def ms: Long = if (isReadBefore) QueryRun.byRunId(runId).fold(0L)(_.closing(batch)) else 0L
+  override def ms: Long =
+    (if (isReadBefore) QueryRun.byRunId(runId) else None).fold(EarlyWatermark.NoneMs)(_.closing(batch))
 }

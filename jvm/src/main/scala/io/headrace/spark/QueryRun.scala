@@ -12,7 +12,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
-import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.headrace.{EarlyWatermark, SparkInternals}
 
 /** A run of a query on this driver: Spark's execution of it, and the watermark that we keep for it.
   *
@@ -40,13 +40,13 @@ private[spark] final class QueryRun private (
   /** Called in the query's thread before a batch runs: `maxima` may see its rows without a word. */
   def isToldBy(maxima: PartitionMaxima): Unit = synchronized { seen ::= maxima }
 
-  /** The watermark that follows from the rows of a batch, 0 while there is none; called by its tasks when all were read. It is in the
+  /** The watermark that follows from the rows of a batch, `EarlyWatermark.NoneMs` while there is none; called by its tasks when all were read. It is in the
     * checkpoint before a row comes of it, for a batch that runs again: then it is not known any more which partitions were idle.
     */
   def closing(batch: Long): Long = synchronized {
     closed.filter(_.batch == batch).getOrElse {
       seen.foreach(_.tell())
-      val closing = Closed(batch, watermark.combined().getOrElse(0L))
+      val closing = Closed(batch, watermark.combined().getOrElse(EarlyWatermark.NoneMs))
       checkpoint.write(watermark.maxima(), watermark.newest(), Some(closing))
       closed = Some(closing)
       closing
@@ -137,7 +137,9 @@ private[spark] object QueryRun {
     val settings = sources.map { case (id, (found, _)) => id -> found }
     val watermark = new QueryWatermark(settings, boundaryMs, System.currentTimeMillis())
     val checkpoint = new WatermarkCheckpoint(execution)
-    watermark.restore(checkpoint.maxima, checkpoint.newest, checkpoint.closed.map(_.watermarkMs).filter(_ > 0))
+    // 0 stands for none in a file of an earlier release.
+    val closedMs = checkpoint.closed.map(_.watermarkMs).filter(ms => ms != 0 && ms != EarlyWatermark.NoneMs)
+    watermark.restore(checkpoint.maxima, checkpoint.newest, closedMs)
     new QueryRun(execution, watermark, checkpoint, sources)
   }
 }

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{DataFrame, Encoders}
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.headrace.SparkInternals
+import org.apache.spark.sql.headrace.{EarlyWatermark, SparkInternals}
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 import org.apache.spark.sql.types._
 
@@ -75,7 +75,7 @@ object TemporalJoin {
       // Rows that match nothing are spread over the groups.
       KeyGroups.group(when(matchable, key).otherwise(payload)).as("group"),
       lit(TemporalJoinProcessor.Row).as("kind"),
-      coalesce(unix_micros(named(time)), lit(0L)).as("time"),
+      coalesce(unix_micros(named(time)), lit(EarlyWatermark.NoneMs * 1000)).as("time"),
       when(matchable, key).as("key"),
       payload.as("payload")
     )

@@ -88,6 +88,24 @@ class IntervalJoinSuite extends PatientSuite {
     }
   }
 
+  test("rows before 1970 meet, and come out alone when the watermark has passed them") {
+    val streams = new Streams
+    running(streams.joined("full", -1000, 10000)) { query =>
+      streams.ours("x", -40, 1)
+      streams.ours("z", -40, 3)
+      streams.tick(-39)
+      assertEquals(seen(query.rows()), Set.empty[(Option[Any], Option[Any])])
+      streams.ours("y", -8, 2)
+      streams.theirs("x", -30, 11)
+      streams.tick(-28)
+      query.rows()
+      streams.theirs("y", 1, 12)
+      streams.theirs("x", -28.5, 13)
+      assertEquals(seen(query.rows()), Set[(Option[Any], Option[Any])]((Some(1), Some(11)), (Some(3), None), (Some(2), Some(12))))
+      assertEquals(query.query.recentProgress.map(_.stateOperators.head.numRowsDroppedByWatermark).sum, 1L)
+    }
+  }
+
   test("bounds are exact to the microsecond") {
     val streams = new Streams
     running(streams.joined("inner", 0, 1000)) { query =>

@@ -354,6 +354,22 @@ class MatchRecognizeSuite extends PatientSuite {
     }
   }
 
+  test("rows before 1970 match in the order of their times, whatever the order they come in") {
+    val events = new Events("10 seconds")
+    val pattern = Seq(one("A", "a0 = 1"), one("B", "b0 = 2"))
+    running(events.find(pattern, taken(pattern))) { query =>
+      events.add("a", -20, 2, 1)
+      query.rows()
+      events.add("a", -22, 1)
+      events.tick(-5)
+      assertEquals(seen(query.rows()).map(_.head), Seq(-20.0))
+      events.add("a", 0, 2)
+      events.tick(20)
+      assertEquals(seen(query.rows()).map(_.head), Seq(-20.0, 0.0))
+      assertEquals(query.query.recentProgress.map(_.stateOperators.head.numRowsDroppedByWatermark).sum, 0L)
+    }
+  }
+
   test("the time of a match is an event time, by which windows count") {
     val events = new Events
     val pattern = Seq(one("A", "a0 > 0"), one("B"))

@@ -92,7 +92,7 @@ class PartitionWatermarkSuite extends PatientSuite {
     running(source.counts) { query =>
       source.add(0, -100, -50)
       source.stream.addData(("t", 0, null, "p0"))
-      assertEquals(query.watermark(), 0.0)
+      assertEquals(query.watermark(), -50.0)
       source.add(0, 25)
       assertEquals(query.watermark(), 25.0)
     }

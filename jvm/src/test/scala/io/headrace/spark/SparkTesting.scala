@@ -15,6 +15,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.headrace.DriverContext
 import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
 import org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider
+import org.apache.spark.sql.headrace.{EarlyWatermark, EarlyWatermarks}
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 
 /** One Spark session for all suites of the JVM, and queries whose rows are collected here. */
@@ -25,6 +26,7 @@ object SparkTesting {
         .setAppName("suites")
         .setMaster("local[2]")
         .set("spark.sql.extensions", classOf[HeadraceExtensions].getName)
+        .set("spark.sql.streaming.streamingQueryListeners", classOf[EarlyWatermarks].getName)
         .set("spark.sql.shuffle.partitions", "2")
         .set("spark.sql.session.timeZone", "UTC")
         .set("spark.ui.enabled", "false")
@@ -88,9 +90,9 @@ object SparkTesting {
     /** The watermark that follows from all input, in seconds. */
     def watermark(): Double = {
       query.processAllAvailable()
-      val ours = new ObjectMapper().readTree(PartitionWatermark.describe(query.runId.toString)).path("watermarkMs").asLong(0)
+      val ours = new ObjectMapper().readTree(PartitionWatermark.describe(query.runId.toString)).path("watermarkMs").asLong(Long.MinValue)
       val ofBatch = Instant.parse(query.lastProgress.eventTime.get("watermark")).toEpochMilli
-      math.max(ours, ofBatch) / 1000.0
+      math.max(ours, EarlyWatermark.ofBatch(query.lastProgress.batchId, ofBatch)) / 1000.0
     }
 
     /** Whether `condition` becomes true within 15 seconds. It is not asked again once it was. */

@@ -165,7 +165,20 @@ object SparkInternals {
   def lateMs(execution: MicroBatchExecution): Long = {
     val batch = execution.lastExecution
     val isPrompt = batch.executedPlan.exists(_.isInstanceOf[PromptSaveExec])
-    if (isPrompt) batch.offsetSeqMetadata.batchWatermarkMs else batch.prevOffsetSeqMetadata.fold(0L)(_.batchWatermarkMs)
+    val (number, metadata) =
+      if (isPrompt) (batch.currentBatchId, Some(batch.offsetSeqMetadata)) else (batch.currentBatchId - 1, batch.prevOffsetSeqMetadata)
+    metadata.fold(EarlyWatermark.NoneMs)(known => EarlyWatermark.ofBatch(number, known.batchWatermarkMs))
+  }
+
+  /** Lets the watermark of a query that has not planned a batch yet begin as [[EarlyWatermark]] says. */
+  def beginEarly(execution: MicroBatchExecution): Unit = {
+    val field = classOf[MicroBatchExecution].getDeclaredField("watermarkPropagator")
+    field.setAccessible(true)
+    field.get(execution) match {
+      case spark: PropagateWatermarkSimulator if spark.getClass == classOf[PropagateWatermarkSimulator] =>
+        field.set(execution, new EarlyWatermark(() => member[WatermarkTracker](execution, "watermarkTracker")))
+      case other => throw new IllegalStateException(s"expected Spark's own PropagateWatermarkSimulator in a query that starts, found $other")
+    }
   }
 
   /** True if the batch that is planned reads the last rows of every source. Only for a run with an end, and only in
@@ -229,7 +242,7 @@ object SparkInternals {
         (committed, commit) <- new CommitLog(classicSession, commits.toString).getLatest()
         metadata <- offsets.metadata
         if batch == committed && metadata.batchWatermarkMs < endMs
-        watermarkMs = math.max(metadata.batchWatermarkMs, commit.nextBatchWatermarkMs)
+        watermarkMs = math.max(EarlyWatermark.ofBatch(batch, metadata.batchWatermarkMs), commit.nextBatchWatermarkMs)
       } yield offsetLog.add(batch + 1, offsets.copy(metadata = Some(metadata.copy(batchWatermarkMs = watermarkMs))))
       last.getOrElse(false)
     }
