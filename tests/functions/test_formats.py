@@ -297,7 +297,9 @@ def test_a_type_that_a_format_lacks_is_refused() -> None:
         text: Struct((("c", parse_type(text)),))
         for text in ("ARRAY<BIGINT>", "BOOLEAN", "MAP<BIGINT, BIGINT>", "VARCHAR")
     }
-    assert Csv().refusal(of["ARRAY<BIGINT>"]) == "cannot hold a ARRAY<BIGINT>: its fields are single values"
+    assert (
+        Csv().refusal(of["ARRAY<BIGINT>"]) == "does not support a ARRAY<BIGINT>: its fields are single values"
+    )
     assert Json().refusal(of["MAP<BIGINT, BIGINT>"]) is not None
     assert Primitive().refusal(of["BOOLEAN"]) is not None
     assert Raw().refusal(of["VARCHAR"]) is not None

@@ -86,7 +86,7 @@ def test_spark_runs_on_the_java_and_with_the_jars_of_the_runtime(tmp_path: Path)
 
 def test_a_jvm_that_does_not_come_up_is_an_error_and_says_why(capfd: pytest.CaptureFixture[str]) -> None:
     with (
-        pytest.raises(InternalError, match="exit code 1 before it was up"),
+        pytest.raises(InternalError, match="exit code 1 while it started"),
         spark_jvm(memory_mb=64, options=["-Xms1g"]),
     ):
         pass

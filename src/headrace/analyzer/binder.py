@@ -104,8 +104,8 @@ def _bind_query(
     if depth > SUBQUERY_DEPTH_MAX:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"queries may be nested {SUBQUERY_DEPTH_MAX} deep at most",
-            hint="Store an inner query as a relation of its own, and read that.",
+            f"queries may be nested at most {SUBQUERY_DEPTH_MAX} levels deep",
+            hint="Store an inner query as a relation, and read that relation.",
             span=span_of(node),
         )
     with_clause = node.args.get("with_")
@@ -167,7 +167,7 @@ class SelectBinder:
         if any(read.source in beyond for read in references(items[0].expression)):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "what IN looks in must be of the subquery's own sources",
+                "the right side of IN must depend on the sources of the subquery only",
                 hint="Write EXISTS (SELECT 1 FROM … WHERE …).",
                 span=items[0].expression.span,
             )
@@ -283,8 +283,8 @@ class SelectBinder:
             if alias in aliases[:index]:
                 raise UserError(
                     SqlState.INVALID_RELATION_DEFINITION,
-                    f"two sources in FROM are called {printed(alias)}",
-                    hint="Give one another name with AS.",
+                    f"two sources in FROM are named {printed(alias)}",
+                    hint="Rename one of them with AS.",
                     span=span_of(clause),
                 )
         return bound
@@ -296,7 +296,10 @@ class SelectBinder:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
                 f"expected {SOURCES_MAX} sources at most in a SELECT, found more",
-                hint="A WITH query is read once for each time that it is named. Store it as a relation, and read that.",
+                hint=(
+                    "A WITH query is read once for each reference. Store it as a relation, and read that "
+                    "relation."
+                ),
                 span=span_of(self._node),
             )
         return source
@@ -347,7 +350,7 @@ class SelectBinder:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 "* needs a FROM",
-                hint="Write FROM and a relation, or name what to compute.",
+                hint="Write FROM and a relation, or list the expressions to compute.",
                 span=span,
             )
         shared = self._scope.shared if qualifier is None else {}
@@ -384,7 +387,7 @@ class SelectBinder:
         if values and group is None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "a subquery that is a value cannot stand beside an aggregate of all rows",
+                "a subquery as a value cannot be combined with an aggregate of all rows",
                 hint="Put the aggregate into a subquery of FROM.",
                 span=values[0].span,
             )
@@ -416,7 +419,7 @@ def _no_scalar(where: str, node: exp.Expr) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
         f"a subquery is supported as a value {where}",
-        hint="Join it in FROM. In WHERE there is x IN (SELECT …) and EXISTS (SELECT …).",
+        hint="Join it in FROM. In WHERE, x IN (SELECT …) and EXISTS (SELECT …) are supported.",
         span=span_of(node),
     )
 
@@ -437,8 +440,8 @@ def _refuse_columns(subquery: str, count: int, span: Span | None) -> None:
     if count != 1:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"{subquery} gives one column, found {count}",
-            hint="Name one column in its SELECT.",
+            f"{subquery} must return one column, found {count}",
+            hint="Select one column in it.",
             span=span,
         )
 

@@ -99,13 +99,13 @@ class Special:
         argument = node.expressions[0]
         if len(node.expressions) > 1 or not isinstance(argument, exp.Column) or len(argument.parts) != 1:
             raise UserError(
-                SqlState.SYNTAX_ERROR, f"{name}() takes the name of a relation in FROM", span=span
+                SqlState.SYNTAX_ERROR, f"{name}() requires the name of a relation in FROM", span=span
             )
         source = self._scope.source(argument.name, span=span_of(argument))
         if not source.hidden:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{name}() is for relations; {source.alias} is a subquery",
+                f"{name}() requires a relation; {source.alias} is a subquery",
                 hint=f"Select {name}() inside the subquery.",
                 span=span,
             )
@@ -129,7 +129,7 @@ class Special:
     def _rowmeta(self, node: exp.Anonymous) -> Expression:
         source, span = self._source(node), span_of(node)
         if source.metadata is None:
-            raise InternalError(f"{source.alias} has no metadata of its rows")
+            raise InternalError(f"the rows of {source.alias} have no metadata")
         return ColumnReference(
             source=source.alias, column=ROW_METADATA, type=source.metadata, nullable=False, span=span
         )
@@ -139,7 +139,7 @@ class Special:
         if not source.headers:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"the records of {source.alias} have no headers: its store's type has none",
+                f"the records of {source.alias} have no headers: its store's type does not support them",
                 span=span,
             )
         return ColumnReference(source=source.alias, column=ROW_HEADERS, type=Map(VARCHAR, BYTES), span=span)
@@ -170,7 +170,7 @@ class Special:
         if not is_temporal(operand.type):
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
-                f"expected a DATE or TIMESTAMP to cut to a unit, found {operand.type}",
+                f"expected a DATE or TIMESTAMP to round down to a unit, found {operand.type}",
                 hint="CAST it to TIMESTAMP, or use TO_TIMESTAMP(text, format).",
                 span=operand.span or span,
             )
@@ -203,7 +203,8 @@ class Special:
             if not isinstance(precision, Literal) or precision.text not in ("0", "3"):
                 raise UserError(
                     SqlState.DATATYPE_MISMATCH,
-                    "TO_TIMESTAMP_LTZ(number, precision) takes the precision 0 (seconds) or 3 (milliseconds)",
+                    "TO_TIMESTAMP_LTZ(number, precision) requires the precision 0 (seconds) or 3 "
+                    "(milliseconds)",
                     span=precision.span,
                 )
             return call(CATALOGUE["TO_TIMESTAMP_LTZ_EPOCH"], arguments, span=span_of(node))
@@ -249,7 +250,9 @@ class Special:
 
     def _typeof(self, node: exp.Anonymous) -> Expression:
         if len(node.expressions) != 1:
-            raise UserError(SqlState.DATATYPE_MISMATCH, "TYPEOF takes one argument", span=span_of(node))
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH, "TYPEOF requires exactly one argument", span=span_of(node)
+            )
         return Literal(
             type=VARCHAR, text=str(self._bind(node.expressions[0]).type), nullable=False, span=span_of(node)
         )
@@ -316,7 +319,7 @@ def _streaming(source: SourceColumns, name: str, span: Span | None) -> SourceCol
         kind = source.relation.kind.value.replace("_", " ")
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{name}() is of records; {source.alias} is a {kind}",
+            f"{name}() requires a source of records; {source.alias} is a {kind}",
             hint=f"Select {name}() in a materialized view's own query.",
             span=span,
         )
@@ -353,7 +356,7 @@ def _check_path(path: Expression) -> None:
     ):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"{path.text!r} is no path into a JSON text",
+            f"{path.text!r} is not a path into a JSON text",
             hint="A path is $ and steps, such as '$.name', '$.\"a b\"', '$.list[0]' or '$.list[*]', with lax or strict before it.",
             span=path.span,
         )

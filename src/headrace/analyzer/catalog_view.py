@@ -78,7 +78,7 @@ def resolve_relation(
         raise UserError(
             SqlState.DATABASE_NOT_FOUND,
             "no database is selected",
-            hint="Say USE DATABASE name, or write database.schema.relation.",
+            hint="Run USE DATABASE name, or write database.schema.relation.",
             span=span,
         )
     chosen_schema = names[-2] if len(names) >= 2 else (schema or "public")
@@ -91,15 +91,15 @@ def resolve_relation(
     if relation is None and chosen_database == VIRTUAL_DATABASE:
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
-            f"the virtual relation {full} is there inside its application only",
-            hint="CREATE STREAM … AS or CREATE CHANGELOG … AS stores what others are to read.",
+            f"the virtual relation {full} exists only inside its application",
+            hint="CREATE STREAM … AS or CREATE CHANGELOG … AS stores rows for other queries.",
             span=span,
         )
     if relation is None:
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
             f"the relation {full} does not exist or is not authorized",
-            hint=_nearest(full, catalog) or "LIST RELATIONS shows those that do.",
+            hint=_nearest(full, catalog) or "LIST RELATIONS shows the existing relations.",
             span=span,
         )
     return relation

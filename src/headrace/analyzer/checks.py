@@ -62,8 +62,8 @@ def output_names_are_unique(plan: LogicalPlan) -> None:
             if item.name in seen and not (plan.snapshot and node is _top(plan.root)):
                 raise UserError(
                     SqlState.INVALID_RELATION_DEFINITION,
-                    f"two output columns are called {printed(item.name)}",
-                    hint="Give one another name with AS.",
+                    f"two output columns are named {printed(item.name)}",
+                    hint="Rename one of them with AS.",
                     span=item.expression.span,
                 )
             seen.add(item.name)
@@ -77,8 +77,8 @@ def windows_are_over_streams(plan: LogicalPlan) -> None:
         if isinstance(node, Project) and (window := _session(node.input)) is not None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "a SESSION has bounds when its rows are grouped only",
-                hint="Add GROUP BY window_start, window_end and the columns that tell whose session it is.",
+                "the bounds of a SESSION exist only after its rows are grouped",
+                hint="Add GROUP BY window_start, window_end and the columns that identify a session.",
                 span=window.span,
             )
 
@@ -91,8 +91,8 @@ def _check_window_input(node: TimeWindow) -> None:
             of = "the subquery" if view is None else f"the materialized view {view.name}"
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{node.kind.value} takes rows that never change; those of {of} do",
-                hint="Window the streams inside it.",
+                f"{node.kind.value} requires rows that never change; the rows of {of} change",
+                hint="Apply the window to the streams inside it.",
                 span=node.span,
             )
     elif relation.kind is not RelationKind.STREAM:
@@ -100,7 +100,9 @@ def _check_window_input(node: TimeWindow) -> None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}",
-            hint="Declare a STREAM over the same entity, and window that." if kind == "CHANGELOG" else None,
+            hint="Declare a STREAM over the same entity, and apply the window to that."
+            if kind == "CHANGELOG"
+            else None,
             span=node.span,
         )
 
@@ -147,8 +149,8 @@ def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
         if window.kind is WindowKind.SESSION and not told_apart:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "sessions of all rows together are not supported",
-                hint="Add to GROUP BY the columns that tell whose session it is.",
+                "sessions over all rows together are not supported",
+                hint="Add the columns that identify a session to GROUP BY.",
                 span=window.span,
             )
 
@@ -190,14 +192,14 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
         if isinstance(node, Sort):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "ORDER BY needs a result with an end, and a stream has none",
-                hint="Store the query as a MATERIALIZED VIEW, and sort a SELECT of that.",
+                "ORDER BY requires a bounded result, and a stream is unbounded",
+                hint="Store the query as a MATERIALIZED VIEW, and sort a SELECT of the view.",
                 span=node.keys[0].expression.span,
             )
         if isinstance(node, Limit) and (node.offset or node is not plan.root):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "a continuous query takes LIMIT at its end only, and no OFFSET",
+                "a continuous query supports LIMIT only at its end, and no OFFSET",
                 hint="For the first rows of each key, use ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n.",
                 span=plan.span,
             )
@@ -209,7 +211,7 @@ def partition_columns_exist(plan: LogicalPlan) -> None:
         if plan.schema.column(name.name) is None:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
-                f"PARTITION BY names {name}, which is no output column",
+                f"PARTITION BY names {name}, which is not an output column",
                 hint=suggestion(
                     name.name, plan.schema.names, otherwise=f"There is {', '.join(plan.schema.names)}."
                 ),
@@ -226,8 +228,8 @@ def keys_can_be_compared(plan: LogicalPlan) -> None:
             if kind == INTERVAL or has_map(kind):
                 raise UserError(
                     SqlState.DATATYPE_MISMATCH,
-                    f"keys must be of types that can be compared, found {kind}",
-                    hint="Take a value of it: column['key']." if kind != INTERVAL else None,
+                    f"a key must be of a comparable type, found {kind}",
+                    hint="Use a part of it: column['key']." if kind != INTERVAL else None,
                     span=span or _place(node),
                 )
 
@@ -271,8 +273,8 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
 
 
 _INSTEAD_OF_OVER = (
-    "Of a continuous query's rows, HOP aggregates those of a span of time, MATCH_RECOGNIZE compares a row with the one before, "
-    "and ROW_NUMBER() keeps the first of each group."
+    "In a continuous query, HOP aggregates the rows of a time span, MATCH_RECOGNIZE compares a row with the "
+    "previous one, and ROW_NUMBER() keeps the first rows of each group."
 )
 
 
@@ -296,7 +298,7 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
         if isinstance(node, SetOperation):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{node.operator.value} is supported between materialized views",
+                f"{node.operator.value} is supported between materialized views only",
                 hint="Write WHERE EXISTS (SELECT …), or NOT EXISTS.",
                 span=node.span,
             )
@@ -316,7 +318,7 @@ def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
             raise _unrepeatable(f"the table {node.right.relation.name} may have changed", _place(node))
         for expression in computed_again(node, items=not kept):
             if (call := unrepeatable(expression)) is not None:
-                raise _unrepeatable(f"{call.function.name}() gives another value each time", call.span)
+                raise _unrepeatable(f"{call.function.name}() returns another value each time", call.span)
 
 
 def _found_by_key(node: LogicalNode) -> Iterator[int]:
@@ -354,8 +356,11 @@ def _beside_aggregates(expression: Expression, group_by: tuple[Expression, ...])
 def _unrepeatable(reason: str, span: Span | None) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        f"{reason}, and these rows are updated and deleted: the end of a row would not find the row",
-        hint="Compute it where rows are only added, in a STREAM that the query reads; or SELECT the key too, and compute it outermost.",
+        f"{reason}, and these rows are updated and deleted: a deletion would not match its row",
+        hint=(
+            "Compute it in a STREAM that the query reads, where rows are only added; or select the key too, "
+            "and compute it in the outermost SELECT."
+        ),
         span=span,
     )
 

@@ -57,7 +57,7 @@ def same_type(left: Expression, right: Expression, *, span: Span | None) -> tupl
     if kind is None or has_map(kind):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"keys must be of types that can be compared, found {left.type} and {right.type}",
+            f"keys must be of comparable types, found {left.type} and {right.type}",
             hint="Use CAST(… AS type) on one side.",
             span=span,
         )

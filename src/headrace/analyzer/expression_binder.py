@@ -124,7 +124,7 @@ class ExpressionBinder:
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
                 f"{clause} must be a BOOLEAN condition, found {bound.type}",
-                hint="Compare it with something, or test it with IS NOT NULL.",
+                hint="Compare it with a value, or test it with IS NOT NULL.",
                 span=bound.span,
             )
         return bound
@@ -234,8 +234,8 @@ class ExpressionBinder:
         if isinstance(escape, Literal) and not re.fullmatch("[\\0-\\uffff]", escape.text or "", re.DOTALL):
             raise UserError(
                 SqlState.DATA_EXCEPTION,
-                f"the escape of LIKE is one character, found {escape.text!r}",
-                hint="Write ESCAPE '!', say, and !% for a percent sign in the pattern.",
+                f"the escape character of LIKE must be one character, found {escape.text!r}",
+                hint="Write ESCAPE '!', for example, and !% for a percent sign in the pattern.",
                 span=escape.span or span_of(node),
             )
         return self._operator("LIKE", [self.bind(like.this), self.bind(like.expression), escape], node)
@@ -246,7 +246,7 @@ class ExpressionBinder:
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
                 f"{operand.type} cannot be cast to {target}",
-                hint="TO_TIMESTAMP_LTZ(number, 3) makes a time of milliseconds."
+                hint="TO_TIMESTAMP_LTZ(number, 3) converts milliseconds to a time."
                 if is_temporal(target)
                 else None,
                 span=span,
@@ -308,14 +308,14 @@ class ExpressionBinder:
         row = lookup(str(node.this), span=span)
         if distinct and not row.aggregate:
             raise UserError(
-                SqlState.SYNTAX_ERROR, f"DISTINCT is for aggregates, and {name} is none", span=span
+                SqlState.SYNTAX_ERROR, f"DISTINCT requires an aggregate, and {name} is not one", span=span
             )
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if row.name != "COUNT" or distinct:
                 raise UserError(
                     SqlState.SYNTAX_ERROR,
-                    f"* is an argument of COUNT only, not of {name}",
-                    hint="Name what it takes.",
+                    f"only COUNT accepts *, not {name}",
+                    hint="Specify its argument.",
                     span=span,
                 )
             return Call(function=row, arguments=(STAR,), type=BIGINT, nullable=False, span=span)
@@ -326,7 +326,7 @@ class ExpressionBinder:
         bound = self.bind(node.this)
         if not isinstance(bound, Call) or not bound.function.aggregate:
             raise UserError(
-                SqlState.SYNTAX_ERROR, "FILTER belongs to an aggregate such as COUNT(*)", span=span_of(node)
+                SqlState.SYNTAX_ERROR, "FILTER requires an aggregate such as COUNT(*)", span=span_of(node)
             )
         condition = self.condition(node.expression.this, "FILTER")
         return replace(bound, arguments=filtered(bound.arguments, condition))
@@ -334,8 +334,11 @@ class ExpressionBinder:
     def _subquery(self, node: exp.Expr) -> Expression:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a subquery is not supported in this place",
-            hint="Supported are FROM (SELECT …), and in WHERE, joined with AND: x IN (SELECT …), EXISTS (SELECT …) and NOT of these.",
+            "a subquery is not supported here",
+            hint=(
+                "FROM supports (SELECT …). WHERE supports x IN (SELECT …), EXISTS (SELECT …) and NOT of "
+                "these, joined with AND."
+            ),
             span=span_of(node),
         )
 
@@ -348,8 +351,10 @@ def refuse_aggregates(expression: Expression, clause: str, hint: str | None) -> 
     for found in over_rows(expression):
         raise UserError(
             SqlState.GROUPING_ERROR,
-            f"{found.function.name} cannot be in {clause}",
-            hint=hint if isinstance(found, Call) else "Compute it in a subquery, and say this of its result.",
+            f"{found.function.name} is not allowed in {clause}",
+            hint=hint
+            if isinstance(found, Call)
+            else ("Compute it in a subquery, and apply this clause to its result."),
             span=found.span,
         )
 
@@ -358,7 +363,7 @@ def _field_of(operand: Expression, name: str, span: Span | None) -> Expression:
     if not isinstance(operand.type, Struct):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"-> takes a field out of a STRUCT, found {operand.type}",
+            f"-> requires a STRUCT, found {operand.type}",
             hint="JSON_VALUE(text, '$.field') reads a JSON text." if is_text(operand.type) else None,
             span=operand.span or span,
         )
@@ -406,7 +411,7 @@ def _number_type(text: str, span: Span | None) -> DataType:
 
 def _exact_type(digits: int, scale: int, span: Span | None) -> DataType:
     if digits > DECIMAL_PRECISION_MAX:
-        message = f"a number has at most {DECIMAL_PRECISION_MAX} digits, found {digits}"
+        message = f"a number may have at most {DECIMAL_PRECISION_MAX} digits, found {digits}"
         raise UserError(
             SqlState.DATATYPE_MISMATCH, message, hint="CAST('…' AS DOUBLE) takes more.", span=span
         )

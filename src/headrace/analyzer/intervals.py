@@ -54,7 +54,7 @@ def bounds(conditions: Iterable[Expression], left: LogicalNode, right: LogicalNo
     if max(lowest) > min(highest):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            "no two event times can be within these bounds: the lower one is above the upper one",
+            "no two event times satisfy these bounds: the lower bound is above the upper one",
             hint="Write right.time BETWEEN left.time - INTERVAL '5' MINUTE AND left.time + INTERVAL '1' HOUR.",
             span=place,
         )

@@ -37,7 +37,7 @@ def call(
     if not row.accepts_count(len(arguments)):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"{row.name} does not take {len(arguments)} argument{'' if len(arguments) == 1 else 's'}",
+            f"{row.name} does not accept {len(arguments)} argument{'' if len(arguments) == 1 else 's'}",
             hint=f"Write {row.signature}. {row.doc}",
             span=span,
         )
@@ -114,5 +114,7 @@ def _way_out(infix: str, left: DataType, right: DataType) -> str:
     if infix == "-" and is_temporal(left) and is_temporal(right):
         return "Use TIMESTAMPDIFF(SECOND, earlier, later)."
     if infix in ("+", "-") and is_temporal(left) and is_numeric(right):
-        return f"Give the number a unit: {infix} INTERVAL '5' MINUTE, or TIMESTAMPADD(MINUTE, number, time)."
+        return (
+            f"Add a unit to the number: {infix} INTERVAL '5' MINUTE, or TIMESTAMPADD(MINUTE, number, time)."
+        )
     return "Use CAST(… AS type) on one side" + (", or || to join texts." if infix == "+" else ".")

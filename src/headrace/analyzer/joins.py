@@ -92,7 +92,7 @@ def pending(
     elif kind is not JoinKind.CROSS:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            "a join needs ON, except a CROSS JOIN",
+            "a join requires ON, except a CROSS JOIN",
             hint="Write ON and a condition, or USING (column).",
             span=span_of(node),
         )
@@ -106,7 +106,7 @@ def refuse_conditions(node: exp.Join) -> None:
         raise _refused(
             "UNNEST is joined with CROSS JOIN, without a condition",
             span_of(node),
-            "Write CROSS JOIN UNNEST(array) AS t(element), and conditions into WHERE.",
+            "Write CROSS JOIN UNNEST(array) AS t(element), and move conditions to WHERE.",
         )
 
 
@@ -116,7 +116,7 @@ def refuse_outer_in_list(before: Sequence[exp.Join], node: exp.Join) -> None:
         is_comma(join) and not isinstance(join.this, exp.Unnest) for join in before
     ):
         raise _refused(
-            f"a {node.side} JOIN after a list of sources is not supported: it could mean two things",
+            f"a {node.side} JOIN after a list of sources is not supported: it is ambiguous",
             span_of(node),
             "Write the list as JOIN … ON, or put a part of FROM into a subquery.",
         )
@@ -152,7 +152,7 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
     if all(views) and join.within_ms is not None:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            "WITHIN is for a join of two streams; a materialized view has no event times",
+            "WITHIN requires two streams; a materialized view has no event times",
             hint="Compare columns of the views in ON.",
             span=join.span,
         )
@@ -179,8 +179,8 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
     if join.within_ms is not None and not all(appended):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"WITHIN is for a join of two streams; the {'right' if appended[0] else 'left'} side is a CHANGELOG",
-            hint="Leave WITHIN out: a stream meets the version of a changelog's key that is valid at its time.",
+            f"WITHIN requires two streams; the {'right' if appended[0] else 'left'} side is a CHANGELOG",
+            hint="Leave WITHIN out: a stream's row is joined with the changelog's row as of its event time.",
             span=join.span,
         )
     inner = join.kind in (JoinKind.INNER, JoinKind.CROSS)
@@ -191,9 +191,10 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
         conditions.extend(taken)
         if not meeting and not conditions and any(appended):
             raise _refused(
-                "a CROSS JOIN is for changelogs, materialized views and UNNEST: of a stream, every row would be kept",
+                "a CROSS JOIN supports changelogs, materialized views and UNNEST only: of a stream, every "
+                "row would be kept",
                 join.span,
-                "Say how the rows belong together: JOIN … ON a.x = b.x, or WHERE a.x = b.x.",
+                "Add a condition: JOIN … ON a.x = b.x, or WHERE a.x = b.x.",
             )
     within = _bounds(join, conditions, meeting) if all(appended) else None
     if within is not None:
@@ -220,7 +221,7 @@ def _bounds(
         return bounds(said, join.left, join.right) if keyed else None
     if not keyed:
         raise _refused(
-            "a join WITHIN a span of time needs an equality between a column of each side",
+            "a join WITHIN a time span requires an equality between a column of each side",
             join.span,
             "Write ON a.x = b.x, with further conditions after AND.",
         )
@@ -286,9 +287,9 @@ def _temporal(
     made = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind)
     if rest and kind is JoinKind.LEFT:
         raise _refused(
-            "a LEFT JOIN with the version of a changelog's key takes the whole key in ON, and nothing else",
+            "a LEFT JOIN of a stream with a changelog requires exactly the whole key in ON",
             rest[0].span or join.span,
-            "Put conditions on the result into WHERE; compute what is NULL otherwise with CASE.",
+            "Move conditions on the result to WHERE; compute conditional NULLs with CASE.",
         )
     return Filter(made, conjunction(rest)) if rest else made
 
@@ -300,21 +301,26 @@ def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalN
     if join.within_ms is not None:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"WITHIN is for a join of two streams; {name} is a TABLE",
-            hint="Leave WITHIN out: a row meets what the table holds when the row is read.",
+            f"WITHIN requires two streams; {name} is a TABLE",
+            hint=(
+                "Leave WITHIN out: a row is joined with the table's content at the time when the row is read."
+            ),
             span=join.span,
         )
     if join.kind not in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT):
         raise _refused(
-            f"a {join.kind.name} JOIN with the table {name} is not supported: its rows are looked up, and not followed",
+            f"a {join.kind.name} JOIN with the table {name} is not supported: a table is looked up, and its "
+            "changes are not read",
             join.span,
             "Use JOIN or LEFT JOIN, with the table on the right.",
         )
     if not traits(join.left).insert_only:
         raise _refused(
-            f"a changelog cannot be joined with the table {name}: what was looked up before could not be taken away",
+            f"a changelog cannot be joined with the table {name}: rows of earlier look-ups could not be "
+            "removed",
             join.span,
-            "Declare a STREAM over the changelog's entity; or read the table's changes as a CHANGELOG, where its store tells them.",
+            "Declare a STREAM over the changelog's entity. Or declare a CHANGELOG of the table's changes, if "
+            "its store supports it.",
         )
     conditions = list(join.on)
     if join.kind is JoinKind.CROSS:
@@ -331,7 +337,8 @@ def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalN
             keys[column] = _looked_up(pair, table)
     if not keys:
         raise _refused(
-            f"the rows of the table {name} are found by a column of it that equals something of the stream; there is none",
+            f"a join with the table {name} requires an equality between a column of the table and a column of "
+            "the stream",
             join.span,
             "Write ON stream.column = table.column, with further conditions after AND.",
         )
@@ -361,7 +368,7 @@ def _looked_up(pair: Pair, table: Scan) -> Expression:
             f"rows of the table {table.relation.name} cannot be looked up by {theirs.type} with {ours.type}",
             hint=f"Use CAST(… AS {theirs.type}) on the stream's side."
             if _is_key(theirs.type)
-            else "Look them up by integers, decimals, texts, bytes, dates, times or booleans.",
+            else "Use columns of integers, decimals, texts, bytes, dates, times or booleans.",
             span=ours.span,
         )
     return as_type(ours, kind)
@@ -380,7 +387,8 @@ def _as_key(pair: Pair, column: str, right: Scan | Subquery) -> Expression:
     if common([ours.type, theirs.type]) != theirs.type:
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the key {printed(right.alias)}.{printed(column)} is {theirs.type}, it is compared with {ours.type}",
+            f"the key {printed(right.alias)}.{printed(column)} is {theirs.type}, but is compared with "
+            f"{ours.type}",
             hint=f"Use CAST(… AS {theirs.type}) on the stream's side.",
             span=ours.span,
         )

@@ -95,14 +95,14 @@ def joined(
         refuse_tables(right)
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a continuous query cannot ask a subquery without a source",
+            "a continuous query does not support a subquery without a source",
             hint="Write x IN (value, …).",
             span=member.span,
         )
     if unknown:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "NOT IN is supported where neither side can be NULL: a NULL in the subquery would leave no row",
+            "NOT IN requires that neither side can be NULL: a NULL in the subquery would exclude every row",
             hint="Write NOT EXISTS (SELECT 1 FROM … AS b WHERE b.y = a.x).",
             span=member.span,
         )

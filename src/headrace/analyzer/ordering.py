@@ -52,10 +52,10 @@ def output_column(schema: Schema, name: str, span: Span | None) -> ColumnReferen
 def _count(clause: exp.Expr, what: str) -> int:
     literal = clause.args.get("expression")
     if not isinstance(literal, exp.Literal) or literal.is_string or not str(literal.this).isdecimal():
-        raise UserError(SqlState.SYNTAX_ERROR, f"{what} takes a whole number", span=span_of(clause))
+        raise UserError(SqlState.SYNTAX_ERROR, f"{what} requires a whole number", span=span_of(clause))
     if int(str(literal.this)) > _ROWS_MAX:
         raise UserError(
-            SqlState.CONFIGURATION_LIMIT_EXCEEDED, f"{what} takes {_ROWS_MAX} at most", span=span_of(clause)
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED, f"{what} must be at most {_ROWS_MAX}", span=span_of(clause)
         )
     return int(str(literal.this))
 
@@ -76,8 +76,8 @@ def _sort_key(
     if expression is None:
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
-            "ORDER BY of a UNION or of SELECT DISTINCT takes output columns",
-            hint="Select it AS a column too, and order by that column's name.",
+            "ORDER BY of a UNION or of SELECT DISTINCT requires output columns",
+            hint="Select it AS a column too, and order by the name of that column.",
             span=span,
         )
     return SortKey(expression, bool(ordered.args.get("desc")), ordered.args.get("nulls_first"))

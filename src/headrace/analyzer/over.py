@@ -36,7 +36,7 @@ def filtered(arguments: Sequence[Expression], condition: Expression) -> tuple[Ex
     for found in over_rows(condition):
         raise UserError(
             SqlState.GROUPING_ERROR,
-            f"{found.function.name} cannot be in FILTER",
+            f"{found.function.name} is not allowed in FILTER",
             hint="Compute it in a subquery of FROM, and filter by its column.",
             span=found.span,
         )
@@ -55,7 +55,7 @@ def bind_over(node: exp.Window, bind: Bind, condition: Callable[[exp.Expr, str],
     if isinstance(node.this, exp.Filter):
         if not lookup(row.name, span=span).aggregate:
             raise UserError(
-                SqlState.SYNTAX_ERROR, f"FILTER is for aggregates, and {row.name} is none", span=span
+                SqlState.SYNTAX_ERROR, f"FILTER requires an aggregate, and {row.name} is not one", span=span
             )
         arguments = filtered(arguments, condition(node.this.expression.this, "FILTER"))
     counted = row.name == "COUNT" and tuple(arguments) == (STAR,)
@@ -80,7 +80,7 @@ def bind_over(node: exp.Window, bind: Bind, condition: Callable[[exp.Expr, str],
         for nested in overs(part):
             raise UserError(
                 SqlState.GROUPING_ERROR,
-                f"{nested.function.name} OVER cannot be in another OVER",
+                f"{nested.function.name} OVER is not allowed in another OVER",
                 hint="Compute it in a subquery.",
                 span=nested.span,
             )
@@ -130,7 +130,7 @@ def _frame(node: exp.Window, keys: Sequence[SortKey], bind: Bind) -> Frame | Non
     if _place(start) > _place(end) or start == ("FOLLOWING", None) or end == ("PRECEDING", None):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            "the frame of OVER ends before it begins",
+            "the frame of OVER ends before it starts",
             hint="Write the earlier bound first: BETWEEN 2 PRECEDING AND CURRENT ROW.",
             span=span_of(node),
         )
@@ -163,9 +163,12 @@ def _bound(
     if not fits or not isinstance(distance, Literal) or (distance.text or "-").startswith("-"):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            "a frame of ROWS takes whole numbers"
+            "a frame of ROWS requires whole numbers"
             if unit == "ROWS"
-            else "a frame of RANGE takes numbers or INTERVALs that fit its one key of ORDER BY",
+            else (
+                "a frame of RANGE requires numbers or INTERVALs that match the type of its one key of ORDER "
+                "BY"
+            ),
             hint="Write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW.",
             span=distance.span or span_of(node),
         )

@@ -49,10 +49,10 @@ OFFSET_MAX = 1000
 """How many rows FIRST, LAST and PREV may go: so many are kept of each partition."""
 _MOVES = {"FIRST": "first", "LAST": "last", "PREV": "prev"}
 _UNSUPPORTED = {
-    "NEXT": "A condition sees the rows up to its own: move it to the variable that follows.",
-    "CLASSIFIER": "Write a measure for each variable.",
+    "NEXT": "A condition can refer to earlier rows only: move it to the next variable.",
+    "CLASSIFIER": "Write one measure for each variable.",
     "MATCH_NUMBER": None,
-    "MATCH_PROCTIME": "MATCH_ROWTIME() is the event time of the match.",
+    "MATCH_PROCTIME": "MATCH_ROWTIME() returns the event time of the match.",
 }
 _ROW_FACTS = {"row_timestamp": "rowtime", "row_key": "rowkey", "row_metadata": "rowmeta"}
 
@@ -125,8 +125,8 @@ def _check_pattern(elements: Sequence[exp.Expr]) -> None:
         if element.this.name in names[:place]:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"the variable {printed(element.this.name)} stands in the PATTERN twice",
-                hint="Give the second one a name of its own, and the same condition.",
+                f"the variable {printed(element.this.name)} occurs twice in the PATTERN",
+                hint="Rename the second variable, and repeat the condition for it.",
                 span=span_of(element),
             )
     last = elements[-1]
@@ -134,15 +134,20 @@ def _check_pattern(elements: Sequence[exp.Expr]) -> None:
     if least == 0:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the PATTERN ends with {printed(last.this.name)}, which need not come: a match is complete without it",
-            hint="Leave it out, or let it be one row.",
+            f"the PATTERN ends with {printed(last.this.name)}, which is optional: a match is complete without "
+            "it",
+            hint="Leave it out, or require one row.",
             span=span_of(last),
         )
     if greedy and least != most:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the PATTERN ends with {printed(last.this.name)}, which takes as many rows as it can: the last one is never known",
-            hint=f"End it with a variable of one row, or take as few as possible: {printed(last.this.name)}+?.",
+            f"the PATTERN ends with {printed(last.this.name)}, which matches as many rows as possible: its "
+            "last row is never known",
+            hint=(
+                "End the pattern with a variable of one row, or match as few rows as possible: "
+                f"{printed(last.this.name)}+?."
+            ),
             span=span_of(last),
         )
 
@@ -186,7 +191,7 @@ def _skip(
     if to.name == first.name and first.least and (words == "TO FIRST" or only):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"AFTER MATCH SKIP {words} {printed(to.name)} goes back to the row at which the match began",
+            f"AFTER MATCH SKIP {words} {printed(to.name)} returns to the first row of the match",
             hint="Write AFTER MATCH SKIP TO NEXT ROW.",
             span=span_of(to),
         )
@@ -211,7 +216,7 @@ def _check_names(items: Sequence[Item], node: MatchNode) -> None:
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
                 f"{printed(item.name)} is the name of two columns of the match",
-                hint="A match has the columns of PARTITION BY and the measures. Give one another name with AS.",
+                hint="A match has the columns of PARTITION BY and the measures. Rename one of them with AS.",
                 span=item.expression.span or span_of(node),
             )
         seen.add(item.name)
@@ -225,10 +230,10 @@ def _order(node: MatchNode, rows: LogicalNode, binder: ExpressionBinder) -> tupl
         shown += ["rowtime()"] if isinstance(rows, Scan) else []
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "MATCH_RECOGNIZE is ordered by the event time first, ascending",
+            "MATCH_RECOGNIZE must be ordered by the event time first, ascending",
             hint=f"Write ORDER BY {' or '.join(shown)}."
             if shown
-            else "Let the subquery select the event time of its rows.",
+            else "Select the event time of the rows in the subquery.",
             span=span_of(first.this),
         )
     keys = tuple(
@@ -244,7 +249,7 @@ def _refuse_over_rows(expression: Expression) -> None:
     for found in over_rows(expression):
         raise UserError(
             SqlState.GROUPING_ERROR,
-            "PARTITION BY and ORDER BY are of single rows",
+            "PARTITION BY and ORDER BY require expressions over a single row",
             hint="Compute it in a subquery of FROM, and use its column.",
             span=found.span,
         )
@@ -315,7 +320,7 @@ class _PatternBinder(ExpressionBinder):
         name, span = str(node.this).upper(), span_of(node)
         if name == "MATCH_ROWTIME":
             if node.expressions:
-                raise UserError(SqlState.SYNTAX_ERROR, "MATCH_ROWTIME() takes no argument", span=span)
+                raise UserError(SqlState.SYNTAX_ERROR, "MATCH_ROWTIME() accepts no argument", span=span)
             time = ColumnReference(
                 source=self._rows.sources[0].alias,
                 column=ROW_TIME,
@@ -348,7 +353,8 @@ class _PatternBinder(ExpressionBinder):
         if not 1 <= len(node.expressions) <= 2:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
-                f"{name} takes an expression and, if need be, a number of rows, found {len(node.expressions)} arguments",
+                f"{name} requires an expression and, optionally, a number of rows, found "
+                f"{len(node.expressions)} arguments",
                 span=span,
             )
         row = _RowBinder(self._rows, self._variables)
@@ -373,7 +379,7 @@ class _PatternBinder(ExpressionBinder):
         ):
             raise UserError(
                 SqlState.SYNTAX_ERROR,
-                f"{name} goes a number of rows from 0 to {OFFSET_MAX}, written as such",
+                f"{name} requires a literal number of rows from 0 to {OFFSET_MAX}",
                 span=bound.span or span,
             )
         return int(bound.text or 0)
@@ -396,7 +402,7 @@ class _PatternBinder(ExpressionBinder):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{name}{'(DISTINCT …)' if isinstance(call, Call) and call.distinct else ''} is not supported in MATCH_RECOGNIZE",
-                hint=f"Aggregates there are {', '.join(sorted(_OVER_ROWS))}.",
+                hint=f"MATCH_RECOGNIZE supports the aggregates {', '.join(sorted(_OVER_ROWS))}.",
                 span=span,
             )
         _one_variable(row, name, span)
@@ -446,7 +452,7 @@ class _RowBinder(ExpressionBinder):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{name} is not supported inside another call of several rows",
-                hint="Give it a measure of its own, and combine the measures in the SELECT outside.",
+                hint="Compute it in a separate measure, and combine the measures in the outer SELECT.",
                 span=span_of(node),
             )
         return super()._call(node)
@@ -456,9 +462,9 @@ def _one_variable(row: _RowBinder, name: str, span: Span | None) -> None:
     if len(row.named) + (row.unnamed and bool(row.named)) > 1:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"{name} takes the columns of one variable, found {' and '.join(sorted(map(printed, row.named)))}"
+            f"{name} requires columns of one variable, found {' and '.join(sorted(map(printed, row.named)))}"
             + (" and columns without one" if row.unnamed else ""),
-            hint="Write a variable before each column of the argument, the same for all.",
+            hint="Write the same variable before each column of the argument.",
             span=span,
         )
 

@@ -69,7 +69,7 @@ SCHEMA_REGISTRY = PropertySpec(
     "schema_registry.name",
     TEXT,
     Scope.STORE,
-    "the [schema registry](statements.md#schema-registries) that has the schemas of its records",
+    "the [schema registry](statements.md#schema-registries) with the schemas of its records",
     default="none",
     synonyms=STORE_REGISTRY_SYNONYMS,
 )
@@ -77,7 +77,7 @@ FROM_BEGINNING = PropertySpec(
     "from_beginning",
     FLAG,
     Scope.PRINT,
-    "another way to say `'starting.position' = 'earliest'`; may stand without a value",
+    "same as `'starting.position' = 'earliest'`; may be written without a value",
     default="FALSE",
 )
 RECORD_KEY = PropertySpec("key", TEXT, Scope.RECORD, "the record key as text", default="none")
@@ -88,21 +88,22 @@ STORE = PropertySpec(
     "store",
     TEXT,
     _DEFINED | Scope.ENTITY | Scope.PRINT | Scope.OPTIMIZE | Scope.RECORD,
-    "the store; for entities another way to say IN STORE",
-    default="the session's; in CREATE … AS then the leftmost source's",
+    "the store; for entities, same as IN STORE",
+    default="the session's; in CREATE … AS the leftmost source's",
 )
 VALUE_FORMAT = PropertySpec(
     "value.format",
     _FORMATS,
     _DEFINED,
     "`JSON`, `AVRO`, `PROTOBUF`, `CSV`, `PRIMITIVE` or `RAW`, see [formats](formats.md)",
-    default="needed; in CREATE … AS the leftmost source's",
+    default="required; in CREATE … AS the leftmost source's",
 )
 KEY_FORMAT = PropertySpec(
     "key.format",
     _FORMATS,
     _WRITTEN,
-    "`PRIMITIVE`, `JSON`, `AVRO` or `PROTOBUF`; none: keys are not read. Of sinks see [keys](queries.md#sinks)",
+    "`PRIMITIVE`, `JSON`, `AVRO` or `PROTOBUF`. If it is not set, keys are not read. For sinks, see "
+    "[keys](queries.md#sinks)",
     default="none",
 )
 VALUE_DESCRIPTOR = PropertySpec(
@@ -111,7 +112,7 @@ VALUE_DESCRIPTOR = PropertySpec(
     _DEFINED,
     "PROTOBUF: the message, `'source.package.Message'` of a [descriptor source](statements.md#descriptor-sources), or "
     "`'package.Message'` of the registry's schemas",
-    default="with a registry whatever message a record is; of what is written the first",
+    default="with a registry, the message of each record; the first message when writing",
     synonyms=("value.descriptor",),
 )
 _STRATEGY = PropertyType("topic_name, record_name or topic_record_name", _strategy)
@@ -119,8 +120,9 @@ VALUE_STRATEGY = PropertySpec(
     "value.subject.name.strategy",
     _STRATEGY,
     _WRITTEN,
-    "AVRO, PROTOBUF by a registry: the subject of the schema is called after the topic (`<topic>-value`), the record, or both "
-    "(`<topic>-<record>`); Confluent's words such as `RecordNameStrategy` too",
+    "AVRO, PROTOBUF with a registry: the subject of the schema is named after the topic (`<topic>-value`), "
+    "the record, or both (`<topic>-<record>`); Confluent's names such as `RecordNameStrategy` are accepted "
+    "too",
     default="topic_name",
 )
 _RECORD = PropertyType("a name of Avro's, as shop.Order", _record_name)
@@ -128,28 +130,30 @@ VALUE_RECORD = PropertySpec(
     "value.record.name",
     _RECORD,
     _WRITTEN,
-    "AVRO: the full name of the record, as `shop.Order`; needed with the other strategies. PROTOBUF's is `value.descriptor.name`",
-    default="made of the topic's",
+    "AVRO: the full name of the record, such as `shop.Order`; required with the other strategies. For "
+    "PROTOBUF, use `value.descriptor.name`",
+    default="derived from the topic's name",
 )
 KEY_STRATEGY = PropertySpec(
-    "key.subject.name.strategy", _STRATEGY, _WRITTEN, "likewise, for keys", default="topic_name"
+    "key.subject.name.strategy", _STRATEGY, _WRITTEN, "the same, for keys", default="topic_name"
 )
 KEY_RECORD = PropertySpec(
-    "key.record.name", _RECORD, _WRITTEN, "likewise, for keys", default="made of the topic's"
+    "key.record.name", _RECORD, _WRITTEN, "the same, for keys", default="derived from the topic's name"
 )
 BASE_VALUE = PropertySpec(
     "avro.base.subject.value",
     TEXT,
     _WRITTEN,
-    "AVRO: a subject whose newest schema says more of the fields that it shares with what is written, see [AVRO](formats.md#avro)",
+    "AVRO: a subject whose newest schema describes the shared fields of the written records in more detail, "
+    "see [AVRO](formats.md#avro)",
     default="none",
 )
-BASE_KEY = PropertySpec("avro.base.subject.key", TEXT, _WRITTEN, "likewise, for keys", default="none")
+BASE_KEY = PropertySpec("avro.base.subject.key", TEXT, _WRITTEN, "the same, for keys", default="none")
 BASE_STORE = PropertySpec(
     "avro.base.schema.store",
     TEXT,
     _WRITTEN,
-    "the store whose registry has these subjects; needs USAGE",
+    "the store whose registry contains these subjects; requires USAGE",
     default="the sink's",
     synonyms=("avro.base.store.name",),
 )
@@ -157,57 +161,58 @@ KEY_DESCRIPTOR = PropertySpec(
     "key.descriptor.name",
     TEXT,
     _DEFINED,
-    "likewise, for keys",
+    "the same, for keys",
     synonyms=("key.descriptor",),
 )
 KEY_TYPE = PropertySpec(
     "key.type",
     TEXT,
     Scope.RELATION,
-    "`'VARCHAR'`, SMALLINT, INTEGER, BIGINT, DOUBLE for PRIMITIVE; `'STRUCT<id INTEGER>'` for JSON. Needed with `key.format`, "
-    "unless the primary key or `key.columns` says it",
+    "`'VARCHAR'`, SMALLINT, INTEGER, BIGINT, DOUBLE for PRIMITIVE; `'STRUCT<id INTEGER>'` for JSON. Required "
+    "with `key.format`, unless the primary key or `key.columns` specifies it",
     default="a changelog's primary key",
 )
 KEY_COLUMNS = PropertySpec(
     "key.columns",
     NAMES,
     _WRITTEN,
-    "`'a, b'`: columns that the key is made of where records are written; streams only, instead of PARTITION BY and `key.type`",
+    "`'a, b'`: the columns of the key of written records; streams only, instead of PARTITION BY and "
+    "`key.type`",
 )
 TIMESTAMP = PropertySpec(
     "timestamp",
     TEXT,
     _DEFINED | Scope.SOURCE,
-    "the column that is the event time: BIGINT milliseconds, TIMESTAMP or TIMESTAMP_LTZ",
-    default="the record's own time; of a source the relation's",
+    "the column with the event time: BIGINT milliseconds, TIMESTAMP or TIMESTAMP_LTZ",
+    default="the record's timestamp; in a source the relation's",
 )
 TIMESTAMP_FORMAT = PropertySpec(
     "timestamp.format",
     PropertyType[TimestampFormat]("sql or iso8601", _timestamp_format),
     _DEFINED | Scope.SOURCE,
-    "JSON and CSV: how timestamps are written and must be written: `sql` (`2026-01-31 10:00:00.000`) or `iso8601` "
+    "JSON and CSV: format of timestamps: `sql` (`2026-01-31 10:00:00.000`) or `iso8601` "
     "(`2026-01-31T10:00:00.000`)",
-    default="in CREATE … AS the leftmost source's; else sql is written, and both are read",
+    default="in CREATE … AS the leftmost source's; otherwise sql is written, and both are read",
 )
 DELIMITER = PropertySpec(
     "csv.delimiter",
-    PropertyType("one character that is no quote, letter, digit, backslash or line break", _delimiter),
+    PropertyType("one character other than a quote, letter, digit, backslash or line break", _delimiter),
     _DEFINED,
-    "CSV: what stands between two fields",
+    "CSV: the delimiter between two fields",
     default="`,`; in CREATE … AS the leftmost source's",
 )
 UPSERT_MODE = PropertySpec(
     "enable.upsert.mode",
     BOOLEAN,
     _DEFINED,
-    "changelogs: a record without a value deletes its key. Needs `key.format`",
+    "changelogs: a record without a value deletes its key. Requires `key.format`",
     default="FALSE; TRUE for changelogs that a query writes",
 )
 GUARANTEE = PropertySpec(
     "delivery.guarantee",
     choice("at_least_once", "exactly_once", "none"),
     _WRITTEN,
-    "`at_least_once`, `exactly_once`; `none` is at_least_once. Of a relation: for INSERT INTO it",
+    "`at_least_once`, `exactly_once`; `none` means at_least_once. Of a relation: the default for INSERT INTO",
     default="at_least_once",
 )
 TIMESTAMP_STRATEGY = PropertySpec(
@@ -221,14 +226,15 @@ ALLOW_CYCLE = PropertySpec(
     "allow.cycle",
     BOOLEAN,
     Scope.SINK | Scope.INSERT,
-    "TRUE lets the query read what it writes, see [INSERT INTO](statements.md#insert-into)",
+    "TRUE lets the query read the relation that it writes, see [INSERT INTO](statements.md#insert-into)",
     default="FALSE",
 )
 RETENTION = PropertySpec(
     "retention.millis",
     number(1, RETENTION_MS_MAX, f"milliseconds, 1 to {RETENTION_MS_MAX}"),
     Scope.VIEW,
-    "a row that was not written again for so long, by the server's clock, is deleted for good, some seconds later. It cannot be changed",
+    "a row that was not rewritten for this long, by the server's clock, is deleted for good, some seconds "
+    "later. It cannot be changed",
     default="for ever",
 )
 
@@ -238,43 +244,45 @@ POSITION = PropertySpec(
     "starting.position",
     choice("earliest", "latest", "timestamp"),
     _READ | Scope.SINK | Scope.PRINT,
-    "`earliest`, `latest`, `timestamp`: where a query begins that has no checkpoint yet, or PRINT. Of a sink: for those who read it",
+    "`earliest`, `latest`, `timestamp`: where PRINT starts, or a query without a checkpoint. Of a sink: the "
+    "default for its readers",
     default="latest",
 )
 POSITION_TIMESTAMP = PropertySpec(
     "starting.position.timestamp",
     MILLISECONDS,
     _READ | Scope.PRINT,
-    "needed with the position `timestamp`: milliseconds since 1970, of the records' own timestamps",
+    "required with the position `timestamp`: milliseconds since 1970, compared with the records' timestamps",
 )
 TIME = PropertySpec(
     "source.time",
     choice("EVENT", "ARRIVAL", fold=str.upper),
     _READ,
-    "`EVENT`; or `ARRIVAL`: windows go by the time at which a record was read, see [arrival time](queries.md#windows). "
-    "A query that gives `timestamp` alone goes by that",
+    "`EVENT`; or `ARRIVAL`: windows use the time at which a record was read, see [arrival "
+    "time](queries.md#windows). A query with the property `timestamp` uses the event time",
     default="EVENT",
 )
 LATENCY = PropertySpec(
     "source.allow.latency.millis",
     MILLISECONDS,
     _READ,
-    "how far the watermark stays behind the newest event time of a partition",
+    "how far the watermark lags behind the newest event time of a partition",
     default="0",
 )
 IDLE_TIMEOUT = PropertySpec(
     "source.idle.timeout.millis",
     MILLISECONDS,
     _READ,
-    "after this long seen empty, a partition no longer holds the watermark; see [time](queries.md#time)",
+    "after a partition was empty for this long, it no longer holds the watermark back; see "
+    "[time](queries.md#time)",
     default="0: never",
 )
 AHEAD = PropertySpec(
     "source.allow.future.millis",
     MILLISECONDS,
     _READ,
-    "in windows and joins: a record whose event time is further ahead of the clock is a bad record; 0: no bound. "
-    "See [time](queries.md#time)",
+    "in windows and joins: a record whose event time is further ahead of the clock is a bad record; 0: no "
+    "bound. See [time](queries.md#time)",
     default="86400000: a day",
 )
 _ERRORS = "source.deserialization.error"
@@ -282,22 +290,23 @@ ON_ERROR = PropertySpec(
     f"{_ERRORS}.handling",
     choice("TERMINATE", "IGNORE", "IGNORE_AND_LOG", "DEAD_LETTER", fold=str.upper),
     _READ,
-    "`TERMINATE`: a record that cannot be read ends the query; `IGNORE`: it is skipped. `DEAD_LETTER`, or DeltaStream's word "
-    "`IGNORE_AND_LOG`: it is skipped and kept, see [bad records](queries.md#sinks)",
+    "`TERMINATE`: a record that cannot be read stops the query; `IGNORE`: the record is skipped. "
+    "`DEAD_LETTER`, or DeltaStream's word `IGNORE_AND_LOG`: the record is skipped and kept, see [bad "
+    "records](queries.md#sinks)",
     default="TERMINATE",
 )
 LETTERS_ENTITY = PropertySpec(
     f"{_ERRORS}.log.topic",
     TEXT,
     _READ,
-    "with `DEAD_LETTER`: the topic that keeps them; made if it is missing",
+    "with `DEAD_LETTER`: the topic for bad records; created if it is missing",
     default="the source's topic and `-dead-letters`",
 )
 LETTERS_STORE = PropertySpec(
-    f"{_ERRORS}.log.store", TEXT, _READ, "its store; needs USAGE", default="the source's"
+    f"{_ERRORS}.log.store", TEXT, _READ, "the store of that topic; requires USAGE", default="the source's"
 )
 LETTERS_PARTITIONS = PropertySpec(
-    f"{_ERRORS}.log.topic.partitions", COUNT, _READ, "of a dead-letter topic that is made", default="1"
+    f"{_ERRORS}.log.topic.partitions", COUNT, _READ, "of a created dead-letter topic", default="1"
 )
 LETTERS_REPLICAS = PropertySpec(
     f"{_ERRORS}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's"
@@ -307,20 +316,22 @@ ON_LATE = PropertySpec(
     f"{_LATE}.handling",
     choice("IGNORE", "LOG", fold=str.upper),
     _READ,
-    "rows too late for their window: `IGNORE`: they are dropped and counted; `LOG`: their records are kept too, "
-    "see [late rows](queries.md#time)",
+    "rows too late for their window: `IGNORE`: the rows are dropped and counted; `LOG`: their records are "
+    "kept too, see [late rows](queries.md#time)",
     default="IGNORE",
 )
 LATE_ENTITY = PropertySpec(
     f"{_LATE}.log.topic",
     TEXT,
     _READ,
-    "with `LOG`: the topic that keeps them; made if it is missing",
+    "with `LOG`: the topic for late rows; created if it is missing",
     default="the source's topic and `-late-rows`",
 )
-LATE_STORE = PropertySpec(f"{_LATE}.log.store", TEXT, _READ, "its store; needs USAGE", default="the source's")
+LATE_STORE = PropertySpec(
+    f"{_LATE}.log.store", TEXT, _READ, "the store of that topic; requires USAGE", default="the source's"
+)
 LATE_PARTITIONS = PropertySpec(
-    f"{_LATE}.log.topic.partitions", COUNT, _READ, "of a topic of late rows that is made", default="1"
+    f"{_LATE}.log.topic.partitions", COUNT, _READ, "of a created topic of late rows", default="1"
 )
 LATE_REPLICAS = PropertySpec(f"{_LATE}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's")
 
@@ -329,8 +340,9 @@ LOOKUP_REFRESH = PropertySpec(
     "lookup.refresh.millis",
     number(1000, MILLISECONDS_MAX, f"milliseconds, 1000 to {MILLISECONDS_MAX}"),
     Scope.TABLE,
-    "of a table that a stream is joined with: read it whole, and again so often, in place of asking for the keys of each batch",
-    default="where the store finds rows by key: each batch asks; else 60000",
+    "for a table that a stream is joined with: read the whole table, and again at this interval, instead of "
+    "looking up the keys of each batch",
+    default="if the store can look up rows by key, each batch looks them up; otherwise 60000",
 )
 
 # --- queries
@@ -339,21 +351,22 @@ QUERY_NAME = PropertySpec(
     "query.name",
     TEXT,
     Scope.QUERY | Scope.SINK | Scope.INSERT | Scope.VIEW,
-    "a name for the query, to be used wherever its id is; unique. What QUERY WITH says counts",
+    "a unique name for the query, accepted wherever its id is. The name in QUERY WITH takes precedence",
     default="none",
 )
 EXECUTION_MODE = PropertySpec(
     "execution.mode",
     choice("micro_batch", "real_time"),
     Scope.QUERY,
-    "`micro_batch` or `real_time`; the latter is refused (0A000, with the reasons) where it is not possible",
-    default="real-time where it is possible",
+    "`micro_batch` or `real_time`; `real_time` is refused (0A000, with the reasons) if the query does not "
+    "support it",
+    default="real-time if the query supports it",
 )
 STATE_TTL = PropertySpec(
     "state.ttl.millis",
     MILLISECONDS,
     Scope.QUERY,
-    "how long state is kept, in event time, after it was last touched",
+    "how long state is kept, in event time, after its last use",
     default="0: for ever",
 )
 RESUME = PropertySpec(

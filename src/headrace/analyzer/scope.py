@@ -39,7 +39,7 @@ class Scope:
             known = [source.alias for source in self.sources if not source.alias.startswith(UNNAMED)]
             raise UserError(
                 SqlState.RELATION_NOT_FOUND,
-                f"nothing in FROM is called {printed(alias)}",
+                f"no source in FROM is named {printed(alias)}",
                 hint=suggestion(
                     alias, known, otherwise=f"FROM has {', '.join(map(printed, known)) or 'no source'}."
                 ),
@@ -58,7 +58,7 @@ class Scope:
             example = relations[0].alias if relations else "relation"
             raise UserError(
                 SqlState.AMBIGUOUS_COLUMN,
-                f"{function}() needs the name of a relation in FROM here",
+                f"{function}() requires the name of a relation in FROM here",
                 hint=f"Write {function}({printed(example)}).",
                 span=span,
             )
@@ -82,8 +82,8 @@ class Scope:
         if len(matches) > 1:
             raise UserError(
                 SqlState.AMBIGUOUS_COLUMN,
-                f"the column {printed(name)} is in {' and in '.join(map(_called, matches))}",
-                hint="Give the subqueries names with AS, and write name.column."
+                f"the column {printed(name)} is ambiguous: it is in {' and in '.join(map(_called, matches))}",
+                hint="Name the subqueries with AS, and write name.column."
                 if matches[0].alias.startswith(UNNAMED)
                 else f"Write {printed(matches[0].alias)}.{printed(name)}.",
                 span=span,

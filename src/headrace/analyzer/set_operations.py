@@ -34,7 +34,7 @@ def _types(word: str, left: LogicalNode, right: LogicalNode, place: exp.Expr) ->
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"{word} joins {len(ours)} columns with {len(theirs)}",
-            hint="Give both sides the same columns; CAST(NULL AS type) stands for one that a side does not have.",
+            hint="Select the same number of columns on both sides; use CAST(NULL AS type) for a missing one.",
             span=span_of(place),
         )
     kinds = []

@@ -114,8 +114,8 @@ def table_properties(
     if connector is None or source is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the table {relation.name} can be written by queries, and not read",
-            hint="Its store type has no tables that are read.",
+            f"the table {relation.name} can be written by queries, but not read",
+            hint="Its store type does not support reading tables.",
             span=span,
         )
     specs = of_scope(connector.properties, Scope.TABLE)
@@ -137,8 +137,8 @@ def starting_position(reader: PropertyReader, *, default: str = "latest") -> tup
     if position == "timestamp" and timestamp is None:
         raise UserError(
             SqlState.MISSING_PARAMETER,
-            "'starting.position' = 'timestamp' needs 'starting.position.timestamp'",
-            hint="Give milliseconds since 1970-01-01 UTC.",
+            "'starting.position' = 'timestamp' requires 'starting.position.timestamp'",
+            hint="Specify milliseconds since 1970-01-01 UTC.",
             span=reader.span(dialect.POSITION),
         )
     return position, timestamp
@@ -157,8 +157,11 @@ def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
         if reader.gives(spec) and (fits is None or reader.take(spec) == fits):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"'{spec.name}' {f'= {fits} ' if fits else ''}is for sources of records, not of rows",
-                hint="'starting.position' = EARLIEST reads the rows that there are and then what happens to them, LATEST that alone."
+                f"'{spec.name}' {f'= {fits} ' if fits else ''}requires a source of records, not of rows",
+                hint=(
+                    "'starting.position' = EARLIEST reads the existing rows and then their changes, LATEST "
+                    "reads only the changes."
+                )
                 if fits
                 else "Leave it out.",
                 span=reader.span(spec),
@@ -229,7 +232,7 @@ def _check_event_time_column(relation: Relation, name: str, span: Span | None) -
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"the timestamp column {printed(name)} must be BIGINT, TIMESTAMP or TIMESTAMP_LTZ, found {column.type}",
-            hint="Declare it as one of these, or leave 'timestamp' out: the time is then the record's own.",
+            hint="Declare it as one of these types, or leave 'timestamp' out to use the record's timestamp.",
             span=span,
         )
 
@@ -250,8 +253,8 @@ def _side_topic(
     if not kept and unused is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"'{unused.name}' is for '{said.handling.name}' = {said.word} only",
-            hint=f"Say '{said.handling.name}' = {said.word}, or leave '{unused.name}' out.",
+            f"'{unused.name}' requires '{said.handling.name}' = {said.word}",
+            hint=f"Add '{said.handling.name}' = {said.word}, or leave '{unused.name}' out.",
             span=reader.span(unused),
         )
     entity = reader.take(said.entity)
@@ -262,7 +265,7 @@ def _side_topic(
     path = relation.entity or ()
     if entity is None and connector is not None and connector.pattern(path) is not None:
         entity = reader.require(
-            said.entity, hint="The source is several entities: say what this one is called."
+            said.entity, hint="The source has several entities: name the topic of this one."
         )
     found = store(name)
     span = reader.span(said.store)
@@ -270,7 +273,7 @@ def _side_topic(
         raise UserError(
             SqlState.STORE_NOT_FOUND,
             f"the store {name!r} does not exist or is not authorized",
-            hint="LIST STORES shows those that do.",
+            hint="LIST STORES shows the existing stores.",
             span=span,
         )
     return SideTopic(

@@ -55,7 +55,8 @@ def refuse_tables(node: LogicalNode) -> None:
     if isinstance(node, Scan) and node.relation.kind is RelationKind.TABLE:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"a continuous query, or one beside streams, reads the table {node.relation.name} in a join only",
+            f"a continuous query, or a query that also reads streams, can read the table {node.relation.name} "
+            "only in a join",
             hint="Write FROM stream [LEFT] JOIN table ON stream.column = table.column, with the table itself on the right; "
             "or SELECT of tables alone.",
             span=node.span,
@@ -94,7 +95,7 @@ class SourceBinder:
         if is_snapshot(rows):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "MATCH_RECOGNIZE takes a STREAM: the rows of what stands here have no event time",
+                "MATCH_RECOGNIZE requires a STREAM: the rows of this source have no event time",
                 hint="Match the rows of the stream, and store the matches.",
                 span=span_of(node.this),
             )
@@ -130,7 +131,7 @@ class SourceBinder:
             if given:
                 raise UserError(
                     SqlState.INVALID_PARAMETER,
-                    f"{printed(source.name)} is a query, and takes no source properties",
+                    f"{printed(source.name)} is a query, and accepts no source properties",
                     hint="Put WITH (…) after the relation inside.",
                     span=given.span(next(iter(given))),
                 )
@@ -150,7 +151,8 @@ class SourceBinder:
         if scan.relation.kind is RelationKind.SYSTEM:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"a continuous query cannot read {scan.relation.name}: a system relation does not tell what changes in it",
+                f"a continuous query cannot read {scan.relation.name}: a system relation does not report its "
+                "changes",
                 hint="SELECT it alone, or with materialized views.",
                 span=scan.span,
             )
@@ -165,8 +167,8 @@ def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
     if len(names) != len(known):
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"expected {len(known)} names of columns, found {len(names)}",
-            hint=f"The query gives {', '.join(map(printed, known))}.",
+            f"expected {len(known)} column names, found {len(names)}",
+            hint=f"The query returns {', '.join(map(printed, known))}.",
             span=span_of(names[0]),
         )
     new = dict(zip(known, (name.name for name in names), strict=True))
@@ -257,8 +259,8 @@ def _properties(
         if given:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"a {relation.kind.value.replace('_', ' ')} takes no source properties",
-                hint="They stand in a materialized view's own query.",
+                f"a {relation.kind.value.replace('_', ' ')} accepts no source properties",
+                hint="Specify them in the query of the materialized view.",
                 span=given.span(next(iter(given))),
             )
         return SourceProperties()
@@ -268,7 +270,7 @@ def _properties(
             if value_of(given.entries, spec) is None:
                 raise UserError(
                     SqlState.MISSING_PARAMETER,
-                    f"to read {relation.name} the source property '{spec.name}' is needed: {spec.doc}",
+                    f"reading {relation.name} requires the source property '{spec.name}': {spec.doc}",
                     hint=f"FROM {relation.name.name} WITH ('{spec.name}' = '…').",
                     span=span,
                 )
@@ -288,22 +290,22 @@ def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
         raise UserError(
             SqlState.SYNTAX_ERROR,
             f"expected {word} of at most the SIZE of {duration_text(size)}, found {duration_text(advance)}",
-            hint="Rows between two windows would be in none of them: filter them with WHERE, and use TUMBLE.",
+            hint="Rows between two windows would belong to no window: filter them with WHERE, and use TUMBLE.",
             span=length_span(node),
         )
     if kind is WindowKind.CUMULATE and size % advance:
         raise UserError(
             SqlState.SYNTAX_ERROR,
             f"expected a SIZE that is a multiple of the STEP of {duration_text(advance)}, found {duration_text(size)}",
-            hint="The last of the growing windows ends where SIZE does.",
+            hint="The last of the growing windows must end with SIZE.",
             span=length_span(node),
         )
     panes = -(-size // advance)
     if panes > WINDOW_PANES_MAX:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"every row would be in {panes} windows, expected {WINDOW_PANES_MAX} at most",
-            hint=f"{word} {duration_text(_least_advance(size))} or more, or a smaller SIZE.",
+            f"every row would belong to {panes} windows, expected at most {WINDOW_PANES_MAX}",
+            hint=f"Use {word} {duration_text(_least_advance(size))} or more, or a smaller SIZE.",
             span=length_span(node),
         )
     return TimeWindow(rows, kind, size, advance, span)
@@ -321,7 +323,7 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
     if len(node.expressions) != 1:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "UNNEST takes one array",
+            "UNNEST requires exactly one array",
             hint="Write a CROSS JOIN UNNEST(…) for each array.",
             span=span,
         )
@@ -329,8 +331,8 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
     if not isinstance(array.type, Array):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"UNNEST takes an ARRAY, found {array.type}",
-            hint="Make one of text by SPLIT(text, separator) or JSON_QUERY(… RETURNING ARRAY<…>).",
+            f"UNNEST requires an ARRAY, found {array.type}",
+            hint="Convert text with SPLIT(text, separator) or JSON_QUERY(… RETURNING ARRAY<…>).",
             span=array.span or span,
         )
     alias = node.args.get("alias")

@@ -72,7 +72,7 @@ def _first_rows(source: Subquery, where: list[Expression]) -> LogicalNode:
         if limit < 1:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
-                f"rows are numbered from 1: none is up to {limit}",
+                f"ROW_NUMBER() starts at 1: no row has a number up to {limit}",
                 hint=PATTERN,
                 span=part.span,
             )
@@ -167,7 +167,7 @@ def _top_n(query: LogicalNode, number: Item, limit: int) -> LogicalNode:
     if not over.order_by:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "ROW_NUMBER() of a continuous query needs ORDER BY: it says which rows are first",
+            "ROW_NUMBER() in a continuous query requires ORDER BY: it defines which rows are first",
             hint=PATTERN,
             span=over.span,
         )

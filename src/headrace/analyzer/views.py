@@ -101,8 +101,8 @@ def inlined(view: Relation, alias: str, span: Span | None, context: BindingConte
     """
     definition = view.definition
     if definition is None:
-        why = "was made by an earlier release, which did not keep what its names mean"
-        raise _refused(view, why, "Drop it and create it again.", span)
+        why = "was created by an earlier release, which did not store how its names were resolved"
+        raise _refused(view, why, "Drop the view and create it again.", span)
     (statement,) = parse(definition.sql)
     if not isinstance(statement, CreateRelationAs):
         raise InternalError(f"the view {view.name} is defined by a {type(statement).__name__}")
@@ -116,8 +116,8 @@ def inlined(view: Relation, alias: str, span: Span | None, context: BindingConte
         message = f"in the query of the materialized view {view.name}: {error.message}"
         raise UserError(error.state, message, hint=error.hint, span=span) from None
     if node.schema.columns != view.schema.columns:
-        why = "was made by an earlier release, in which its query gave other columns"
-        raise _refused(view, why, "Drop it and create it again.", span)
+        why = "was created by an earlier release, in which its query returned other columns"
+        raise _refused(view, why, "Drop the view and create it again.", span)
     for source in _sources(node):
         _check_source(source, view, span)
     return Subquery(transform(node, _skipping), alias, span, view)
@@ -130,8 +130,8 @@ def _refuse_other_lives(
     if value_of(statement.properties.entries, RETENTION) is not None:
         raise _refused(
             view,
-            "forgets rows by the clock ('retention.millis'), and no change tells of it",
-            "Read the streams or changelogs that it is made of.",
+            "deletes rows by the clock ('retention.millis'), and reports no change for it",
+            "Read the streams or changelogs that the view reads.",
             span,
         )
     kept = query_properties(statement.select.query_properties.entries).state_ttl_ms
@@ -174,22 +174,22 @@ def _check_source(source: Scan | Subquery, view: Relation, span: Span | None) ->
     if relation is not None and relation.created_at > view.created_at:
         raise _refused(
             view,
-            f"was made of another {relation.name}: what had that name was dropped",
+            f"reads another {relation.name}: the relation of that name was dropped and created again",
             "Drop the view and create it again.",
             span,
         )
     if relation is not None and relation.kind is RelationKind.TABLE:
         raise _refused(
             view,
-            f"looks rows up in the table {relation.name}, which may hold others by now",
-            "Read the streams that it is made of, and join them with the table.",
+            f"looks rows up in the table {relation.name}, which may have changed since",
+            "Read the streams that the view reads, and join them with the table.",
             span,
         )
     if isinstance(source, Scan) and source.properties.starting_position == "latest":
         raise _refused(
             view,
-            f"begins at the latest position of {source.relation.name}, which only its own query knows",
-            "Create it with FROM … WITH ('starting.position' = 'earliest').",
+            f"starts at the latest position of {source.relation.name}, which only its own query knows",
+            "Create the view with FROM … WITH ('starting.position' = 'earliest').",
             span,
         )
 

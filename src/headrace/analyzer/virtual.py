@@ -41,8 +41,9 @@ def inlined(query: exp.Query, known: Virtual) -> exp.Query:
     if sources > SOURCES_MAX:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"the query reads {sources} relations with those of its virtual relations, expected {SOURCES_MAX} at most",
-            hint="A virtual relation is read once for each time that it is named. CREATE STREAM … AS stores it.",
+            f"the query reads {sources} relations including those of its virtual relations, expected at most "
+            f"{SOURCES_MAX}",
+            hint="A virtual relation is read once for each reference. CREATE STREAM … AS stores it.",
             span=span_of(query),
         )
     return made
@@ -64,7 +65,7 @@ def _found(name: RelationName, known: Virtual, span: Span | None) -> exp.Query:
         names = [str(other) for other in known]
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
-            f"the virtual relation {name} was not created before in this application",
+            f"the virtual relation {name} was not created earlier in this application",
             hint=suggestion(str(name), names, otherwise="CREATE VIRTUAL STREAM … AS SELECT …; makes one."),
             span=span,
         )
@@ -77,7 +78,7 @@ def _put(table: exp.Table, query: exp.Query, name: RelationName) -> None:
     if given:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{name} is a query, and takes no source properties",
+            f"{name} is a query, and accepts no source properties",
             hint="Put WITH (…) after the relation inside.",
             span=given.span(next(iter(given))),
         )

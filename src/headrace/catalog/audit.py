@@ -164,7 +164,7 @@ class AuditLog:
                 self._unfold(datetime.timedelta(0 if closing else FOLD_S))
                 if self._lost:
                     lost, self._lost = self._lost, 0
-                    detail = f"{lost} refusals came faster than they could be written"
+                    detail = f"{lost} refusals were lost: they came faster than they could be written"
                     self._add(AuditEntry(Event.LOST, AuditOutcome.FAILED, detail=detail))
                 self._repeated.clear()
                 batch = dict(self._waiting)

@@ -682,6 +682,9 @@ def _refuse_foreign_key(state: CatalogState, box: SecretBox) -> None:
     if state.sealed and not any(box.opens(sealed, label) for label, sealed in state.sealed.items()):
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the catalog's key opens none of its {len(state.sealed)} secrets",
-            hint=f"Restore {KEY_FILE} of the data directory from a backup, or name the right key with HEADRACE_CATALOG_KEY.",
+            f"the catalog's key decrypts none of its {len(state.sealed)} secrets",
+            hint=(
+                f"Restore {KEY_FILE} of the data directory from a backup, or set the right key in "
+                "HEADRACE_CATALOG_KEY."
+            ),
         )

@@ -82,8 +82,8 @@ def revoke(
             names = ", ".join(sorted({grant.role for grant in rest}))
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,
-                f"{going[0].privilege.value} was granted on by its grant option, to {names}",
-                hint="REVOKE … CASCADE takes that back too.",
+                f"{going[0].privilege.value} was granted with its grant option to {names}",
+                hint="REVOKE … CASCADE revokes these grants too.",
             )
         take(storage, going, option_only=option_only)
         take(storage, rest)
@@ -145,8 +145,12 @@ def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
         if to_role in graph.inherited(role.name):
             raise UserError(
                 SqlState.INVALID_GRANT_OPERATION,
-                f"the role {role.name!r} has what the role {to_role!r} has: granted to it, they would be beneath each other",
-                hint=f"REVOKE ROLE {to_role} from what is beneath {role.name} first.",
+                f"granting {role.name!r} to {to_role!r} would create a cycle: {to_role!r} is already granted "
+                f"to {role.name!r}",
+                hint=(
+                    f"REVOKE ROLE {to_role} FROM ROLE {role.name}, directly or through the roles between "
+                    "them, first."
+                ),
             )
         storage.execute(insert(tables.role_grants).values(role=role.name, grantee=to_role))
         reread(storage)
@@ -158,7 +162,7 @@ def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
     table = tables.role_grants
     same = (table.c.role == role) & (table.c.grantee == from_role)
     if role in BUILT_IN_BENEATH.get(from_role, ()):
-        message = f"the role {role} is beneath {from_role} for good: both are built in"
+        message = f"the role {role} cannot be revoked from {from_role}: this grant is built in"
         raise UserError(SqlState.INVALID_GRANT_OPERATION, message)
     with storage.transaction():
         gone = storage.execute(delete(table).where(same)) > 0
@@ -189,7 +193,7 @@ def take_user(storage: Storage, role: str, user: str) -> bool:
         if role == ORGADMIN and not others:
             raise UserError(
                 SqlState.INVALID_GRANT_OPERATION,
-                f"{user!r} is the last user with the role {ORGADMIN}: nobody could give it to anybody again",
+                f"{user!r} is the last user with the role {ORGADMIN}: nobody else could grant it again",
                 hint=f"GRANT ROLE {ORGADMIN} TO USER … another one first.",
             )
         same = (held.c.user_id == members[user].id) & (held.c.role_id == storage.state.role_id(role))
@@ -205,7 +209,7 @@ def _check_user(storage: Storage, user: str) -> None:
         raise UserError(
             SqlState.USER_NOT_FOUND,
             f"the user {user!r} does not exist",
-            hint="LIST USERS shows those that do.",
+            hint="LIST USERS shows the existing users.",
         )
 
 

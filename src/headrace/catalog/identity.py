@@ -51,7 +51,7 @@ def refuse_new(directory: Path, names: list[str]) -> None:
     if names:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the catalog is new, but {', '.join(names)} of another catalog are in {directory}",
+            f"the catalog is new, but {directory} contains {', '.join(names)} of another catalog",
             hint="Restore the catalog (catalog.db, or the database of HEADRACE_CATALOG_URL) from a backup, or start with an empty data "
             "directory.",
         )
@@ -76,8 +76,9 @@ def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
             SqlState.INVALID_PARAMETER,
             f"the catalog belongs to another data directory: expected {expected}, "
             f"found {kept.directory if kept else 'a new one'} at {directory}",
-            hint="Check --data-dir and HEADRACE_CATALOG_URL. If that directory is lost, HEADRACE_ADOPT_DATA_DIR=true starts with this one: "
-            "queries then begin without their checkpoints, and views without their rows.",
+            hint="Check --data-dir and HEADRACE_CATALOG_URL. If that directory is lost, "
+            "HEADRACE_ADOPT_DATA_DIR=true starts with this one: queries then start without their "
+            "checkpoints, and views without their rows.",
         )
     if kept is None:
         kept = Identity(str(uuid.uuid4()), organization.id)

@@ -38,12 +38,12 @@ class FileKeys:
         except OSError as error:
             raise InternalError(
                 f"cannot read {self._path}: {error.strerror}",
-                hint="The server's user must be able to read it: it is the key of all that is secret in the catalog.",
+                hint="The server's user must be able to read it: it is the key to all secrets in the catalog.",
             ) from None
         if not text or len(text) % KEY_BYTES:
             raise InternalError(
                 f"expected a key of {KEY_BYTES} bytes in {KEY_FILE}, found {len(text)}",
-                hint="Restore that file from a backup: without it nothing that is secret can be decrypted.",
+                hint="Restore the file from a backup: without it no secret can be decrypted.",
             )
         return [text[start : start + KEY_BYTES] for start in range(0, len(text), KEY_BYTES)]
 
@@ -84,7 +84,10 @@ class GivenKeys:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "the key is in HEADRACE_CATALOG_KEY, which a running server cannot change",
-            hint="Start the server with HEADRACE_CATALOG_KEY=new,old: it seals everything with the new one, and the old one can go.",
+            hint=(
+                "Start the server with HEADRACE_CATALOG_KEY=new,old: it encrypts everything with the new "
+                "key, and the old one can be removed."
+            ),
         )
 
     def keep(self, key: bytes) -> None:
@@ -107,7 +110,7 @@ class CommandKeys:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
                 f"the command that prints the catalog's key failed ({type(error).__name__})",
-                hint="Run what HEADRACE_CATALOG_KEY_COMMAND says as the server's user.",
+                hint="Run the command of HEADRACE_CATALOG_KEY_COMMAND as the server's user to see its error.",
             ) from None
         return _decoded(done.stdout.decode(errors="replace"), "what HEADRACE_CATALOG_KEY_COMMAND prints")
 
@@ -130,6 +133,6 @@ def _decoded(text: str, where: str) -> list[bytes]:
     if not keys or any(len(key) != KEY_BYTES for key in keys):
         raise InternalError(
             f"expected keys of {KEY_BYTES} bytes in base64 in {where}",
-            hint="Make one with: openssl rand -base64 32",
+            hint="Create a key with: openssl rand -base64 32",
         )
     return keys

@@ -20,8 +20,8 @@ def hashed(password: str) -> str:
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"a password must have {LENGTH_MIN} to {LENGTH_MAX} characters, this one has {len(password)}",
-            hint="A few words that do not belong together are easy to keep.",
+            f"a password must have {LENGTH_MIN} to {LENGTH_MAX} characters, found {len(password)}",
+            hint="A few unrelated words are easy to remember.",
         )
     return _HASHER.hash(password)
 

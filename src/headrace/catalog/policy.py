@@ -146,7 +146,10 @@ class Policy:
             raise UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
                 reason,
-                hint="The query runs with the rights of that role. GRANT it what it lacks, then RESTART QUERY.",
+                hint=(
+                    "The query runs with the privileges of that role. GRANT the missing privilege, then "
+                    "RESTART QUERY."
+                ),
             )
 
     def lost(self, role: str, needs: Iterable[Need], objects: Mapping[str, Any]) -> str | None:
@@ -170,7 +173,10 @@ class Policy:
         if view.owner in self.graph.inherited(role) or self.known(role, requirement.target):
             own = replace(requirement, through=None)
             return f"{named(view)}: {lacking(view.owner, self.missing(view.owner, own))}"
-        return f"{named(view)}: the role {view.owner!r}, its owner, lacks a privilege on a relation that the view reads"
+        return (
+            f"{named(view)}: its owner, the role {view.owner!r}, lacks a privilege on a relation that the "
+            "view reads"
+        )
 
     # --- why, and by whom
 
@@ -323,10 +329,13 @@ def refusal(policy: Policy, role: str, requirement: Requirement) -> UserError:
         return UserError(
             state,
             f"{named(target)} does not exist or is not authorized",
-            hint="Check the name; if it is there, USE ROLE one that has a privilege on it, or ask its owner to GRANT one.",
+            hint=(
+                "Check the name. If the object exists, USE ROLE a role that has a privilege on it, or ask "
+                "its owner to GRANT one."
+            ),
         )
     if requirement.through is not None:
-        hint = "No query can follow the view until that role has the privilege again."
+        hint = "Queries cannot follow the view until that role has the privilege again."
         return UserError(SqlState.INSUFFICIENT_PRIVILEGE, policy.lacks(role, requirement), hint=hint)
     missing = policy.missing(role, requirement)
     return UserError(

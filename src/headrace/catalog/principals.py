@@ -233,7 +233,7 @@ def drop_user(storage: Storage, user: User) -> None:
         if _administrators(storage.state.members) == {user.name}:
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,
-                f"{user.name!r} is the last user who can sign in and holds the role orgadmin",
+                f"{user.name!r} is the last user who can sign in and has the role orgadmin",
                 hint="Invite another administrator first.",
             )
         storage.execute(delete(tables.users).where(tables.users.c.name == user.name))
@@ -264,8 +264,8 @@ def _refuse_known(storage: Storage, name: str) -> None:
     if name in storage.state.members.users:
         raise UserError(
             SqlState.DUPLICATE_USER,
-            f"the user {name!r} is a member already",
-            hint="GRANT ROLE … TO USER gives another role.",
+            f"the user {name!r} is already a member",
+            hint="GRANT ROLE … TO USER grants another role.",
         )
 
 
@@ -286,7 +286,7 @@ def create_token(storage: Storage, token: ApiToken, secret: str) -> None:
             raise UserError(
                 SqlState.DUPLICATE_API_TOKEN,
                 f"the API token {token.name!r} already exists",
-                hint="Choose another name; ALTER API_TOKEN makes a new token of an old name.",
+                hint="Choose another name; ALTER API_TOKEN renews the token of an existing name.",
             )
         values = {
             "id": token.id,

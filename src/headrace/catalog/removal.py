@@ -41,7 +41,7 @@ class Removal:
         raise UserError(
             SqlState.DEPENDENT_OBJECTS_EXIST,
             f"{described(target)} is referenced by {named}{more}",
-            hint=f"{first} first; DROP … CASCADE ends queries and drops what depends on it.",
+            hint=f"{first} first; DROP … CASCADE ends dependent queries and drops dependent objects.",
         )
 
 

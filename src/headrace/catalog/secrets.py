@@ -63,6 +63,6 @@ class SecretBox:
             except InvalidTag:
                 continue
         raise InternalError(
-            f"what is secret of {label} cannot be decrypted",
-            hint="The catalog's key is not the one that it was written with.",
+            f"the secrets of {label} cannot be decrypted",
+            hint="The catalog's key differs from the key that encrypted them: set the right one.",
         )

@@ -122,7 +122,7 @@ class Storage:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
                 "the catalog's database does not answer",
-                hint="Queries that run go on. Try again; the server's log has the reason.",
+                hint="Running queries continue. Try again; the server's log contains the reason.",
             ) from error
         except BaseException:
             if self._connection is not None:
@@ -211,7 +211,7 @@ def readable(directory: Path, url: str | None) -> Iterator[None]:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"cannot open the catalog in {place}: {reason}",
-            hint="Let the server's user read and write it, or restore it from a backup.",
+            hint="Grant the server's user access to read and write it, or restore it from a backup.",
         ) from None
 
 
@@ -248,6 +248,6 @@ def _claim(connection: Any, _record: object) -> None:
         connection.close()
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            "another server is running over this catalog",
-            hint="Stop it first, or name another database in HEADRACE_CATALOG_URL.",
+            "another server is running on this catalog",
+            hint="Stop the other server first, or set another database in HEADRACE_CATALOG_URL.",
         )

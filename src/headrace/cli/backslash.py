@@ -18,8 +18,8 @@ _SQL: dict[str, tuple[str | None, str | None, str, str]] = {
 _AT_THE_PROMPT = {
     "\\conninfo": "server, role and compute pool",
     "\\i FILE": "run the statements of a file",
-    "\\validate FILE": "say what is wrong with the statements of a file, and run none",
-    "\\x": "each row as a record of its own, or no longer",
+    "\\validate FILE": "report the errors of the statements of a file, and run none",
+    "\\x": "show each row as a separate record, on or off",
     "\\? \\h help": "this help",
     "\\q quit exit": "leave",
 }
@@ -31,9 +31,11 @@ def help_text() -> str:
     lines += _AT_THE_PROMPT.items()
     return "\n".join(
         [
-            "Statements end with a semicolon and may span lines. Ctrl-C ends a running result, Ctrl-D leaves.",
+            "A statement ends with a semicolon and may span lines. Ctrl-C ends a running result, Ctrl-D "
+            "leaves.",
             *(f"  {command:<15} {meaning}" for command, meaning in lines),
-            "LIST STORES; LIST ENTITIES; and LIST QUERIES; show what else there is (SHOW is the same), DESCRIBE … one of them.",
+            "LIST STORES; LIST ENTITIES; and LIST QUERIES; show other objects (SHOW is the same), DESCRIBE … "
+            "shows one of them.",
         ]
     )
 
@@ -66,8 +68,8 @@ def refusal(text: str) -> str:
         usage = f"{word} {_SQL[word][2]}".rstrip()
         return f"headrace: expected {usage}, found {text}"
     if word in LEAVE_WORDS or any(word == usage.partition(" ")[0] for usage in _AT_THE_PROMPT):
-        return f"headrace: {text} is for the prompt"
-    return f"headrace: there is no command {word}\nhint: These are: {known}. \\? explains them."
+        return f"headrace: {text} works at the prompt only"
+    return f"headrace: unknown command {word}\nhint: The commands are: {known}. \\? explains them."
 
 
 def _word(text: str) -> str:

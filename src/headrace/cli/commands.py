@@ -34,7 +34,7 @@ class Output(StrEnum):
 
 
 DataDirectory = Annotated[
-    Path | None, typer.Option(help="Where the server keeps its data.", envvar="HEADRACE_DATA_DIR")
+    Path | None, typer.Option(help="Data directory of the server.", envvar="HEADRACE_DATA_DIR")
 ]
 
 Host = Annotated[str | None, typer.Option(help="Address to bind.", envvar="HEADRACE_HOST")]
@@ -53,15 +53,15 @@ def up(
     token: Annotated[
         str | None,
         typer.Option(
-            help="Token of the administrator; made at the first start when not given.",
+            help="Token of the administrator; without it, the first start creates one.",
             envvar="HEADRACE_TOKEN",
         ),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate to speak TLS with, PEM.", envvar="HEADRACE_TLS_CERT")
+        Path | None, typer.Option(help="TLS certificate, PEM.", envvar="HEADRACE_TLS_CERT")
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(help="Its private key, PEM.", envvar="HEADRACE_TLS_KEY")
+        Path | None, typer.Option(help="Private key of the certificate, PEM.", envvar="HEADRACE_TLS_KEY")
     ] = None,
     with_kafka: Annotated[
         bool, typer.Option("--with-kafka", help="Start a Kafka broker too; a port may follow.")
@@ -104,7 +104,7 @@ def sql(
             "--command",
             "-c",
             metavar="SQL",
-            help="Statements to run; repeatable, as -f is: all run in the order given.",
+            help="Statements to run; repeatable, as is -f: all run in the order of the command line.",
         ),
     ] = None,
     file: Annotated[
@@ -115,17 +115,19 @@ def sql(
         Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Say all that is wrong with the statements, and run none.")
+        bool, typer.Option("--check", help="Report all errors of the statements, and run none.")
     ] = False,
-    max_rows: Annotated[int | None, typer.Option(help="End each result after so many rows.", min=1)] = None,
+    max_rows: Annotated[int | None, typer.Option(help="End each result after this many rows.", min=1)] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="End each live result after so many seconds; others fail.", min=0)
+        float | None,
+        typer.Option(help=("End each live result after this many seconds; other results fail then."), min=0),
     ] = None,
     url: Annotated[str, typer.Option(help="The server.", envvar="HEADRACE_URL")] = DEFAULT_URL,
     token: Annotated[
         str | None,
         typer.Option(
-            help="Your token; default: the one that a server on this machine made.", envvar="HEADRACE_TOKEN"
+            help="Your token; default: the token that a server on this machine created.",
+            envvar="HEADRACE_TOKEN",
         ),
     ] = None,
     data_dir: DataDirectory = None,

@@ -136,7 +136,7 @@ class Client:
         try:
             return f"{body['major']}.{body['minor']}.{body['patch']}"
         except (KeyError, TypeError) as error:
-            raise ConnectionFailedError("the answer is not that of a Headrace server") from error
+            raise ConnectionFailedError("the response is not from a Headrace server") from error
 
     async def execute(
         self, text: str, *, context: SessionContext | None = None, files: Mapping[str, bytes] | None = None
@@ -209,7 +209,7 @@ def _body(response: httpx.Response) -> Any:
         body = response.json()
     except ValueError as error:
         raise ConnectionFailedError(
-            f"the answer is not that of a Headrace server (HTTP status {response.status_code})"
+            f"the response is not from a Headrace server (HTTP status {response.status_code})"
         ) from error
     if response.status_code in (200, 202):
         return body

@@ -91,7 +91,7 @@ def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:
             stream=StreamOffer(offered["uri"], offered["token"]) if offered else None,
         )
     except (AttributeError, KeyError, TypeError) as error:
-        raise ConnectionFailedError("the answer is not that of a Headrace server") from error
+        raise ConnectionFailedError("the response is not from a Headrace server") from error
 
 
 def read_problems(body: Any) -> list[Diagnostic]:
@@ -110,7 +110,7 @@ def read_problems(body: Any) -> list[Diagnostic]:
             for found in body["diagnostics"]
         ]
     except (AttributeError, KeyError, TypeError) as error:
-        raise ConnectionFailedError("the answer is not that of a Headrace server") from error
+        raise ConnectionFailedError("the response is not from a Headrace server") from error
 
 
 def read_start(frame: Any) -> StreamStart:

@@ -11,6 +11,7 @@ def message(progress: QueryProgress, limit_bytes: int) -> str | None:
     if kept <= limit_bytes:
         return None
     return (
-        f"the store of {entity} keeps {kept / 2**20:,.0f} MiB of its log, which the query has not confirmed to have read: "
-        "see backlog_bytes in DESCRIBE QUERY METRICS. It is too slow, or a transaction has been open for long; the disk there fills up"
+        f"the store of {entity} retains {kept / 2**20:,.0f} MiB of its log, because the query has not "
+        "confirmed reading it: see backlog_bytes in DESCRIBE QUERY METRICS. The query is too slow, or a "
+        "transaction has been open for long; the store's disk fills up"
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
-DIVISION_BY_ZERO = "NULLIF(divisor, 0) makes the result NULL; Exclude such rows with WHERE."
-OUT_OF_RANGE = "CAST an operand to a wider type, or TRY_CAST the value, which gives NULL instead; Exclude such rows with WHERE."
-OTHERWISE = "TRY_CAST gives NULL where CAST fails; Exclude such rows with WHERE."
+DIVISION_BY_ZERO = "NULLIF(divisor, 0) returns NULL instead; or exclude such rows with WHERE."
+OUT_OF_RANGE = (
+    "CAST an operand to a wider type, or TRY_CAST the value, which returns NULL instead; or "
+    "exclude such rows with WHERE."
+)
+OTHERWISE = "TRY_CAST returns NULL if CAST fails; or exclude such rows with WHERE."
 
 
 def data_error(code: str, detail: str, *, hint: str | None = OTHERWISE) -> UserError:

@@ -31,13 +31,13 @@ def usable_pool(catalog: Catalog, name: str) -> ComputePool:
         raise UserError(
             SqlState.COMPUTE_POOL_NOT_FOUND,
             f"the compute pool {name!r} does not exist",
-            hint="LIST COMPUTE_POOLS shows those that do.",
+            hint="LIST COMPUTE_POOLS shows the existing pools.",
         )
     if pool.desired_state is PoolIntent.STOPPED:
         raise UserError(
             SqlState.COMPUTE_POOL_NOT_READY,
             f"the compute pool {name!r} is stopped",
-            hint=f"START COMPUTE_POOL {printed(name)}; starts it, USE COMPUTE_POOL chooses another one.",
+            hint=f"START COMPUTE_POOL {printed(name)}; starts it, USE COMPUTE_POOL selects another one.",
         )
     return pool
 

@@ -79,7 +79,7 @@ class InteractiveQueries:
         if len(self._runs) >= most:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"{len(self._runs)} interactive queries run already, which is the most that may",
+                f"{len(self._runs)} interactive queries are running, which is the limit",
                 hint="End one of them, or raise HEADRACE_INTERACTIVE_QUERIES_MAX.",
             )
         # Half, so that no user can keep all others out.
@@ -88,8 +88,10 @@ class InteractiveQueries:
         if mine >= most:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"the user {user!r} runs {mine} interactive queries already, which is the most that one user may",
-                hint="End one of them, or raise HEADRACE_INTERACTIVE_QUERIES_MAX, of which one user may have half.",
+                f"the user {user!r} runs {mine} interactive queries, which is the limit of one user",
+                hint=(
+                    "End one of them, or raise HEADRACE_INTERACTIVE_QUERIES_MAX: one user may use half of it."
+                ),
             )
 
     def knows(self, query_id: str) -> bool:
@@ -195,7 +197,7 @@ def _pool_error(pool: str, reason: str) -> ExternalError:
     return ExternalError(
         SqlState.COMPUTE_POOL_NOT_READY,
         f"the compute pool {pool!r} cannot run the query: {reason}",
-        hint=f"DESCRIBE COMPUTE_POOL {pool}; says how it is. Try again when it is running.",
+        hint=f"DESCRIBE COMPUTE_POOL {pool}; shows its state. Try again when it is running.",
     )
 
 

@@ -196,7 +196,7 @@ class DriverProcess:
             # Settings stay as they are until the server ends: another try would end likewise.
             delay_ms = None if self.refused else backoff_ms(failures, self._settings)
             if self.refused:
-                reason = f"{reason} It is tried again after STOP and START COMPUTE_POOL, or with the server."
+                reason = f"{reason} STOP and START COMPUTE_POOL to try again, or restart the server."
             self.state, self.message = PoolState.ERRORED, reason
             log.warning("driver_ended", pool=self.pool, reason=reason, restart_in_ms=delay_ms)
             self._on_death(self, reason)

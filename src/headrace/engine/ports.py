@@ -39,7 +39,7 @@ def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
         if store is None:
             raise UserError(
                 SqlState.STORE_NOT_FOUND,
-                f"the store {name!r} of the query does not exist any more",
+                f"the store {name!r} of the query no longer exists",
                 hint="Create it again, then RESTART the query.",
             )
         found[name] = dict(store.properties)
@@ -56,7 +56,7 @@ def registries_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]
         if registry is None:
             raise UserError(
                 SqlState.SCHEMA_REGISTRY_NOT_FOUND,
-                f"the schema registry {name!r} of the query does not exist any more",
+                f"the schema registry {name!r} of the query no longer exists",
                 hint="Create it again, then RESTART the query.",
             )
         found[name] = connection(registry.properties)

@@ -100,7 +100,7 @@ class ResultChannel:
         if self._error is not None and not self._held:
             raise self._error
         if self._closed:
-            raise UserError(SqlState.CANCELLED, "the query was ended before it had begun")
+            raise UserError(SqlState.CANCELLED, "the query was ended before it started")
 
     async def __aiter__(self) -> AsyncIterator[LiveRows]:
         """Yield batches of rows; raises the HeadraceError given to `finish` after the rows before it."""

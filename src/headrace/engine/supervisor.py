@@ -154,8 +154,9 @@ class Supervisor:
         if waited_s < FIRST_BATCH_S:
             return None
         return (
-            f"no batch has ended in the {waited_s:.0f} s since the query was started: its sources have no new records, or do not begin "
-            "to be read; if they have records, the log of the compute pool says more"
+            f"no batch has ended in the {waited_s:.0f} s since the query was started: its sources have no new "
+            "records, or reading has not started; if they have records, the log of the compute pool contains "
+            "more"
         )
 
     def silent_store(self, name: str) -> str | None:
@@ -412,8 +413,12 @@ class Supervisor:
         except ValidationError as error:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"the stored plan of the query is not of this version of Headrace ({error.error_count()} differences)",
-                hint="It was made by another release. Run it with that one, or TERMINATE it and create it again.",
+                f"the stored plan of the query is of another version of Headrace ({error.error_count()} "
+                "differences)",
+                hint=(
+                    "Another release created it. Run the query with that release, or TERMINATE it and "
+                    "create it again."
+                ),
             ) from error
         return StartQuery(
             query_id=query.id,

@@ -40,7 +40,7 @@ class Avro(Format):
         try:
             generated_schema(kind, "record")
         except UserError as error:
-            return f"cannot hold it: {error.message}"
+            return f"does not support it: {error.message}"
         return None
 
     def read(self, data: str, columns: Struct) -> str:

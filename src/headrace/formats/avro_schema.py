@@ -69,7 +69,7 @@ _LOGICAL: dict[tuple[str, str], DataType] = {
     **{("long", name): kind for name, kind in _TIMES.items()},
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DECLARE = "Declare the columns that you need, with types that hold them: (name TYPE, …)."
+_DECLARE = "Declare the columns that you need, with supported types: (name TYPE, …)."
 
 
 def columns_of(schema: str, references: Sequence[str] = ()) -> tuple[Column, ...]:
@@ -81,7 +81,7 @@ def columns_of(schema: str, references: Sequence[str] = ()) -> tuple[Column, ...
     with reading():
         node = json.loads(schema)
         if not isinstance(node, dict) or node.get("type") != "record":
-            raise _unsupported(f"it is {_shown(node)}, a single value and no record")
+            raise _unsupported(f"it is {_shown(node)}, a single value instead of a record")
         fields = _Reader(references).record(node, "")
         return tuple(
             Column(Identifier(name).name, parse_type(str(kind)), nullable) for name, kind, nullable in fields
@@ -159,20 +159,20 @@ class _Reader:
         others = [branch for branch in node if branch not in ("null", {"type": "null"})]
         if len(others) != 1:
             found = " and ".join(_shown(branch) for branch in node) or "nothing"
-            raise _unsupported(f"{place} is a union of {found}, which no data type holds")
+            raise _unsupported(f"{place} is a union of {found}, which no data type supports")
         return self.read(others[0], namespace, place)[0], len(others) < len(node)
 
     def _by_name(self, name: str, namespace: str, place: str) -> DataType:
         if name in _PRIMITIVES:
             return _PRIMITIVES[name]
         if name == "null":
-            raise _unsupported(f"{place} is always null, which no data type holds")
+            raise _unsupported(f"{place} is always null, which no data type supports")
         full = next((found for found in (f"{namespace}.{name}", name) if found in self._types), None)
         if full is None:
             raise _malformed(f"{place} is of the type {_shown(name)}, which is not defined")
         known = self._types[full]
         if known is None:
-            raise _unsupported(f"the record {full} has itself as a part, which no data type holds")
+            raise _unsupported(f"the record {full} contains itself, which no data type supports")
         self._count(known[1])
         return known[0]
 
@@ -203,7 +203,7 @@ def _logical(node: dict[str, Any], place: str) -> DataType | None:
     if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision:
         return None
     if not 1 <= precision <= 38:
-        raise _unsupported(f"{place} is a decimal of {precision} digits, and DECIMAL has 38 at most")
+        raise _unsupported(f"{place} is a decimal of {precision} digits, but DECIMAL supports at most 38")
     return Decimal(precision, scale)
 
 
@@ -214,8 +214,8 @@ def _record(fields: Any, full: str) -> dict[str, Any]:
         if not _NAME.fullmatch(field):
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
-                f"expected the name of an Avro field, which is of letters, digits and _, found {field!r}",
-                hint="Give it another name, with AS in a SELECT.",
+                f"expected the name of an Avro field, which consists of letters, digits and _, found {field!r}",
+                hint="Rename it, with AS in a SELECT.",
             )
         schema = _written(kind, f"{full}.{field}", field)
         written.append(
@@ -253,7 +253,7 @@ def _written(kind: DataType, full: str, place: str) -> Any:
     raise UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
         f"Avro has no type for {place}, a {kind}: the keys of its maps are strings",
-        hint="Make it a MAP<VARCHAR, …> or leave it out.",
+        hint="Use a MAP<VARCHAR, …> instead, or leave the column out.",
     )
 
 
@@ -263,7 +263,7 @@ def reading() -> Iterator[None]:
     try:
         yield
     except json.JSONDecodeError:
-        raise _malformed("it is no JSON") from None
+        raise _malformed("it is not JSON") from None
     except RecursionError:
         raise _too_large(f"{NESTING_MAX} levels") from None
 
@@ -296,7 +296,9 @@ def _malformed(what: str) -> UserError:
 
 def _unsupported(what: str) -> UserError:
     return UserError(
-        SqlState.FEATURE_NOT_SUPPORTED, f"columns cannot be made of the Avro schema: {what}", hint=_DECLARE
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"the Avro schema cannot be converted to columns: {what}",
+        hint=_DECLARE,
     )
 
 

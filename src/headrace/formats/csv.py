@@ -24,7 +24,7 @@ class Csv(TextFormat):
     def refusal(self, columns: Struct) -> str | None:
         """Refuse everything but single values."""
         nested = next((kind for _, kind in columns.fields if isinstance(kind, Array | Map | Struct)), None)
-        return f"cannot hold a {nested}: its fields are single values" if nested else None
+        return f"does not support a {nested}: its fields are single values" if nested else None
 
     def read(self, data: str, columns: Struct) -> str:
         """Return a call of `CsvDecoder`."""

@@ -44,7 +44,7 @@ class Json(TextFormat):
     def refusal(self, columns: Struct) -> str | None:
         """Refuse a MAP whose keys are not text."""
         found = next(_unnamed(columns, lambda key: isinstance(key, Varchar)), None)
-        return f"cannot hold a {found}: the keys of its objects are VARCHAR" if found else None
+        return f"does not support a {found}: the keys of its objects are VARCHAR" if found else None
 
     def read(self, data: str, columns: Struct) -> str:
         """Return a call of `JsonDecoder`."""

@@ -38,7 +38,7 @@ class Protobuf(Format):
         try:
             proto_text([Column(name, kind) for name, kind in columns.fields], "t")
         except UserError as error:
-            return f"cannot hold it: {error.message}"
+            return f"does not support it: {error.message}"
         return None
 
     def read(self, data: str, columns: Struct) -> str:

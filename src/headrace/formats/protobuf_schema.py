@@ -139,7 +139,7 @@ _MAP_KEYS = (VARCHAR, BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT)
 _OF_PROTOBUF = (19_000, 20_000)
 """Numbers that Protobuf keeps for itself."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DECLARE = "Declare the columns that you need, with types that hold them: (name TYPE, …)."
+_DECLARE = "Declare the columns that you need, with supported types: (name TYPE, …)."
 
 
 class Descriptors:
@@ -185,7 +185,7 @@ class Descriptors:
         )
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
-            f"there is {what} in the Protobuf schema",
+            f"the Protobuf schema contains {what}",
             hint=f"There is {', '.join(found or self.messages)}." if self.messages else None,
         )
 
@@ -253,7 +253,7 @@ class Descriptors:
         if file is None:
             raise UserError(
                 SqlState.DESCRIPTOR_NOT_FOUND,
-                f"the file {name}, which {within[-1]} imports, is not there",
+                f"the file {name}, which {within[-1]} imports, is missing",
                 hint="Compile with protoc --include_imports, or refer to its subject in the registry.",
             )
         for other in file.dependency:
@@ -277,7 +277,7 @@ def of_set(data: bytes) -> Descriptors:
         raise UserError(
             SqlState.DATA_EXCEPTION,
             "expected compiled descriptors of Protobuf, found other bytes",
-            hint="protoc --include_imports --descriptor_set_out=x.desc x.proto makes them.",
+            hint="Create it with protoc --include_imports --descriptor_set_out=x.desc x.proto.",
         )
     for file in files:
         file.ClearField("source_code_info")
@@ -334,7 +334,7 @@ class _Reader:
     def fields(self, message: Descriptor, within: tuple[str, ...]) -> list[tuple[str, DataType, bool]]:
         """Return name, type and whether it must be there."""
         if message.full_name in within:
-            raise _unsupported(f"the message {message.full_name} has itself as a part")
+            raise _unsupported(f"the message {message.full_name} contains itself")
         if not message.fields:
             raise _unsupported(f"the message {message.full_name} has no fields")
         found = []
@@ -412,7 +412,7 @@ def _single_misfit(field: FieldDescriptor, kind: DataType, path: str) -> str | N
 def _mismatch(field: FieldDescriptor, kind: DataType, path: str) -> str:
     own = "a map" if _is_map(field) else field.message_type.full_name if field.message_type else _kind(field)
     listed = "repeated " if field.is_repeated and not _is_map(field) else ""
-    return f"has {listed}{own} in its field {path}, which a {kind} does not hold"
+    return f"has {listed}{own} in its field {path}, which does not fit a {kind}"
 
 
 def _message_text(
@@ -431,8 +431,9 @@ def _message_text(
         if not _NAME.fullmatch(field):
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
-                f"expected the name of a Protobuf field, which is of letters, digits and _, found {field!r}",
-                hint="Give it another name, with AS in a SELECT.",
+                "expected the name of a Protobuf field, which consists of letters, digits and _, found "
+                f"{field!r}",
+                hint="Rename it, with AS in a SELECT.",
             )
         own = before.get(field)
         nested = _camel(field)
@@ -463,14 +464,15 @@ def _field_type(
                 raise _unwritable(
                     field,
                     kind,
-                    "the keys of its maps are texts, whole numbers or booleans, and the values single",
+                    "a key of its maps must be a text, a whole number or a boolean, and a value must not be "
+                    "nested",
                 )
             entry = _entry(own)[1] if own is not None and _is_map(own) else None
             written, definition = _field_type(field, value, nested, entry)
             return f"map<{_WRITTEN.get(key, 'string')}, {written}>", definition
         case Array(element):
             if isinstance(element, Array | Map):
-                raise _unwritable(field, kind, "the elements of its lists are single")
+                raise _unwritable(field, kind, "an element of its lists must not be nested")
             written, definition = _field_type(field, element, nested, own)
             return f"repeated {written}", definition
         case Struct(fields):
@@ -529,4 +531,4 @@ def _unwritable(place: str, kind: DataType, why: str) -> UserError:
 
 
 def _unsupported(what: str) -> UserError:
-    return UserError(SqlState.FEATURE_NOT_SUPPORTED, f"{what}, which no data type holds", hint=_DECLARE)
+    return UserError(SqlState.FEATURE_NOT_SUPPORTED, f"{what}, which no data type supports", hint=_DECLARE)

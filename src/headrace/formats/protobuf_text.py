@@ -67,7 +67,7 @@ class _Parser:
         while place < len(text):
             found = _TOKEN.match(text, place)
             if found is None:
-                raise self._at(place, f"{text[place]!r} has no place there")
+                raise self._at(place, f"unexpected {text[place]!r}")
             if found["token"]:
                 self._tokens.append((found["token"], place))
             place = found.end()
@@ -283,7 +283,7 @@ class _Parser:
             raise self._error("a whole number") from None
         self._index += 1
         if not -(2**31) <= sign * number < 2**31:
-            raise malformed(f"{number} is too large a number")
+            raise malformed(f"the number {number} is too large")
         return sign * number
 
     def _error(self, expected: str) -> UserError:

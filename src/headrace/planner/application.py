@@ -21,7 +21,7 @@ from headrace.planner.sinks import EntitySink, TableSink, ViewSink
 from headrace.planner.state import states
 
 _ROW_BY_ROW = (Scan, Filter, Project, Subquery, Unnest)
-REASON = "micro-batch: the queries of an application share what they read, batch by batch"
+REASON = "micro-batch: the queries of an application share their sources, batch by batch"
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
         strange = sorted(names - set(target.names))
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the query gives {len(items)} columns, the sink has {len(target.columns)}; "
-            f"the sink has no column {', '.join(map(printed, strange))}",
+            f"the query returns {len(items)} columns, the sink has {len(target.columns)}; the sink has no "
+            f"column {', '.join(map(printed, strange))}",
             hint=f"Select {', '.join(map(printed, target.names))}.",
             span=logical.span,
         )
@@ -72,7 +72,7 @@ def _assigned(column: Column, item: Item | None, span: Span | None) -> Item:
         if not column.nullable:
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
-                f"the column {printed(column.name)} of the sink is NOT NULL, and the query does not give it",
+                f"the column {printed(column.name)} of the sink is NOT NULL, but the query does not return it",
                 hint=f"Add … AS {printed(column.name)} to the SELECT list.",
                 span=span,
             )
@@ -80,7 +80,8 @@ def _assigned(column: Column, item: Item | None, span: Span | None) -> Item:
     if not assignable(item.expression.type, column.type):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the column {printed(column.name)} of the sink is {column.type}, the query gives {item.expression.type}",
+            f"the column {printed(column.name)} of the sink is {column.type}, but the query returns "
+            f"{item.expression.type}",
             hint=f"Use CAST(… AS {column.type}).",
             span=item.expression.span or span,
         )

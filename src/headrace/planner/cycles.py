@@ -26,7 +26,7 @@ class Output:
 
 HIDDEN = ""
 """In place of a name that is not to be told."""
-_UNSEEN = "one that you may not see"
+_UNSEEN = "a query that you may not see"
 
 Reads = Callable[[Relation, tuple[str, ...]], bool]
 """Whether a relation reads what is at a place; it may be over several entities."""
@@ -69,8 +69,11 @@ def refuse_cycle(
     stop = f"TERMINATE QUERY {named[0]}; or write" if named else "Write"
     raise UserError(
         SqlState.INVALID_RELATION_DEFINITION,
-        f"the query would read what it writes{through}: {_drawn(way, known)}",
-        hint=f"{stop} into another relation. '{ALLOW_CYCLE.name}' = TRUE in WITH (…) of the sink allows it, where rows are sure to end.",
+        f"the query would read its own output{through}: {_drawn(way, known)}",
+        hint=(
+            f"{stop} into another relation. '{ALLOW_CYCLE.name}' = TRUE in WITH (…) of the sink allows it, "
+            "if the rows are sure to end."
+        ),
         span=span,
     )
 

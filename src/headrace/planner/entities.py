@@ -31,7 +31,7 @@ def plan_optimize(
         options=options,
     )
     return physical.SparkPlan(
-        reasons=["files are put in order once"], bounded=True, steps=[step], outputs=["sink"]
+        reasons=["files are compacted once"], bounded=True, steps=[step], outputs=["sink"]
     )
 
 

@@ -107,7 +107,11 @@ def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) 
 def _kept(sink: TableSink | ViewSink) -> str:
     if sink.key_columns:
         return f"rows are upserted by {', '.join(map(printed, sink.key_columns))}"
-    return "rows come and go whole" if isinstance(sink, ViewSink) and sink.signed else "rows are appended"
+    return (
+        "rows are inserted and deleted as a whole"
+        if isinstance(sink, ViewSink) and sink.signed
+        else "rows are appended"
+    )
 
 
 def _creation(creation: object) -> str:
@@ -212,7 +216,7 @@ def _late(window: TimeWindow | MatchRecognize) -> str:
 
 def _lookup(refresh_ms: int | None) -> str:
     if refresh_ms is None:
-        return "its rows are asked for by key, for each batch of rows"
+        return "its rows are looked up by key, for each batch of rows"
     return f"it is read whole, and again every {duration_text(refresh_ms)}"
 
 
@@ -389,11 +393,11 @@ def _step(step: physical.Step) -> str:
             errors = {
                 "terminate": "stop at a record that cannot be read",
                 "ignore": "skip records that cannot be read",
-            }.get(step.on_error, f"give records that cannot be read to {step.on_error}")
+            }.get(step.on_error, f"send records that cannot be read to {step.on_error}")
             return f"decode {step.value.label} of {step.input}; {errors}"
         case physical.AssignWatermark():
             return (
-                f"assign watermark to {step.input}{f'; give late rows to {step.late}' if step.late else ''}"
+                f"assign watermark to {step.input}{f'; send late rows to {step.late}' if step.late else ''}"
             )
         case physical.SqlTransform():
             return f"Spark SQL over {', '.join(step.inputs)}"
@@ -406,9 +410,9 @@ def _step(step: physical.Step) -> str:
             span = _bounds(step.lower_ms, step.upper_ms)
             return f"{step.how} join of {step.left} with {step.right}, event times {span}"
         case physical.Normalize():
-            return f"keep the last row of each {', '.join(step.keys)} of {step.input}; give what changes"
+            return f"keep the last row of each {', '.join(step.keys)} of {step.input}; return the changes"
         case physical.Materialize():
-            return f"keep the rows of each {', '.join(step.keys)} of {step.input}; give the newest"
+            return f"keep the rows of each {', '.join(step.keys)} of {step.input}; return the newest"
         case physical.ChangelogAggregate():
             return f"group {step.input} by {', '.join(step.keys) or 'nothing'}, with deletions"
         case physical.ChangelogJoin():
@@ -437,7 +441,7 @@ def _step(step: physical.Step) -> str:
         case physical.OptimizeEntity():
             return f"optimize {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
         case physical.WriteResults():
-            return f"send {step.input} to the client{f', {step.limit} rows at most' if step.limit is not None else ''}"
+            return f"send {step.input} to the client{f', at most {step.limit} rows' if step.limit is not None else ''}"
 
 
 def _indented(text: str) -> Iterator[str]:

@@ -55,7 +55,7 @@ def changelog_key(schema: Schema, source_format: str | None, wanted: str | None,
     if wanted == "primitive" and not single:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the primary key ({', '.join(columns)}) does not fit a PRIMITIVE key",
+            f"the primary key ({', '.join(columns)}) cannot be a PRIMITIVE key",
             hint="Use 'key.format' = JSON.",
             span=span,
         )
@@ -85,7 +85,7 @@ def stream_key(
     if logical.partition_by and named is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            "give either PARTITION BY or 'key.columns', not both",
+            "specify either PARTITION BY or 'key.columns', not both",
             span=logical.partition_by[0].span,
         )
     if logical.partition_by:
@@ -100,14 +100,14 @@ def stream_key(
         if schema.column(name) is None:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
-                f"the key column {printed(name)} is no output column",
+                f"the key column {printed(name)} is not an output column",
                 hint=suggestion(name, schema.names, otherwise=f"There is {', '.join(schema.names)}."),
                 span=span,
             )
     if wanted == "primitive" and (len(columns) != 1 or not is_primitive_key(_type(schema, columns[0]))):
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            "a PRIMITIVE key is exactly one column of SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR",
+            "a PRIMITIVE key requires exactly one column of SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR",
             hint="Use 'key.format' = JSON.",
             span=span,
         )
@@ -121,16 +121,16 @@ def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None, *, req
         if wanted is not None and required:
             raise UserError(
                 SqlState.MISSING_PARAMETER,
-                "the records of the sink have keys, and the query's source has none to carry through",
-                hint="Name the key's columns with 'key.columns' or PARTITION BY.",
+                "the records of the sink have keys, but the records of the query's source have none",
+                hint="Specify the key's columns with 'key.columns' or PARTITION BY.",
                 span=span or logical.span,
             )
         return Key()
     if wanted is not None and wanted != own.key.format:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the source's key is {own.key.label}; it cannot be carried through as {wanted.upper()}",
-            hint="Name the key's columns with 'key.columns' or PARTITION BY.",
+            f"the source's key is {own.key.label}; it cannot be written as {wanted.upper()}",
+            hint="Specify the key's columns with 'key.columns' or PARTITION BY.",
             span=span,
         )
     return Key(own.key.format, own.key_type, (), carried=True)

@@ -103,8 +103,8 @@ def place(node: LogicalNode, *wanted: Mode) -> Operator:
     if made.traits.key is None:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            "the result is a CHANGELOG without a key: nothing tells which of its rows an update is about",
-            hint="Select the key columns of every source, or GROUP BY what shall be the key.",
+            "the result is a CHANGELOG without a key: an update cannot be matched to its row",
+            hint="Select the key columns of every source, or GROUP BY the columns of a key.",
             span=span_of(node),
         )
     return Operator(Materialize(made.node), Mode.UPSERT, made.traits, (made,))
@@ -147,15 +147,15 @@ def _timed(node: LogicalNode, what: str, span: Span | None) -> Operator:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{what}; {_called(node)} is updated: rows that the watermark has passed could still change",
-            hint="Declare a STREAM over the same entity, which sees every version as a row of its own.",
+            hint="Declare a STREAM over the same entity, which reads every version as a row of its own.",
             span=span,
         )
     if not found.timed:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{what}, with an event time; {_called(node)} has none",
-            hint="Of a query's parts, filters, projections, time windows, joins by time and matches keep the event time of their rows; "
-            "matches need WITHIN for that, unless they skip TO NEXT ROW.",
+            hint="Filters, projections, time windows, joins by time and matches keep the event time of their "
+            "rows. Matches need WITHIN for this, unless they skip TO NEXT ROW.",
             span=span,
         )
     return place(node, Mode.INSERT)
@@ -166,7 +166,7 @@ def _called(node: LogicalNode) -> str:
         node = node.input
     if isinstance(node, Scan):
         return f"{node.relation.kind.value.upper().replace('_', ' ')} {node.relation.name}"
-    return f"the sub-select {node.alias}" if isinstance(node, Subquery) else "what stands here"
+    return f"the sub-select {node.alias}" if isinstance(node, Subquery) else "this source"
 
 
 def _aggregate(node: Aggregate, wanted: _Wanted) -> Operator:
@@ -181,14 +181,14 @@ def _aggregate(node: Aggregate, wanted: _Wanted) -> Operator:
 
 def _interval_join(node: IntervalJoin, _wanted: _Wanted) -> Operator:
     sides = tuple(
-        _timed(side, "a join within a time takes two STREAMs", span_of(node))
+        _timed(side, "a join WITHIN a time span requires two STREAMs", span_of(node))
         for side in (node.left, node.right)
     )
     return Operator(node, Mode.INSERT, traits(node), sides)
 
 
 def _temporal_join(node: TemporalJoin, _wanted: _Wanted) -> Operator:
-    left = _timed(node.left, "a temporal join takes a STREAM on its left", span_of(node))
+    left = _timed(node.left, "a temporal join requires a STREAM on its left", span_of(node))
     return Operator(node, Mode.INSERT, traits(node), (left, place(node.right, Mode.UPSERT)))
 
 

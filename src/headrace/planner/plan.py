@@ -53,14 +53,15 @@ def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
     if logical.snapshot:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a query of materialized views or tables is answered at once; it cannot run continuously",
+            "a query of materialized views or tables returns at once; it cannot run continuously",
             hint="SELECT it, or read a stream or a changelog.",
             span=logical.span,
         )
     if logical.partition_by and not isinstance(sink, EntitySink):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            "PARTITION BY is for CREATE STREAM … AS and INSERT INTO: it sets the key of the records",
+            "PARTITION BY is supported in CREATE STREAM … AS and INSERT INTO only: it sets the key of the "
+            "records",
             span=logical.partition_by[0].span,
         )
     return Planner(rewritten(logical), sink).plan()
@@ -141,7 +142,7 @@ def choose_mode(
         unable = {kind.label for kind in sources if kind.source is None or not kind.source.real_time}
         if writes.record_sink is None or not writes.record_sink.real_time:
             unable.add(writes.label)
-        reasons += [f"stores of type {label} cannot" for label in sorted(unable)]
+        reasons += [f"stores of type {label} do not support it" for label in sorted(unable)]
     if reasons and wanted.execution_mode == "real_time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -154,7 +155,8 @@ def choose_mode(
     if reasons:
         return ExecutionMode("micro_batch", tuple(f"micro-batch: {reason}" for reason in reasons))
     return ExecutionMode(
-        "real_time", ("real-time: the query keeps no state, delivers at least once, and its stores can",)
+        "real_time",
+        ("real-time: the query keeps no state, delivers at least once, and its stores support it",),
     )
 
 

@@ -83,16 +83,16 @@ def row_sink(connector: StoreDescriptor, logical: LogicalPlan, span: Span | None
     if sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"stores of type {connector.label} hold no tables that a query could write",
+            f"stores of type {connector.label} have no tables that a query can write",
             hint="Use CREATE STREAM or CREATE CHANGELOG." if connector.record_sink is not None else None,
             span=span,
         )
     if not sink.upserts and not logical.traits.insert_only:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"tables of {connector.label} take new rows only, and rows of the query are updated and deleted",
-            hint="Write rows that come once and stay, as those of a stream or of a time window's groups; or keep the query's result in a "
-            "MATERIALIZED VIEW.",
+            f"tables of {connector.label} support inserts only, but rows of the query are updated and deleted",
+            hint="Write rows that never change, such as those of a stream or of a time window's groups; or "
+            "keep the query's result in a MATERIALIZED VIEW.",
             span=span,
         )
     return sink
@@ -103,8 +103,9 @@ def check_written(connector: StoreDescriptor, entity: EntityPath, span: Span | N
     if connector.pattern(entity) is not None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{path_text(entity)!r} stands for several entities: they are read together, and records are written to one",
-            hint="Write into a relation over one entity.",
+            f"{path_text(entity)!r} matches several entities: they can be read together, but records are "
+            "written to one",
+            hint="Write to a relation over one entity.",
             span=span,
         )
 
@@ -193,7 +194,10 @@ def creation_options(
     for name, spec in connector.layout.items():
         if name in layout or source is None:
             continue
-        other = f"The leftmost source has no {name} to take over: it is of another store type, or over several entities."
+        other = (
+            f"The leftmost source has no {name} to copy: it is of another store type, or over several "
+            "entities."
+        )
         layout[name] = source.layout.get(name) or reader.require(spec, hint=other)
     return settings | {connector.layout[name].name: str(number) for name, number in layout.items()}
 
@@ -213,7 +217,7 @@ def checked_layout(
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 f"the entity {path_text(entity)!r} exists with {actual} {name}, not {number}",
-                hint=f"Leave '{spec.name}' out, or say {actual}.",
+                hint=f"Leave '{spec.name}' out, or set it to {actual}.",
                 span=reader.span(spec),
             )
     return said
@@ -263,7 +267,7 @@ def value_format(
     if name is None and inherited is None:
         raise UserError(
             SqlState.MISSING_PARAMETER,
-            "a relation over an entity needs the property 'value.format'",
+            "a relation over an entity requires the property 'value.format'",
             hint="Add 'value.format' = JSON to WITH (…).",
         )
     if inherited is None or name not in (None, inherited.format) or inherited.format in WITH_SCHEMAS:
@@ -342,7 +346,7 @@ def named_format(
     other = f" Or give '{descriptor.name}' = 'source.Message'." if name == "protobuf" else ""
     raise UserError(
         SqlState.SCHEMA_REGISTRY_NOT_FOUND,
-        f"{name.upper()} records need the schema registry of their store, which has none",
+        f"{name.upper()} records require a schema registry, and their store has none",
         hint=f"CREATE SCHEMA_REGISTRY, then UPDATE STORE … WITH ('schema_registry.name' = name).{other}",
         span=span,
     )
@@ -365,7 +369,7 @@ def _of_message(written: str, places: SchemaPlaces, span: Span | None) -> Protob
             SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
             f"the descriptor source {source!r} does not exist",
             hint=suggestion(
-                source, sorted(places.descriptors), otherwise="LIST DESCRIPTORS shows what may be named."
+                source, sorted(places.descriptors), otherwise="LIST DESCRIPTORS shows the existing messages."
             ),
             span=span,
         )
@@ -388,7 +392,7 @@ def guarantee(
     if sink is None or not sink.exactly_once:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"stores of type {connector.label} cannot be written exactly once",
+            f"stores of type {connector.label} do not support exactly-once writes",
             hint=f"Leave '{dialect.GUARANTEE.name}' out, or set it to at_least_once.",
             span=reader.span(dialect.GUARANTEE),
         )
@@ -401,7 +405,7 @@ def timestamp_column(schema: Schema, reader: PropertyReader) -> str | None:
     if name is not None and schema.column(name) is None:
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
-            f"the timestamp column {printed(name)} is no column of the relation",
+            f"the timestamp column {printed(name)} is not a column of the relation",
             hint=suggestion(name, schema.names, otherwise=f"There is {', '.join(schema.names)}."),
             span=reader.span(dialect.TIMESTAMP),
         )

@@ -151,7 +151,7 @@ def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_sto
         raise UserError(
             SqlState.STORE_NOT_FOUND,
             "no store is selected for the new relation",
-            hint="Say USE STORE name, or add 'store' = name to WITH (…).",
+            hint="Run USE STORE name, or add 'store' = name to WITH (…).",
             span=logical.span,
         )
     return name
@@ -357,8 +357,9 @@ def table_insert_sink(
     if not key and not logical.traits.insert_only:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the rows of the query are updated and deleted, and the table {relation.name} has no PRIMARY KEY to find them by",
-            hint="Declare the table with PRIMARY KEY (…), or let CREATE TABLE … AS SELECT make one.",
+            f"the rows of the query are updated and deleted, but the table {relation.name} has no PRIMARY KEY "
+            "to identify them",
+            hint="Declare the table with PRIMARY KEY (…), or let CREATE TABLE … AS SELECT create one.",
             span=logical.span,
         )
     aligned = matched(logical, relation.schema)
@@ -400,7 +401,8 @@ def view_sink(
         if not is_primitive(item.expression.type):
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
-                f"a materialized view has columns of primitive types only; {printed(item.name)} is {item.expression.type}",
+                f"a materialized view supports columns of primitive types only; {printed(item.name)} is "
+                f"{item.expression.type}",
                 hint="Select a field with ->, an element with [1], or CAST(… AS VARCHAR).",
                 span=item.expression.span,
             )
@@ -418,15 +420,15 @@ def view_sink(
 def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:
     """Return the error of a query whose kind is not its sink's; the text is the one that clients know."""
     made = logical.kind.name
-    hint = f"This query makes a {made}: use CREATE {made} … AS."
+    hint = f"This query returns a {made}: use CREATE {made} … AS."
     views = [relation.name for relation in logical.named if relation.kind is RelationKind.MATERIALIZED_VIEW]
     if views and kind is RelationKind.STREAM:
         hint += (
-            f" The rows of {views[0]} change, and those that are joined with it; a row of a stream that shall meet one version,"
-            " and stay, is joined with a CHANGELOG by its key."
+            f" The rows of {views[0]} change, and so do the rows joined with it. To join each row of a stream "
+            "once, use a CHANGELOG and its key."
         )
     if statement == "INSERT_INTO":
-        hint = "Its rows are updated and deleted, and a STREAM could not say so: INSERT INTO a CHANGELOG."
+        hint = "Its rows are updated and deleted, which a STREAM cannot represent: INSERT INTO a CHANGELOG."
     return UserError(
         SqlState.INVALID_RELATION_DEFINITION,
         f"Invalid sink type detected for {statement} statement: Expected {made} but got {kind.name}.",
@@ -462,8 +464,8 @@ def _check_continuous(logical: LogicalPlan) -> None:
     if isinstance(logical.root, Limit):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "LIMIT is for interactive SELECT and for materialized views; a continuous query has no end",
-            hint="Leave LIMIT out, or put it into the SELECT that reads the result.",
+            "LIMIT requires an interactive SELECT or a materialized view; a continuous query is unbounded",
+            hint="Leave LIMIT out, or move it to the SELECT that reads the result.",
             span=logical.span,
         )
 
@@ -471,14 +473,15 @@ def _check_continuous(logical: LogicalPlan) -> None:
 def _no_source(logical: LogicalPlan) -> UserError:
     return UserError(
         SqlState.INVALID_RELATION_DEFINITION,
-        "a continuous query needs a source in FROM",
-        hint="Name a stream, a changelog or a materialized view. Single rows are written by INSERT INTO … VALUES.",
+        "a continuous query requires a source in FROM",
+        hint="Name a stream, a changelog or a materialized view. INSERT INTO … VALUES writes single rows.",
         span=logical.span,
     )
 
 
 _CAST_OF_KEY = (
-    "A CAST of a column stands for it if no two values become one: INTEGER AS BIGINT, not BIGINT AS DOUBLE."
+    "A CAST of a column replaces it if the CAST keeps different values different: INTEGER AS BIGINT, not "
+    "BIGINT AS DOUBLE."
 )
 
 
@@ -487,21 +490,19 @@ def _check_key(logical: LogicalPlan, statement: str) -> None:
         return
     root = logical.root
     if isinstance(root, Aggregate) and not root.group_by:
-        message = "an aggregate without GROUP BY has no key to store its row under"
+        message = "an aggregate without GROUP BY has no key for its row"
         hint = "Add GROUP BY."
     elif isinstance(root, Aggregate):
-        message = "the GROUP BY columns are the primary key of the result, and not all of them are selected"
+        message = "the GROUP BY columns are the primary key of the result, but not all of them are selected"
         columns = ", ".join(_groups_not_selected(root)) or "every GROUP BY column"
         one = " (of window_start and window_end, one is enough)" if window_groups(root) else ""
         hint = f"Add {columns} to the SELECT list{one}. {_CAST_OF_KEY}"
     elif (key := _key_below(root)) is not None:
-        message = f"the primary key ({', '.join(key)}) must be selected as it is"
+        message = f"the primary key ({', '.join(key)}) must be selected unchanged"
         hint = f"Add {', '.join(_key_below(root, missing=True) or key)} to the SELECT list. {_CAST_OF_KEY}"
     else:
-        message = (
-            "nothing tells the rows of the result apart: an update would not say which of them it is about"
-        )
-        hint = "GROUP BY what shall be the key, or take ROW_NUMBER() OVER (PARTITION BY key …) = 1."
+        message = "the rows of the result have no key: an update cannot be matched to its row"
+        hint = "GROUP BY the columns of a key, or filter ROW_NUMBER() OVER (PARTITION BY key …) = 1."
     raise UserError(
         SqlState.INVALID_RELATION_DEFINITION, f"{message} ({statement})", hint=hint, span=logical.span
     )
@@ -549,7 +550,7 @@ def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value
         if logical.partition_by:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                "PARTITION BY is for streams: a CHANGELOG's record key is its primary key",
+                "PARTITION BY requires a stream: a CHANGELOG's record key is its primary key",
                 span=logical.partition_by[0].span,
             )
         return changelog_key(logical.schema, _tag(source.format.key), wanted, reader.span(dialect.KEY_FORMAT))
@@ -591,8 +592,11 @@ def _check_same_key(logical: LogicalPlan, aligned: LogicalPlan, relation: Relati
         found = ", ".join(aligned.schema.primary_key) or "none"
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the query's primary key ({found}) is not that of {relation.name} ({', '.join(key)})",
-            hint="Give the query that key, or write into another relation: CREATE CHANGELOG … AS makes one with the query's.",
+            f"the query's primary key ({found}) differs from the key of {relation.name} ({', '.join(key)})",
+            hint=(
+                "Change the query to return that key, or write to another relation: CREATE CHANGELOG … AS "
+                "creates one with the query's key."
+            ),
             span=logical.span,
         )
 
@@ -614,7 +618,7 @@ def _checked_key(
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"the keys of the source are {carried.label} with schemas of another registry than the sink's",
-                hint="Name the key's columns with 'key.columns' or PARTITION BY.",
+                hint="Specify the key's columns with 'key.columns' or PARTITION BY.",
                 span=span,
             )
         return carried

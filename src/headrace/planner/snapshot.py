@@ -61,8 +61,8 @@ def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] =
     if not logical.snapshot:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a query of streams or changelogs has no end, and cannot be answered at once",
-            hint="Store it as a MATERIALIZED VIEW, and query that.",
+            "a query of streams or changelogs is unbounded, and cannot return at once",
+            hint="Store it as a MATERIALIZED VIEW, and query the view.",
             span=logical.span,
         )
     columns = tuple(
@@ -145,5 +145,5 @@ class _Printer:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{type(node).__name__.upper()} is not supported in a query of materialized views or tables",
-            hint="Compute it in a materialized view's own query.",
+            hint="Compute it in the query of a materialized view.",
         )

@@ -43,7 +43,7 @@ class State:
     def text(self) -> str:
         """Return a line of EXPLAIN."""
         taken = " and ".join(dict.fromkeys(below.mode.value for below in self.operator.inputs))
-        bound = self.bound or f"for ever: it grows with {_growth(self.operator.node)}"
+        bound = self.bound or f"forever: it grows with {_growth(self.operator.node)}"
         return f"{self.word}{self.of} (takes {taken}, gives {self.operator.mode.value}): {self.kept}, {bound}"
 
 
@@ -78,7 +78,10 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
             bound = f"until the watermark is {span} past them"
             return state("WITHIN join", "rows of both sides", bound, waits=True, of=_with(node.right))
         case TemporalJoin():
-            kept = f"rows of the stream until both watermarks pass them; versions of {printed(node.right.alias)} by key"
+            kept = (
+                "rows of the stream until both watermarks pass them; versions of "
+                f"{printed(node.right.alias)} by key"
+            )
             until = (
                 f"of which the last is valid for {duration_text(ttl_ms)} of event time" if ttl_ms else None
             )
@@ -110,7 +113,7 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
 
 def _matches(node: MatchRecognize, ttl_ms: int, operator: Operator) -> State:
     """Return the state of a pattern: rows wait for the watermark, and then as long as they may be part of a match."""
-    kept, bounds = "rows of matches that are not complete", [node.within_ms, ttl_ms]
+    kept, bounds = "rows of incomplete matches", [node.within_ms, ttl_ms]
     if any(item.kind == "prev" for item in node.navigations):
         kept, bounds = f"{kept}, and the last ones of each partition", [ttl_ms]
     longest = min(filter(None, bounds), default=None)
@@ -155,4 +158,4 @@ def warning(found: Sequence[State]) -> str | None:
     growing = [f"{state.word}{state.of}" for state in found if state.bound is None]
     if not growing:
         return None
-    return f"nothing bounds the state of {'; '.join(growing)}: QUERY WITH ('state.ttl.millis' = …) bounds it"
+    return f"the state of {'; '.join(growing)} is unbounded: QUERY WITH ('state.ttl.millis' = …) limits it"

@@ -21,7 +21,8 @@ def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
     if other is not None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{other.relation.name} is a {other.relation.kind.value.replace('_', ' ')}, and cannot be read together with a table yet",
+            f"{other.relation.name} is a {other.relation.kind.value.replace('_', ' ')}, and cannot be read "
+            "together with a table yet",
             hint="Read tables in one query, and materialized views in another.",
             span=other.span,
         )
@@ -37,7 +38,7 @@ def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
     def table(scan: Scan) -> str:
         name, relation = f"table_{len(reads) + 1}", scan.relation
         if relation.store is None or relation.entity is None:
-            raise InternalError(f"the table {relation.name} is over nothing")
+            raise InternalError(f"the table {relation.name} has no entity")
         used = [column for column in relation.schema.columns if (scan.alias, column.name) in needed]
         # count(*) needs rows, if no column.
         columns = Schema(tuple(used) or relation.schema.columns[:1])

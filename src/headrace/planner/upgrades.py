@@ -70,8 +70,12 @@ def refuse_unreadable_state(plan: dict[str, Any]) -> None:
     if found:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the checkpoint holds the state of a {' and a '.join(found)} as an earlier release kept it, which this one does not read",
-            hint="Nothing was touched: the earlier release can go on with it. Here, TERMINATE the query and create it again.",
+            f"the checkpoint contains the state of a {' and a '.join(found)} in the format of an earlier "
+            "release, which this release does not read",
+            hint=(
+                "Nothing was changed: the earlier release can continue the query. In this release, "
+                "TERMINATE the query and create it again."
+            ),
         )
 
 

@@ -113,7 +113,7 @@ def _jar_group(name: str, group: str) -> Check:
     return _check(
         name,
         f"{total - len(lacking)} of {total} in {cache_dir() / 'jars'}",
-        f"They are fetched when first needed; now: python -m headrace.runtime.jars {group}",
+        f"They are fetched on first use. To fetch them now: python -m headrace.runtime.jars {group}",
         ok=not lacking,
         otherwise=State.ON_FIRST_USE,
     )
@@ -128,7 +128,7 @@ def _extra(name: str, package: str, extra: str) -> Check:
 
 
 def _extension() -> Check:
-    fix = "It is compiled when first needed; now: python -m headrace.runtime.extension"
+    fix = "It is compiled on first use. To compile it now: python -m headrace.runtime.extension"
     try:
         compiled = extension.is_compiled()
     except HeadraceError as error:
@@ -138,13 +138,18 @@ def _extension() -> Check:
 
 
 def _archive() -> Check:
-    fix = "Drivers start some seconds later without it. make archive makes it: python -m headrace.engine.driver.archive"
+    fix = (
+        "Without it, drivers start some seconds later. make archive creates it: python -m "
+        "headrace.engine.driver.archive"
+    )
     try:
         # Its name comes from the jars: they must be there to tell.
         made = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()
     except HeadraceError as error:
         return Check("Class archive", State.OPTIONAL, error.message, error.hint or fix)
-    return _check("Class archive", "made" if made else "not made yet", fix, ok=made, otherwise=State.OPTIONAL)
+    return _check(
+        "Class archive", "made" if made else "not created yet", fix, ok=made, otherwise=State.OPTIONAL
+    )
 
 
 def _web_page() -> Check:
@@ -156,7 +161,7 @@ def _web_page() -> Check:
 
 def _browser() -> Check:
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    fix = "Only the test of the web page needs one: make browser"
+    fix = "Only the test of the web page needs it: make browser"
     return _check("Chromium", found or "none on PATH", fix, ok=found is not None, otherwise=State.OPTIONAL)
 
 
@@ -164,14 +169,14 @@ def _data_directory(folder: Path) -> Check:
     lock = folder / "lock"
     if not _writable(folder):
         return Check(
-            "Data directory", State.MISSING, f"{folder} cannot be written", "Choose another with --data-dir."
+            "Data directory", State.MISSING, f"{folder} is not writable", "Choose another with --data-dir."
         )
     if lock.is_file() and _held(lock):
         return Check(
             "Data directory",
             State.MISSING,
-            f"a server is running over {folder}",
-            "Stop it first, or choose another folder with --data-dir.",
+            f"a server is running on {folder}",
+            "Stop the server first, or choose another folder with --data-dir.",
         )
     return Check("Data directory", State.OK, str(folder), "")
 
@@ -193,7 +198,7 @@ def _port(host: str, port: int) -> Check:
         try:
             listener.bind((host, port))
         except OSError as error:
-            fix = "Choose another with --port; 0 takes a free one."
+            fix = "Choose another with --port; 0 selects a free one."
             return Check("Port", State.MISSING, f"{port} of {host}: {error.strerror}", fix)
     return Check("Port", State.OK, f"{port} of {host} is free", "")
 
@@ -215,7 +220,7 @@ def _single_sign_on(settings: Settings) -> Check:
     return _check(
         name,
         issuer if found == issuer else f"{issuer} answers: {found}",
-        "HEADRACE_OIDC_ISSUER must be the issuer that the provider itself tells.",
+        "HEADRACE_OIDC_ISSUER must be the issuer that the provider reports.",
         ok=found == issuer,
         otherwise=State.OPTIONAL,
     )
@@ -227,7 +232,7 @@ def _cache_directory() -> Check:
     return _check(
         "Cache directory",
         f"{folder}{'' if _writable(folder) else ' cannot be written'}",
-        "Set HEADRACE_CACHE_DIR to a folder that can: what is fetched or compiled goes there.",
+        "Set HEADRACE_CACHE_DIR to a writable folder: fetched and compiled files are stored there.",
         ok=_writable(folder),
         otherwise=State.OPTIONAL if complete else State.MISSING,
     )
@@ -239,7 +244,7 @@ def _disk(name: str, folder: Path) -> Check:
     return _check(
         name,
         f"{free / 1024**3:.1f} GiB free at {folder}",
-        f"Less than {_FREE_DISK_MIN // 1024**3} GiB is soon full: free some, or use another disk.",
+        f"Less than {_FREE_DISK_MIN // 1024**3} GiB fills up soon: free space, or use another disk.",
         ok=free >= _FREE_DISK_MIN,
         otherwise=State.OPTIONAL,
     )

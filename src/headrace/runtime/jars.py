@@ -124,7 +124,7 @@ def parse_lock(text: str) -> dict[str, tuple[Coordinate, ...]]:
             raise InternalError(
                 f"jars.lock, line {number}: expected organization:artifact:version and a SHA-512, "
                 f"found {line[:80]}",
-                hint="Run python scripts/lock_jars.py: it adds the digests that are missing.",
+                hint="Run python scripts/lock_jars.py to add the missing digests.",
             )
         members.append(coordinate)
     return {group: tuple(found) for group, found in groups.items()}
@@ -165,9 +165,9 @@ def _fetch_one(coordinate: Coordinate, staging: Path) -> None:
             return
     raise ExternalError(
         SqlState.REMOTE_UNAVAILABLE,
-        f"the jar {coordinate} that arrived is not the one in jars.lock: expected SHA-512 "
-        f"{coordinate.sha512[:16]}…, found {found[:16]}…",
-        hint="A proxy or mirror may have changed it. Nothing was kept; name another mirror in "
+        f"the downloaded jar {coordinate} does not match jars.lock: expected SHA-512 {coordinate.sha512[:16]}…, "
+        f"found {found[:16]}…",
+        hint="A proxy or mirror may have changed it. Nothing was kept; set another mirror in "
         "HEADRACE_MAVEN_REPOSITORY.",
     )
 
@@ -191,7 +191,7 @@ def download(coordinate: Coordinate, staging: Path) -> Path:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
             f"cannot fetch the jar {coordinate} ({type(error).__name__})",
-            hint="Check the network and HTTPS_PROXY, or name a Maven mirror that you reach in "
+            hint="Check the network and HTTPS_PROXY, or set a reachable Maven mirror in "
             f"HEADRACE_MAVEN_REPOSITORY, or put {coordinate.file_name} into {coordinate.path.parent}.",
         ) from error
 

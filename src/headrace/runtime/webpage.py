@@ -60,7 +60,7 @@ def _sources() -> Path:
     tree = source_tree()
     if tree is None or not (tree / "web" / "package.json").is_file():
         raise InternalError(
-            "expected a checkout with web/package.json: an installed package carries its page built"
+            "expected a checkout with web/package.json: an installed package contains the built page"
         )
     return tree / "web"
 
@@ -102,7 +102,7 @@ def node_folder() -> Path:
             return folder
     raise InternalError(
         f"expected Node {_NODE_MAJOR} or later to build the web page, found none",
-        hint="Run make setup: it installs one as a Python package.",
+        hint="Run make setup: it installs Node as a Python package.",
     )
 
 

@@ -91,7 +91,9 @@ def create_app(parts: ServerParts) -> FastAPI:
         principal = principal_of(request)
         if not parts.may_read_metrics(principal):
             parts.audit(refused_request(request.scope, principal, "READ_METRICS is missing"))
-            raise HTTPException(403, "the metrics page takes the privilege READ_METRICS on the organization")
+            raise HTTPException(
+                403, "the metrics page requires the privilege READ_METRICS on the organization"
+            )
         return Response(metrics.page(), media_type="text/plain; version=0.0.4")
 
     @app.get("/v2/openapi.json", summary="This document")

@@ -48,7 +48,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
 async def _on_anything(_request: Request, error: Exception) -> Response:
     identifier = str(uuid.uuid4())
     log.error("request_broke", error_id=identifier, exc_info=error)
-    return refusal(500, f"an error inside the server; its log has the details under {identifier}")
+    return refusal(500, f"internal server error; the server's log contains the details under {identifier}")
 
 
 async def _on_invalid(_request: Request, error: Exception) -> Response:

@@ -101,8 +101,8 @@ class HostGate:
     async def _refuse(self, status: int, header: str, scope: Scope, receive: Receive, send: Send) -> None:
         shown = ", ".join(_values(scope, header.encode()))[:_SHOWN_LENGTH]
         log.warning("foreign_request", header=header, found=shown, client=address_of(scope))
-        what = "is not a name of this server" if header == "host" else "may not ask this server"
-        hint = "name it in HEADRACE_ALLOWED_HOSTS if it should be"
+        what = "is not a name of this server" if header == "host" else "is not allowed to call this server"
+        hint = "add it to HEADRACE_ALLOWED_HOSTS to allow it"
         answer = refusal(status, f"the {header.title()} {shown!r} {what}; {hint}")
         await answer(scope, receive, send)
 

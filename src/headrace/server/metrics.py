@@ -28,7 +28,7 @@ class Metrics:
             registry=self._registry,
         )
         self._seconds = Histogram(
-            "headrace_statement_seconds", "How long they took.", buckets=_SECONDS, registry=self._registry
+            "headrace_statement_seconds", "Duration of statements.", buckets=_SECONDS, registry=self._registry
         )
         self._streams = Gauge("headrace_streams", "Live results being read.", registry=self._registry)
         self._rows = Counter("headrace_stream_rows", "Rows sent to readers.", registry=self._registry)
@@ -104,16 +104,20 @@ class _Queries(Collector):
             ),
             ("state_rows", "Rows of state kept.", lambda s: s.state_rows),
             ("input_rows_total", "Rows read since the server started.", lambda s: s.input_rows_total),
-            ("late_rows_total", "Rows dropped as too late since then.", lambda s: s.late_rows_total),
+            ("late_rows_total", "Rows dropped as too late since the start.", lambda s: s.late_rows_total),
             (
                 "timeless_rows_total",
-                "Rows without an event time since then.",
+                "Rows without an event time since the start.",
                 lambda s: s.timeless_rows_total,
             ),
-            ("bad_records_total", "Records skipped as unreadable since then.", lambda s: s.bad_records_total),
+            (
+                "bad_records_total",
+                "Records skipped as unreadable since the start.",
+                lambda s: s.bad_records_total,
+            ),
             (
                 "future_rows_total",
-                "Records skipped as too far ahead since then.",
+                "Records skipped as too far ahead since the start.",
                 lambda s: s.future_rows_total,
             ),
         ]
@@ -136,7 +140,7 @@ class _Queries(Collector):
         yield lag
         backlog = GaugeMetricFamily(
             "headrace_query_backlog_bytes",
-            "Log that the store of an entity keeps because the query has not read it.",
+            "Log that the store of an entity retains because the query has not read it.",
             labels=["query_id", "name", "entity"],
         )
         for sample in samples:

@@ -116,7 +116,7 @@ class BodyLimit:
                 raise HTTPException(400, _too_large(most, large=large), {"Connection": "close"})
             if principal is not None and self._under_way[user] > BODIES_PER_USER * self._bytes_max:
                 await _drain(receive, message, drained_max)
-                text = "too many large requests of this user are under way; try again soon"
+                text = "too many large requests of this user are in progress; try again soon"
                 raise HTTPException(503, text, {"Connection": "close", "Retry-After": "2"})
             return message
 

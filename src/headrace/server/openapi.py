@@ -23,7 +23,7 @@ Rows of a live result come over a WebSocket at `/v2/statements/{statement_id}`, 
 `dataplaneRequest` names the address and a token, which is sent in the first frame."""
 _EVERYWHERE = {
     "400": "The request cannot be read.",
-    "403": "Who asks may not: no token, a wrong one, or a foreign page.",
+    "403": "The caller is not allowed: no token, a wrong one, or a foreign page.",
 }
 
 

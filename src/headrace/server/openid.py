@@ -77,9 +77,7 @@ class Travellers:
         """Raises RefusedError for a state that is not of this browser, that was used, or that is too old."""
         found = self._away.pop(state, None)
         if found is None or not hmac.compare_digest(found.browser, _digest(cookie)):
-            raise RefusedError(
-                "again", "the state is not one that this browser was sent away with, or was used before"
-            )
+            raise RefusedError("again", "the state was not issued to this browser, or was used before")
         if time.monotonic() - found.began >= AWAY_LASTS_S:
             raise RefusedError("again", "the sign-in took too long")
         return found
@@ -131,7 +129,7 @@ class OpenIdProvider:
             headers = {"Authorization": f"Bearer {answer.get('access_token')}"}
             more = await _asked("GET", metadata["userinfo_endpoint"], headers=headers)
             if more.get("sub") != claims["sub"]:
-                raise RefusedError("refused", "the provider told of somebody else")
+                raise RefusedError("refused", "the provider reported another user")
             claims = {**more, **claims}
         return self._identity(claims)
 
@@ -163,18 +161,18 @@ class OpenIdProvider:
                 options={"require": ["iss", "sub", "aud", "exp", "iat"]},
             )
         except jwt.PyJWTError as error:
-            raise RefusedError("refused", f"the ID token is not good: {error}") from None
+            raise RefusedError("refused", f"the ID token is not valid: {error}") from None
         if not hmac.compare_digest(str(claims.get("nonce")), nonce):
-            raise RefusedError("refused", "the ID token is not good: its nonce is another's")
+            raise RefusedError("refused", "the ID token is not valid: its nonce differs from the request's")
         if claims.get("azp", self._client) != self._client:
-            raise RefusedError("refused", "the ID token is not good: it is for another client")
+            raise RefusedError("refused", "the ID token is not valid: it was issued for another client")
         return claims
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         email = str(claims.get("email") or "").strip().lower()
         name, _, domain = email.partition("@")
         if not name or not domain or claims.get("email_verified") is not True:
-            raise RefusedError("unverified", "the provider tells no e-mail address that it has verified")
+            raise RefusedError("unverified", "the provider reports no verified e-mail address")
         groups = claims.get(self._groups_claim) or ()
         found = [groups] if isinstance(groups, str) else groups if isinstance(groups, (list, tuple)) else ()
         return Identity(email, frozenset(str(group) for group in found))
@@ -184,7 +182,9 @@ class OpenIdProvider:
             found = await _asked("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
             lacking = {"authorization_endpoint", "token_endpoint", "jwks_uri"} - found.keys()
             if found.get("issuer") != self._issuer or lacking:
-                raise RefusedError("away", f"expected the metadata of {self._issuer}, found another's")
+                raise RefusedError(
+                    "away", f"expected the metadata of {self._issuer}, found those of another issuer"
+                )
             # Tokens come from the provider itself: nobody else can have its keys asked for again and again.
             keys = jwt.PyJWKClient(found["jwks_uri"], timeout=TIMEOUT_S, cooldown_duration=0)
             self._metadata = time.monotonic(), found, keys

@@ -165,7 +165,7 @@ def _exclusive(folder: Path) -> Iterator[None]:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"cannot use the data directory {folder}: {error.strerror}",
-            hint="Choose a folder that the server's user may write to with --data-dir.",
+            hint="Choose a folder that the server's user can write to with --data-dir.",
         ) from None
     with held as lock:
         try:
@@ -173,8 +173,8 @@ def _exclusive(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"another server is running over {folder}",
-                hint="Stop it first, or choose another folder with --data-dir.",
+                f"another server is running on {folder}",
+                hint="Stop the other server first, or choose another folder with --data-dir.",
             ) from None
         yield
 
@@ -190,7 +190,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
                 f"cannot listen on {settings.host} port {settings.port}: {error.strerror}",
-                hint="Choose another port with --port; 0 takes a free one.",
+                hint="Choose another port with --port; 0 selects a free one.",
             ) from None
         yield listener
 
@@ -206,7 +206,10 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"cannot use the certificate {settings.tls_cert}: {error.strerror or error}",
-            hint="HEADRACE_TLS_CERT and HEADRACE_TLS_KEY name PEM files that belong together; the key has no passphrase.",
+            hint=(
+                "HEADRACE_TLS_CERT and HEADRACE_TLS_KEY must name PEM files of the same key pair; the key "
+                "must have no passphrase."
+            ),
         ) from None
     return context
 

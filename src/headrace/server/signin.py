@@ -49,8 +49,8 @@ FREE_OF_USER, FREE_OF_ADDRESS = 5, 20
 """Wrong passwords before the next must wait. An address may be a proxy, and many people behind it."""
 
 _HASTY: dict[int | str, dict[str, Any]] = {
-    204: {"description": "The answer sets a cookie."},
-    429: {"model": Refused, "description": "Too many wrong ones; `Retry-After` says when."},
+    204: {"description": "The response sets a cookie."},
+    429: {"model": Refused, "description": "Too many wrong ones; `Retry-After` is the time to wait."},
 }
 _TEXT = Field(max_length=1024, repr=False)
 
@@ -129,7 +129,7 @@ class Sessions:
     def _over(self, session: _Session) -> str | None:
         now = time.monotonic()
         if now - session.began >= self._longest_s or now - session.used >= self._idle_s:
-            return "the session is over; sign in again"
+            return "the session has expired; sign in again"
         user = self._user(session.user)
         if user is None or (user.id, user.password) != (session.user_id, session.password):
             return "the session was ended"
@@ -197,7 +197,7 @@ def router(
         if user is None:
             throttle.failed(keys)
             audit(at_the_page(request.scope, Event.INVITATION, DENIED))
-            raise HTTPException(403, "the invitation is not valid: it was used, revoked, or is too old")
+            raise HTTPException(403, "the invitation is not valid: it was used, was revoked or has expired")
         log.info("invitation_accepted", user=user.name, client=_address(request))
         audit(at_the_page(request.scope, Event.INVITATION, ALLOWED, user.name))
         return signed_in(request, user, Response(status_code=204))

@@ -70,7 +70,7 @@ def router(
         try:
             away = travellers.back(state, request.cookies.get(COOKIE, ""))
             if not code:
-                raise RefusedError("refused", f"the provider let nobody in: {error[:64]}")
+                raise RefusedError("refused", f"the provider did not authenticate the user: {error[:64]}")
             identity = await provider.identity(code, away)
             admitted = await _admitted(identity, settings, accounts)
         except RefusedError as refusal:
@@ -95,7 +95,7 @@ def router(
 
 def _away(summary: str) -> dict[str, Any]:
     """Return the API document's entry for a route that redirects the browser."""
-    answer = {"description": "To the provider, or to the page, which tells what came of it."}
+    answer = {"description": "Redirect to the provider, or to the page, which shows the result."}
     return {
         "summary": summary,
         "status_code": 303,
@@ -119,12 +119,12 @@ async def _admitted(identity: Identity, settings: Settings, accounts: Accounts) 
     except HeadraceError as error:
         raise RefusedError("away", error.message) from None
     if found is None:
-        raise RefusedError("unknown", f"{identity.email} is no user, and not invited")
+        raise RefusedError("unknown", f"{identity.email} is not a user, and has no invitation")
     return found
 
 
 def _changes(admitted: Admitted) -> str:
     """Return the audit log's text: the way of signing in, and the roles that the groups changed."""
-    words = {"given": admitted.given, "taken": admitted.taken, "left as they are": admitted.left}
+    words = {"given": admitted.given, "taken": admitted.taken, "left unchanged": admitted.left}
     told = [f"roles {word}: {', '.join(roles)}" for word, roles in words.items() if roles]
     return "; ".join(["single sign-on", *told])

@@ -41,11 +41,11 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
     `broker` is the address of the broker that was started with the server, if one was.
     """
     if settings.oidc_issuer is not None and not settings.oidc_client_id:
-        message = "HEADRACE_OIDC_ISSUER names a provider, and HEADRACE_OIDC_CLIENT_ID does not say what it calls this server"
+        message = "HEADRACE_OIDC_ISSUER is set, but HEADRACE_OIDC_CLIENT_ID is not"
         raise UserError(
             SqlState.MISSING_PARAMETER,
             message,
-            hint="The provider gives it when the server is registered there.",
+            hint="Register this server at the provider, and set the client id that it issues.",
         )
     url = settings.catalog_url
     catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None, _keys(settings))
@@ -80,8 +80,8 @@ def _may_read_metrics(catalog: Catalog, principal: Principal) -> bool:
 def _keys(settings: Settings) -> KeySource | None:
     """Return the configured source of the catalog's keys. Raises UserError 3D008 if there are two."""
     if settings.catalog_key is not None and settings.catalog_key_command:
-        message = "HEADRACE_CATALOG_KEY and HEADRACE_CATALOG_KEY_COMMAND both say where the key is from"
-        raise UserError(SqlState.INVALID_PARAMETER, message, hint="Keep one of them.")
+        message = "HEADRACE_CATALOG_KEY and HEADRACE_CATALOG_KEY_COMMAND both specify the key"
+        raise UserError(SqlState.INVALID_PARAMETER, message, hint="Unset one of them.")
     if settings.catalog_key is not None:
         return GivenKeys(settings.catalog_key.get_secret_value())
     return CommandKeys(settings.catalog_key_command) if settings.catalog_key_command else None

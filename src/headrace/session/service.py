@@ -210,7 +210,7 @@ class StatementService:
             raise UserError(
                 SqlState.ORGANIZATION_NOT_FOUND,
                 f"the session's organization {named!r} does not exist",
-                hint=f"Connect to {organization.id}, or say USE ORGANIZATION {printed(organization.name)}.",
+                hint=f"Connect to {organization.id}, or run USE ORGANIZATION {printed(organization.name)}.",
             )
         graph = self._services.catalog.snapshot().graph
         role = context.role or graph.first_role(principal)
@@ -250,7 +250,7 @@ class StatementService:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "a statement with a live result must be the last of its batch",
-                hint="Send what follows it in a request of its own.",
+                hint="Send the statements after it in a separate request.",
                 span=statement.span,
             )
 

@@ -36,9 +36,7 @@ async def rename(statement: Rename, run: Execution) -> Outcome:
     """Rename an object. Its id, secrets, dependents and queries are kept; a session that had it selected keeps it under the new name."""
     found, name = _named(statement.kind, statement.name, run), statement.new_name
     if _RESERVED.get(statement.kind) == name.name:
-        message = (
-            f"the {statement.kind.lower()} {name} has the system relations: nothing else may have its name"
-        )
+        message = f"the {statement.kind.lower()} {name} contains the system relations: its name is reserved"
         raise UserError(spec_of(found).duplicate, message, hint="Choose another name.", span=name.span)
     if isinstance(found, Query):
         if name.name != found.name:
@@ -60,7 +58,8 @@ def _renamed(found: CatalogObject, name: Identifier, run: Execution) -> Any:
     if isinstance(found, ComputePool) and run.services.engine.pool_state(found.name)[0] != "stopped":
         raise UserError(
             SqlState.DEPENDENT_OBJECTS_EXIST,
-            f"the compute pool {found.name!r} is running, and a process keeps the name that it was started with",
+            f"the compute pool {found.name!r} is running, and its process keeps the name that it was started "
+            "with",
             hint=f"STOP COMPUTE_POOL {Identifier(found.name)}; first.",
         )
     called = name.name

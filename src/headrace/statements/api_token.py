@@ -26,13 +26,13 @@ from headrace.statements.system.access import visible_tokens
 DAYS_MAX = 3650
 DAYS_DEFAULT = 90
 ROLE = PropertySpec(
-    "token.role_name", TEXT, Scope.TOKEN, "the role that whoever signs in with it has", default="needed"
+    "token.role_name", TEXT, Scope.TOKEN, "the role of sessions that sign in with the token", default="needed"
 )
 DAYS = PropertySpec(
     "token.expires_in_days",
     number(1, DAYS_MAX, f"a number of days from 1 to {DAYS_MAX}"),
     Scope.TOKEN,
-    "after how many days it is good no longer",
+    "the number of days after which it expires",
     default=str(DAYS_DEFAULT),
 )
 PROPERTIES = (ROLE, DAYS)
@@ -67,7 +67,7 @@ async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
         raise UserError(
             SqlState.INSUFFICIENT_PRIVILEGE,
             f"the API token {token.name!r} belongs to {token.user!r}, whose secret would become known to you",
-            hint="Drop it, and let its user make another.",
+            hint="Drop the token, and let its user create another one.",
             span=statement.name.span,
         )
     user = run.catalog.user(token.user)
@@ -77,7 +77,7 @@ async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
     end = _end(reader, run, run.principal.token, token.parent)
     renewed = replace(token, updated_at=now(), expires_at=end)
     secret = await asyncio.to_thread(run.catalog.renew_api_token, renewed)
-    return Outcome(_shown_once(token, "ALTER", "was made anew", secret))
+    return Outcome(_shown_once(token, "ALTER", "was renewed", secret))
 
 
 @handles(DropApiToken, requires=nothing)
@@ -108,7 +108,7 @@ def _token(name: Identifier, run: Execution) -> ApiToken:
         else f"the API token {name.name!r} does not exist",
         hint="Write the token's id: SELECT id, name, user_name FROM deltastream.sys.api_tokens;"
         if matching
-        else "LIST API_TOKENS shows those that do.",
+        else "LIST API_TOKENS shows the existing API tokens.",
         span=name.span,
     )
 
@@ -130,5 +130,5 @@ def _end(reader: PropertyReader, run: Execution, *tokens: str | None) -> datetim
 
 def _shown_once(token: ApiToken, command: str, done: str, secret: str) -> ResultSet:
     columns = [(title, VARCHAR) for title in ("Type", "Name", "Command", "Summary", "Token")]
-    summary = f"API token {token.name} {done}; keep the token, which is shown this once"
+    summary = f"API token {token.name} {done}; store the token, which is shown only once"
     return result(columns, [("api_token", token.name, command, summary, secret)])

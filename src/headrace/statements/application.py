@@ -156,8 +156,8 @@ async def begin_application(statement: Application, run: Execution) -> Outcome:
 async def create_virtual(statement: CreateVirtual, _run: Execution) -> Outcome:
     raise UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        f"a virtual {statement.kind.lower()} is there for the statements of one application",
-        hint="Put it into BEGIN APPLICATION … END APPLICATION, before those.",
+        f"a virtual {statement.kind.lower()} can exist only inside an application",
+        hint="Put the statement into BEGIN APPLICATION … END APPLICATION, before the statements that read it.",
         span=statement.span,
     )
 
@@ -209,7 +209,7 @@ def _virtual(statement: CreateVirtual, draft: Draft, run: Execution) -> Member:
     if name in draft.virtual:
         raise UserError(
             SqlState.DUPLICATE_RELATION,
-            f"the virtual relation {name} was created before in this application",
+            f"the virtual relation {name} was already created in this application",
             hint="Choose another name.",
             span=statement.name.span,
         )
@@ -217,8 +217,9 @@ def _virtual(statement: CreateVirtual, draft: Draft, run: Execution) -> Member:
     if select.query_properties or select.partition_by:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "QUERY WITH and PARTITION BY are for a query that writes: a virtual relation is part of those that read it",
-            hint="Put them there.",
+            "QUERY WITH and PARTITION BY require a query that writes: a virtual relation is part of the "
+            "queries that read it",
+            hint="Put them into the queries that read it.",
             span=select.span,
         )
     reads = _named(select.expression, draft, run)
@@ -306,7 +307,7 @@ def _refuse_own(statement: _Query) -> None:
         if value_of(properties.entries, dialect.QUERY_NAME) is not None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "the queries of an application are one query, which has the application's name",
+                "the queries of an application run as one query, which is named after the application",
                 hint=f"Leave '{dialect.QUERY_NAME.name}' out.",
                 span=properties.span(dialect.QUERY_NAME.name),
             )
@@ -317,8 +318,8 @@ def _refuse_own(statement: _Query) -> None:
 def _not_real_time(properties: Properties) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        "an application does not run in real-time mode: its queries share what they read, batch by batch",
-        hint=f"Leave '{dialect.EXECUTION_MODE.name}' out, or let the query stand alone.",
+        "an application does not support real-time mode: its queries share their sources, batch by batch",
+        hint=f"Leave '{dialect.EXECUTION_MODE.name}' out, or run the query outside the application.",
         span=properties.span(dialect.EXECUTION_MODE.name),
     )
 

@@ -180,7 +180,10 @@ class Execution:
             raise UserError(
                 SqlState.DATABASE_NOT_FOUND,
                 "no database is selected",
-                hint="Say USE DATABASE name, write database.schema.name, or make one with CREATE DATABASE name.",
+                hint=(
+                    "Run USE DATABASE name, write database.schema.name, or create one with CREATE DATABASE "
+                    "name."
+                ),
             )
         if not self.knows(self.catalog.database(database)):
             raise UserError(
@@ -189,7 +192,7 @@ class Execution:
                 hint=suggestion(
                     database,
                     [item.name for item in self.visible(self.catalog.databases())],
-                    otherwise="LIST DATABASES shows those that do.",
+                    otherwise="LIST DATABASES shows the existing databases.",
                 ),
                 span=name.span if name else None,
             )
@@ -219,8 +222,8 @@ class Execution:
         if name.path[:-1] == (SYSTEM_DATABASE, SYSTEM_SCHEMA):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{name} is among the system relations, which can be read only",
-                hint="SELECT and DESCRIBE RELATION take them.",
+                f"{name} is in a schema of system relations, which are read-only",
+                hint="Use SELECT and DESCRIBE RELATION with system relations.",
                 span=name.span,
             )
         database = self.database_of(name.parts[-3] if len(name.parts) == 3 else None)
@@ -236,7 +239,7 @@ class Execution:
                 or suggestion(
                     schema,
                     [item.name for item in self.visible(self.catalog.schemas(database))],
-                    otherwise=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+                    otherwise=f"LIST SCHEMAS IN DATABASE {database} shows the existing schemas.",
                 ),
                 span=named.span if named else name.span,
             )
@@ -254,7 +257,7 @@ class Execution:
                 hint=suggestion(
                     full.name,
                     [item.name.name for item in known],
-                    otherwise="LIST RELATIONS shows those that do.",
+                    otherwise="LIST RELATIONS shows the existing relations.",
                 ),
                 span=name.span,
             )
@@ -268,7 +271,7 @@ class Execution:
             raise UserError(
                 SqlState.SCHEMA_NOT_FOUND,
                 f"the schema {name.last.name!r} does not exist or is not authorized in the database {database!r}",
-                hint=f"LIST SCHEMAS IN DATABASE {database} shows those that do.",
+                hint=f"LIST SCHEMAS IN DATABASE {database} shows the existing schemas.",
                 span=name.span,
             )
         return schema
@@ -333,14 +336,14 @@ class Execution:
             raise UserError(
                 SqlState.STORE_NOT_FOUND,
                 "no store is selected",
-                hint="Say USE STORE name, write IN STORE name, or make one with CREATE STORE name WITH (…).",
+                hint="Run USE STORE name, write IN STORE name, or create one with CREATE STORE name WITH (…).",
             )
         store = self.catalog.store(chosen)
         if store is None or not self.knows(store):
             raise UserError(
                 SqlState.STORE_NOT_FOUND,
                 f"the store {chosen!r} does not exist or is not authorized",
-                hint="LIST STORES shows those that do.",
+                hint="LIST STORES shows the existing stores.",
                 span=name.span if name else None,
             )
         return store, connector(store.type)
@@ -352,7 +355,7 @@ class Execution:
             raise UserError(
                 SqlState.STORE_NOT_FOUND,
                 f"the store {store_name!r} does not exist",
-                hint="LIST STORES shows those that do.",
+                hint="LIST STORES shows the existing stores.",
             )
         return store, connector(store.type)
 
@@ -366,7 +369,10 @@ class Execution:
                 hint=suggestion(
                     name.name,
                     [item.name for item in self.visible(self.catalog.schema_registries())],
-                    otherwise="LIST SCHEMA_REGISTRIES shows those that do; CREATE SCHEMA_REGISTRY makes one.",
+                    otherwise=(
+                        "LIST SCHEMA_REGISTRIES shows the existing registries; CREATE SCHEMA_REGISTRY "
+                        "creates one."
+                    ),
                 ),
                 span=name.span,
             )
@@ -382,7 +388,7 @@ class Execution:
                 hint=suggestion(
                     name.name,
                     list(known),
-                    otherwise="LIST SECRETS shows those that do; CREATE SECRET makes one.",
+                    otherwise="LIST SECRETS shows the existing secrets; CREATE SECRET creates one.",
                 ),
                 span=name.span,
             )
@@ -402,7 +408,7 @@ class Execution:
                 text = secret.properties.get(SECRET_STRING) if secret else None
                 if text is None:
                     message = f"'{entry.key}': the secret {facts.name!r} has no '{SECRET_STRING}'"
-                    hint = f"UPDATE SECRET {printed(facts.name)} WITH ('{SECRET_STRING}' = '…') gives it one."
+                    hint = f"Set it with UPDATE SECRET {printed(facts.name)} WITH ('{SECRET_STRING}' = '…')."
                     raise UserError(SqlState.INVALID_PARAMETER, message, hint=hint, span=entry.span)
                 named[spec.name] = facts.name
                 entries.append(replace(entry, value=text, names_secret=False))
@@ -420,7 +426,10 @@ class Execution:
                 hint=suggestion(
                     name.name,
                     [item.name for item in self.visible(self.catalog.descriptor_sources())],
-                    otherwise="LIST DESCRIPTOR_SOURCES shows those that do; CREATE DESCRIPTOR_SOURCE makes one.",
+                    otherwise=(
+                        "LIST DESCRIPTOR_SOURCES shows the existing sources; CREATE DESCRIPTOR_SOURCE "
+                        "creates one."
+                    ),
                 ),
                 span=name.span,
             )
@@ -436,7 +445,10 @@ class Execution:
                 hint=suggestion(
                     name.name,
                     [item.name for item in self.visible(self.catalog.function_sources())],
-                    otherwise="LIST FUNCTION_SOURCES shows those that do; CREATE FUNCTION_SOURCE makes one.",
+                    otherwise=(
+                        "LIST FUNCTION_SOURCES shows the existing sources; CREATE FUNCTION_SOURCE "
+                        "creates one."
+                    ),
                 ),
                 span=name.span,
             )
@@ -454,7 +466,7 @@ class Execution:
         which = ", ".join(str(item.signature) for item in same)
         raise UserError(
             SqlState.FUNCTION_NOT_FOUND,
-            f"several functions have the name {name}"
+            f"several functions are named {name}"
             if found
             else f"the function {name} does not exist or is not authorized",
             hint=f"There is {which}."
@@ -462,7 +474,7 @@ class Execution:
             else suggestion(
                 name.name,
                 [item.name for item in known],
-                otherwise="LIST FUNCTIONS shows those that do; CREATE FUNCTION makes one.",
+                otherwise="LIST FUNCTIONS shows the existing functions; CREATE FUNCTION creates one.",
             ),
             span=name.span,
         )
@@ -508,7 +520,7 @@ class Execution:
         try:
             return self.file(entry).decode()
         except UnicodeDecodeError:
-            message = f"'{entry.key}': expected text in the file {name!r}, found bytes that are no UTF-8"
+            message = f"'{entry.key}': expected text in the file {name!r}, found bytes that are not UTF-8"
             raise UserError(SqlState.INVALID_PARAMETER, message, span=entry.span) from None
 
     def file(self, entry: Property) -> bytes:
@@ -517,7 +529,7 @@ class Execution:
         if name not in self.files:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"'{entry.key}': the file {name!r} did not come with the statement",
+                f"'{entry.key}': the file {name!r} was not sent with the statement",
                 hint="headrace sql sends files that are named with @; other clients attach them by that name.",
                 span=entry.span,
             )
@@ -536,7 +548,7 @@ class Execution:
             raise UserError(
                 SqlState.COMPUTE_POOL_NOT_FOUND,
                 f"the compute pool {name.name!r} does not exist or is not authorized",
-                hint="LIST COMPUTE_POOLS shows those that do, USE COMPUTE_POOL chooses one.",
+                hint="LIST COMPUTE_POOLS shows the existing pools, USE COMPUTE_POOL selects one.",
                 span=name.span,
             )
         return pool
@@ -551,7 +563,7 @@ class Execution:
                 hint=suggestion(
                     name.name,
                     [item.name for item in self.catalog.roles()],
-                    otherwise="LIST ROLES shows those that do; CREATE ROLE makes one.",
+                    otherwise="LIST ROLES shows the existing roles; CREATE ROLE creates one.",
                 ),
                 span=name.span,
             )
@@ -585,7 +597,7 @@ def facet(
     if found is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{what} is not possible in stores of type {kind.label}",
+            f"stores of type {kind.label} do not support {what}",
             hint=hint,
             span=span,
         )
@@ -661,7 +673,7 @@ def changed(
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 f"the type of {what} cannot be changed",
-                hint="Create another one with that type.",
+                hint="Create another one with the new type.",
                 span=entry.span,
             )
     removed = [entry for entry in changes.entries if entry.removed]

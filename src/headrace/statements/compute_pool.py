@@ -32,14 +32,15 @@ SIZE = PropertySpec(
     "compute_pool.size",
     choice(*SIZES),
     Scope.POOL,
-    "`small`, `medium` or `large`: one, two or four times the heap and the tasks at a time that the operator gives a driver",
+    "`small`, `medium` or `large`: one, two or four times the driver's heap and concurrent tasks that the "
+    "operator configures",
     default="`small`",
 )
 TIMEOUT = PropertySpec(
     "compute_pool.timeout_min",
     number(0, MINUTES_MAX, f"minutes, 0 to {MINUTES_MAX}"),
     Scope.POOL,
-    "minutes without any query after which its process ends until it is needed again; 0 for never",
+    "minutes without any query after which its process stops until it is needed again; 0 for never",
     default="0",
 )
 PROPERTIES = (SIZE, TIMEOUT)
@@ -86,7 +87,7 @@ async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> O
     )
     _wake(run)
     runs = not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped"
-    later = "; STOP and START it to give it the new size" if runs and size != pool.size else ""
+    later = "; STOP and START it to apply the new size" if runs and size != pool.size else ""
     return Outcome(_answer(pool.name, "UPDATE", f"was updated{later}"))
 
 
@@ -172,8 +173,8 @@ async def _ended(pool: ComputePool, run: Execution) -> None:
         if found is not None and found.desired_state is PoolIntent.RUNNING:
             return
         if time.monotonic() > until:
-            message = f"the process of the compute pool {pool.name!r} was told to end and has not yet"
-            raise ExternalError(SqlState.TIMEOUT, message, hint="LIST COMPUTE_POOLS says what it does.")
+            message = f"the process of the compute pool {pool.name!r} was asked to stop, and is still running"
+            raise ExternalError(SqlState.TIMEOUT, message, hint="LIST COMPUTE_POOLS shows its state.")
         await asyncio.sleep(POLL_S)
 
 

@@ -203,8 +203,12 @@ def _refuse_call(error: UnknownFunctionError, run: Execution) -> None:
     if made:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the function {made[0].signature} of the function source {printed(made[0].source)} cannot be called yet",
-            hint="Functions of users are only kept. Queries have those that are built in: SELECT name FROM deltastream.sys.functions;",
+            f"the function {made[0].signature} of the function source {printed(made[0].source)} cannot be "
+            "called yet",
+            hint=(
+                "Functions of users are stored only. Queries can call built-in functions: SELECT name FROM "
+                "deltastream.sys.functions;"
+            ),
             span=error.span,
         ) from None
 
@@ -217,7 +221,7 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
     if not any(query.is_wanted for query in writers):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query of the materialized view {view.name} was terminated: no changes of it can be followed",
+            f"the query of the materialized view {view.name} was terminated: the view no longer changes",
             hint=f"RESTART QUERY {writers[0].id}; first." if writers and run.knows(writers[0]) else None,
             span=select.span,
         )
@@ -335,7 +339,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
     if relation.store is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the materialized view {relation.name} is written by its own query only",
+            f"only its own query can write the materialized view {relation.name}",
             hint="INSERT INTO a stream, a changelog or a table.",
             span=statement.name.span,
         )
@@ -363,17 +367,17 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
         if not isinstance(sink, ViewSink) and place == (sink.store, sink.entity):
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"the entity {path_text(topic.entity)!r} is what the query writes: "
-                "its readers would find records there that the query leaves out",
-                hint=f"Name another one with '{topic.property}'.",
+                f"the query writes the entity {path_text(topic.entity)!r}: its readers would also read the "
+                "records that the query leaves out",
+                hint=f"Name another topic with '{topic.property}'.",
                 span=topic.span,
             )
         made_with = record_sink(kind, RelationKind.STREAM, topic.span).side_topics
         if made_with is None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"stores of type {kind.label} cannot take the records that a query leaves out",
-                hint="Name a store of another type for them.",
+                f"stores of type {kind.label} cannot store the records that a query leaves out",
+                hint="Name a store of another type for these records.",
                 span=topic.span,
             )
         if run.described(store, kind, topic.entity) is None:
@@ -606,7 +610,7 @@ def refuse_taken_name(name: str, span: Span | None, run: Execution, *, of: str |
     if taken is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"a query is named {name!r} already",
+            f"a query named {name!r} already exists",
             hint=f"Choose another name, or TERMINATE QUERY {taken.id}; first."
             if run.knows(taken)
             else "Choose another name.",

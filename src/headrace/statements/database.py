@@ -22,7 +22,7 @@ async def create_database(statement: CreateDatabase, run: Execution) -> Outcome:
     if name == SYSTEM_DATABASE:
         raise UserError(
             SqlState.DUPLICATE_DATABASE,
-            f"the database {name!r} already exists: it has the system relations",
+            f"the database {name!r} already exists: it contains the system relations",
             hint="Choose another name.",
             span=statement.name.span,
         )

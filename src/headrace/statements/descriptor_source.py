@@ -27,7 +27,8 @@ FILE = PropertySpec(
     "file",
     TEXT,
     Scope.DESCRIPTORS,
-    "what `protoc --include_imports --descriptor_set_out=x.desc x.proto` makes, uploaded with the statement: `'@path/x.desc'`",
+    "the output of `protoc --include_imports --descriptor_set_out=x.desc x.proto`, uploaded with the "
+    "statement: `'@path/x.desc'`",
     default="needed",
     file=True,
 )
@@ -44,7 +45,10 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
         raise UserError(
             SqlState.DUPLICATE_DESCRIPTOR,
             f"the descriptor source {name!r} already exists",
-            hint="Choose another name, or drop it first: relations keep the descriptors that they were made with.",
+            hint=(
+                "Choose another name, or drop it first: relations keep the descriptors that they were "
+                "created with."
+            ),
             span=statement.name.span,
         )
     if existing is None:

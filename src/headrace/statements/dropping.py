@@ -31,8 +31,9 @@ def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator
         if unknown:
             raise UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
-                f"{named(target)} cannot go with {unknown} of what depends on it, which the role {run.role!r} does not own",
-                hint="A role that owns all of it drops it, or whoever owns the rest drops that first.",
+                f"cannot drop {named(target)} with CASCADE: {unknown} dependent object{'s are' if unknown > 1 else ' is'} "
+                f"not owned by role {run.role!r}",
+                hint="USE ROLE a role that owns all of them, or ask their owner to drop them first.",
             )
         yield from (Requirement(Privilege.OWNERSHIP, found) for found in goes)
 
@@ -91,8 +92,8 @@ async def _ended(queries: Sequence[Query], run: Execution) -> None:
     for query in queries:
         while query.id in run.catalog.snapshot().queries:
             if time.monotonic() > until:
-                message = f"the query {query.id} was told to end and has not; nothing was dropped"
-                raise ExternalError(SqlState.TIMEOUT, message, hint="LIST QUERIES says what it does.")
+                message = f"the query {query.id} was asked to stop, and is still running; nothing was dropped"
+                raise ExternalError(SqlState.TIMEOUT, message, hint="LIST QUERIES shows its state.")
             await asyncio.sleep(POLL_S)
 
 

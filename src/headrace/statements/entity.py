@@ -120,10 +120,10 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"the entity {statement.name} {now}, and this cannot be changed to {value} yet",
-                hint="Change it with the store's own tools, or make another entity.",
+                hint="Change it with the store's own tools, or create another entity.",
                 span=statement.properties.span(name) or statement.name.span,
             )
-    return Outcome(_ddl(path, "UPDATE", f"in store {store.name} is as it was"))
+    return Outcome(_ddl(path, "UPDATE", f"in store {store.name} is unchanged"))
 
 
 @handles(OptimizeEntity, requires=_usage_in_pool)
@@ -192,7 +192,7 @@ def _refuse_written(place: tuple[str, ...], name: QualifiedName, run: Execution)
                 + (f"the running query {query.id}" if known else "a running query that you may not see"),
                 hint=f"TERMINATE QUERY {query.id}; first."
                 if known
-                else "A role that owns the query can end it.",
+                else "A role that owns the query can terminate it.",
                 span=name.span,
             )
 
@@ -240,7 +240,7 @@ async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Out
         kind,
         "INSERT INTO ENTITY",
         statement.span,
-        "Make a relation over the entity, and INSERT INTO that.",
+        "Create a relation over the entity, and INSERT INTO the relation.",
     )
     path = statement.name.path
     _check_json(statement)
@@ -268,7 +268,7 @@ def _check_json(statement: InsertIntoEntity) -> None:
     except ValueError as error:
         reason = str(error)
     except RecursionError:
-        reason = "it is nested too deeply"
+        reason = "the value is nested too deeply"
     raise UserError(
         SqlState.INVALID_RECORD,
         f"expected one JSON value, found text that is not JSON: {reason}",
@@ -304,7 +304,7 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
         kind,
         "PRINT ENTITY",
         statement.span,
-        "Make a relation over the entity, and SELECT from that.",
+        "Create a relation over the entity, and SELECT from the relation.",
     )
     path = statement.name.path
     reader = _reader(statement, Scope.PRINT, kind.properties)
@@ -315,7 +315,10 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     capacity = run.services.settings.result_channel_rows_max
     channel = ResultChannel(str(uuid.uuid4()), _PRINTED_COLUMNS, capacity)
     if start.at == "latest":
-        channel.message = "Only records that arrive from now on are printed. WITH ('from_beginning') prints those from before, too."
+        channel.message = (
+            "Only records that arrive from now on are printed. Add WITH ('from_beginning') to "
+            "print the earlier records too."
+        )
     channel.feed(_records(channel, records))
     return Outcome(channel)
 
@@ -334,8 +337,8 @@ async def _print_table(
     if not found.columns:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{statement.name} is no table of the store {store.name}",
-            hint=f"LIST ENTITIES IN {statement.name} shows what is in it.",
+            f"{statement.name} is not a table of the store {store.name}",
+            hint=f"LIST ENTITIES IN {statement.name} lists its tables.",
             span=statement.name.span,
         )
     plan = plan_print(store, found, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS)
@@ -348,7 +351,7 @@ async def _print_table(
 def _start(reader: PropertyReader, kind: StoreDescriptor) -> PrintStart:
     from_beginning = reader.take(dialect.FROM_BEGINNING)
     if from_beginning and reader.gives(dialect.POSITION):
-        raise reader.bad(dialect.FROM_BEGINNING, f"left out where '{dialect.POSITION.name}' is given")
+        raise reader.bad(dialect.FROM_BEGINNING, f"left out if '{dialect.POSITION.name}' is specified")
     position, timestamp = starting_position(reader)
     own = kind.print_options(reader)
     if position == "timestamp" and timestamp is not None:

@@ -19,8 +19,8 @@ def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
         if count > 1:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"the query reads {reading} {count} times, and only one reader can",
-                hint="Give each source of the query one of its own.",
+                f"the query reads {reading} {count} times, but it supports only one reader",
+                hint="Use a separate one for each source of the query.",
                 span=span,
             )
     for query in run.catalog.unfinished_queries() if readings else ():
@@ -30,10 +30,10 @@ def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
             named = f"the query {query.name or query.id}" if known else "another query"
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"{named} reads {min(shared)} already, and only one reader can",
-                hint=f"Name another one, or TERMINATE QUERY {query.id}; first."
+                f"{named} already reads {min(shared)}, which supports only one reader",
+                hint=f"Use another one, or TERMINATE QUERY {query.id}; first."
                 if known
-                else "Name another one.",
+                else "Use another one.",
                 span=span,
             )
 

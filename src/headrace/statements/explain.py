@@ -137,7 +137,7 @@ def _written_by(member: Member, draft: Draft) -> RelationFact | None:
 def _sink_fact(prepared: Prepared, run: Execution) -> RelationFact:
     relation = prepared.relation or run.catalog.relation(prepared.sink_name)
     if relation is None:
-        raise InternalError(f"the relation {prepared.sink_name} went away while the statement was planned")
+        raise InternalError(f"the relation {prepared.sink_name} was dropped while the statement was planned")
     return _relation_fact(relation)
 
 
@@ -153,6 +153,6 @@ def _unexplained(statement: Statement) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
         "only queries and CREATE of relations have a plan",
-        hint="Use it with SELECT, CREATE … AS SELECT or INSERT INTO.",
+        hint="EXPLAIN supports SELECT, CREATE … AS SELECT and INSERT INTO.",
         span=statement.span,
     )

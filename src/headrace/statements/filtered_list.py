@@ -102,7 +102,7 @@ def _column(written: exp.Column, columns: Sequence[ResultColumn]) -> ResultColum
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             f"this list has no column {written.sql(dialect='headrace')}",
-            hint=f"Its columns are {', '.join(column.name for column in columns)}.",
+            hint=f"The columns of the list are {', '.join(column.name for column in columns)}.",
             span=span_of(written),
         )
     return found

@@ -45,21 +45,21 @@ SOURCE = PropertySpec(
     "source.name",
     TEXT,
     Scope.FUNCTION,
-    "the [function source](statements.md#functions) that has its class",
+    "the [function source](statements.md#functions) that contains its class",
     default="needed",
 )
 CLASS = PropertySpec(
     "class.name",
     PropertyType("the full name of a class, such as com.example.Udf", _class_name),
     Scope.FUNCTION,
-    "the class that computes it, with its package",
+    "the class that implements it, with its package",
     default="needed",
 )
 EGRESS = PropertySpec(
     "egress.allow.uris",
     PropertyType("hosts with or without a port, such as api.example.com:443", _destinations),
     Scope.FUNCTION,
-    "where it may connect to, separated by commas",
+    "hosts that it may connect to, separated by commas",
     default="nowhere",
 )
 PROPERTIES = (SOURCE, CLASS, EGRESS)
@@ -105,7 +105,7 @@ async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
         raise UserError(
             SqlState.DUPLICATE_FUNCTION,
             f"the function {signature} already exists",
-            hint="Give it arguments of other types, or another name, or drop the other one first.",
+            hint="Use other argument types or another name, or drop the existing function first.",
             span=statement.name.span,
         )
     if existing is None:
@@ -124,14 +124,14 @@ def _check_names(made: UserFunction, statement: CreateFunction) -> None:
     seen: set[str] = set()
     for parameter in statement.parameters:
         if parameter.name.name in seen:
-            message = f"the function has two parameters {parameter.name}"
+            message = f"the function declares the parameter {parameter.name} twice"
             raise UserError(SqlState.SYNTAX_ERROR, message, span=parameter.name.span)
         seen.add(parameter.name.name)
     if len(str(made.signature).encode()) > SIGNATURE_BYTES_MAX:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
             f"expected a signature of at most {SIGNATURE_BYTES_MAX} bytes, found {len(str(made.signature).encode())}",
-            hint="Take a STRUCT, an ARRAY or a MAP in place of many arguments.",
+            hint="Use a STRUCT, an ARRAY or a MAP instead of many arguments.",
             span=statement.name.span,
         )
 

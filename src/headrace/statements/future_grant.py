@@ -37,8 +37,11 @@ def _privileges(statement: GrantFuture | RevokeFuture) -> list[Privilege]:
         if privilege is Privilege.OWNERSHIP:
             raise UserError(
                 SqlState.INVALID_GRANT_OPERATION,
-                "what is not there yet belongs to the role that will make it",
-                hint=f"GRANT OWNERSHIP ON {statement.kind} … gives it to another then.",
+                "a future object belongs to the role that creates it",
+                hint=(
+                    f"After it was created, GRANT OWNERSHIP ON {statement.kind} … transfers it to another "
+                    "role."
+                ),
                 span=word.span,
             )
         found.append(privilege)

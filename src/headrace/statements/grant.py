@@ -42,7 +42,7 @@ def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> It
         if privilege is Privilege.OWNERSHIP:
             raise UserError(
                 SqlState.INVALID_GRANT_OPERATION,
-                f"{named(target)} belongs to one role: OWNERSHIP goes from one to another",
+                f"{named(target)} belongs to exactly one role: OWNERSHIP can only be transferred",
                 hint=f"GRANT OWNERSHIP ON {statement.target.sql()} TO ROLE ….",
                 span=word.span,
             )
@@ -87,7 +87,7 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
         raise
     run.services.engine.wake()
     told = f"revoked from {_roles(roles)}" if gone else f"not revoked: {_roles(roles)} did not have it"
-    more = f", and {gone - len(places)} that rested on it" if gone > len(places) else ""
+    more = f", and {gone - len(places)} that depended on it" if gone > len(places) else ""
     return Outcome(_answer("REVOKE", wanted, roles, told + more))
 
 

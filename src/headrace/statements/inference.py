@@ -54,7 +54,7 @@ def with_columns(
     if changelog and not found.primary_key:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            "a changelog needs a primary key, and nothing says what it is",
+            "a changelog requires a primary key, and neither the statement nor the schema specifies one",
             hint="List the columns with PRIMARY KEY (column, …) after them, or CREATE STREAM instead.",
             span=statement.span,
         )
@@ -91,22 +91,25 @@ def inferred(
     if not entity[-1]:
         raise UserError(
             SqlState.MISSING_PARAMETER,
-            "nothing says whose columns are asked for",
-            hint="Name it: GENERATE COLUMNS WITH ('topic' = …, 'value.format' = …), or as its store names entities.",
+            "the statement does not name the entity whose columns to generate",
+            hint=(
+                "Name the entity: GENERATE COLUMNS WITH ('topic' = …, 'value.format' = …), or with the "
+                "property of its store."
+            ),
         )
     if kind.pattern(entity) is not None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{path_text(entity)!r} stands for several entities, whose columns need not be the same",
+            f"{path_text(entity)!r} matches several entities, whose columns may differ",
             hint=_LIST_THEM,
         )
     if kind.record_source is None and kind.record_sink is None:
-        admin = facet(kind.entities, kind, "to find out columns", None)
+        admin = facet(kind.entities, kind, "to infer columns", None)
         described = admin.describe_entity(store.properties, entity)
         if not described.columns:
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
-                f"nothing in {path_text(entity)} says what columns it has",
+                f"the store has no columns for {path_text(entity)}",
                 hint=_LIST_THEM,
             )
         return Inferred(described.columns, described.key)
@@ -115,7 +118,8 @@ def inferred(
     if name not in WITH_SCHEMAS:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "columns can be found out of AVRO and PROTOBUF records only, whose schema a registry or a descriptor source has",
+            "columns can be inferred for AVRO and PROTOBUF records only, from the schema of a registry or a "
+            "descriptor source",
             hint=_LIST_THEM,
             span=span,
         )
@@ -207,6 +211,6 @@ def _latest(client: RegistryClient, subject: str, kind: str) -> RegisteredSchema
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"the schema of the subject {subject!r} is {found.type}, not {kind}",
-            hint=f"Say that the format is {found.type}.",
+            hint=f"Set the format to {found.type}.",
         )
     return found

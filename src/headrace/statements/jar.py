@@ -25,7 +25,7 @@ _CLASS_VERSION_0 = 44
 _ENTRY = b"PK\x01\x02"
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, ValueError, OverflowError)
-_HINT = "It is what `jar` or a build tool such as Maven makes: a zip file of compiled classes."
+_HINT = "Build the file with `jar` or a build tool such as Maven: a zip file of compiled classes."
 
 
 def count_classes(data: bytes) -> int:
@@ -37,9 +37,9 @@ def count_classes(data: bytes) -> int:
         for entry in classes:
             with archive.open(entry) as stream:
                 if stream.read(len(_CLASS)) != _CLASS:
-                    raise _refusal(f"the entry {_shown(entry.filename)} is no compiled class")
+                    raise _refusal(f"the entry {_shown(entry.filename)} is not a compiled class")
     if not classes:
-        raise _refusal("it holds no class")
+        raise _refusal("it contains no class")
     return len(classes)
 
 
@@ -55,7 +55,9 @@ def check_class(data: bytes, name: str) -> None:
                 if found.endswith(".class")
             ]
             near = suggestion(name, known, otherwise=f"It holds {', '.join(sorted(known)[:3])}, …")
-            raise UserError(SqlState.FUNCTION_NOT_FOUND, f"the JAR has no class {name}", hint=near) from None
+            raise UserError(
+                SqlState.FUNCTION_NOT_FOUND, f"the JAR contains no class {name}", hint=near
+            ) from None
         if entry.file_size > CLASS_BYTES_MAX:
             raise _refusal(f"the class {name} has more than {CLASS_BYTES_MAX} bytes")
         head = archive.read(entry)[:8]
@@ -63,7 +65,7 @@ def check_class(data: bytes, name: str) -> None:
     if len(head) < 8 or version > JAVA_MAX:
         raise UserError(
             SqlState.DATA_EXCEPTION,
-            f"the class {name} is compiled for Java {version}, and functions run in Java {JAVA_MAX}",
+            f"the class {name} is compiled for Java {version}, but functions run in Java {JAVA_MAX}",
             hint=f"Compile it with --release {JAVA_MAX}.",
         )
 
@@ -79,7 +81,7 @@ def _opened(data: bytes) -> Iterator[zipfile.ZipFile]:
     except _BROKEN as error:
         raise _refusal(f"it cannot be read as a zip file ({error})") from None
     except NotImplementedError:
-        raise _refusal("it is packed in a way that Java does not read") from None
+        raise _refusal("it uses a compression that Java does not support") from None
 
 
 def _check(entries: list[zipfile.ZipInfo]) -> None:
@@ -89,16 +91,16 @@ def _check(entries: list[zipfile.ZipInfo]) -> None:
         name = entry.filename
         unpacked += entry.file_size
         if _leads_out(name):
-            raise _refusal(f"the entry {_shown(name)} leads out of the JAR")
+            raise _refusal(f"the entry {_shown(name)} points outside the JAR")
         if name in names:
-            raise _refusal(f"it has two entries {_shown(name)}")
+            raise _refusal(f"it contains the entry {_shown(name)} twice")
         names.add(name)
         if entry.flag_bits & 1 or entry.compress_type not in _METHODS:
             raise _refusal(
-                f"the entry {_shown(name)} is encrypted, or packed in a way that Java does not read"
+                f"the entry {_shown(name)} is encrypted, or uses a compression that Java does not support"
             )
     if unpacked > UNPACKED_BYTES_MAX:
-        raise _refusal(f"unpacked it has {unpacked} bytes, more than {UNPACKED_BYTES_MAX}")
+        raise _refusal(f"it has {unpacked} bytes when unpacked, more than {UNPACKED_BYTES_MAX}")
 
 
 def _leads_out(name: str) -> bool:
@@ -111,4 +113,4 @@ def _shown(name: str) -> str:
 
 
 def _refusal(why: str) -> UserError:
-    return UserError(SqlState.DATA_EXCEPTION, f"the file is no JAR that can be kept: {why}", hint=_HINT)
+    return UserError(SqlState.DATA_EXCEPTION, f"the file is not a valid JAR: {why}", hint=_HINT)

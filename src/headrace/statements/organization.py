@@ -32,7 +32,7 @@ IMAGE = PropertySpec(
     "profile_image_uri",
     PropertyType("the address of a picture, https://…", _address),
     Scope.ORGANIZATION,
-    "the address of a picture, for clients that show one",
+    "the address of a picture, for clients that show it",
     default="none",
 )
 PROPERTIES = (DESCRIPTION, IMAGE)
@@ -45,7 +45,7 @@ def _named(name: Identifier | None, run: Execution) -> Organization:
         raise UserError(
             SqlState.ORGANIZATION_NOT_FOUND,
             f"the organization {name.name!r} does not exist",
-            hint=f"There is {printed(only.name)}: a server has one.",
+            hint=f"The organization of this server is {printed(only.name)}.",
             span=name.span,
         )
     return only

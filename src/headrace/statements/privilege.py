@@ -75,7 +75,7 @@ def _refused_on(privilege: Privilege, kind: str, name: QualifiedName, run: Execu
     system = system_relation_of(RelationName(*path)) if kind == "relation" else None
     if system is not None:
         if privilege is not Privilege.SELECT:
-            return f"{name} is among the system relations, which can be read only"
+            return f"{name} is in a schema of system relations, which are read-only"
         lacked_here = run.policy.missing(run.role, Requirement(system.needs)) if system.needs else []
         return _told(lacked_here, run) if lacked_here else None
     state, steps = run.catalog.snapshot(), [*_steps(privilege, kind, path)]

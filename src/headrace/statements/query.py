@@ -65,7 +65,7 @@ def _writers(statement: StartRelation | StopRelation, run: Execution) -> list[Qu
         raise UserError(
             SqlState.QUERY_NOT_FOUND,
             f"no query writes {relation.name}",
-            hint="What others write into its entity goes on; there is nothing to start or stop here.",
+            hint="Other writers of its entity are not affected; this relation has no query to start or stop.",
             span=statement.name.span,
         )
     return [query for query in writers if query.desired_state is not DesiredState.TERMINATED] or writers
@@ -94,8 +94,9 @@ async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
     if all(query.desired_state is DesiredState.TERMINATED for query in writers):
         raise UserError(
             SqlState.QUERY_NOT_FOUND,
-            f"no query that writes {run.relation(statement.name).name} was stopped: those that did have been terminated",
-            hint=f"RESTART QUERY {writers[-1].id}; starts the last of them from its checkpoint.",
+            f"no query that writes {run.relation(statement.name).name} was stopped: its queries were "
+            "terminated",
+            hint=f"RESTART QUERY {writers[-1].id}; starts the last one from its checkpoint.",
             span=statement.name.span,
         )
     stopped = [query for query in writers if query.desired_state is DesiredState.STOPPED]
@@ -109,7 +110,7 @@ async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
 def _told(name: QualifiedName, run: Execution, command: str, queries: list[Query], done: str) -> ResultSet:
     ids = ", ".join(query.id for query in queries)
     each = f"the queries {ids} are" if len(queries) > 1 else f"the query {ids} is"
-    told = f"{each} being {done}" if queries else "nothing had to be done"
+    told = f"{each} being {done}" if queries else "no change was needed"
     return relation_ddl(run.relation(name), command, f"stays: {told}")
 
 
@@ -170,7 +171,7 @@ def _plan(query: Query) -> str:
     try:
         return explain_running(SparkPlan.from_json(query.plan))
     except ValueError:
-        return "made by another version of Headrace, which this one cannot read"
+        return "was created by another version of Headrace, which this version cannot read"
 
 
 def _history(query: Query, run: Execution) -> ResultSet:

@@ -51,7 +51,9 @@ def named_query(reference: QualifiedName, run: QueryScope) -> Query:
     raise UserError(
         SqlState.QUERY_NOT_FOUND,
         f"the query {written!r} does not exist or is not authorized",
-        hint=suggestion(reference.last.name, sorted(names), otherwise="LIST QUERIES shows those that do."),
+        hint=suggestion(
+            reference.last.name, sorted(names), otherwise="LIST QUERIES shows the existing queries."
+        ),
         span=reference.span,
     )
 

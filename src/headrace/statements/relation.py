@@ -124,7 +124,7 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
     if kind.source is None and kind.record_sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            kind.no_streams or f"a {kind.label} store holds tables, not streams and changelogs",
+            kind.no_streams or f"a {kind.label} store contains tables, not streams and changelogs",
             hint="Use CREATE TABLE.",
             span=statement.properties.span(dialect.STORE.name) or statement.name.span,
         )
@@ -187,7 +187,8 @@ def _folding_told(statement: CreateRelation) -> str:
         return ""
     fields = ", ".join(f"{name} for {written}" for written, name in folded)
     return (
-        f"; of the records it reads {fields}: names fold to lower case, put them in double quotes to keep it"
+        f"; of the records it reads {fields}: names fold to lower case, put them in double quotes to keep the "
+        "case"
     )
 
 
@@ -347,14 +348,14 @@ def _schema(statement: CreateRelation) -> Schema:
         if has_map(kind):
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
-                f"keys must be of types that can be compared, found {kind}",
-                hint="Make another column the primary key.",
+                f"a key must be of a comparable type, found {kind}",
+                hint="Use another column as the primary key.",
                 span=identifier.span,
             )
     if statement.kind == "CHANGELOG" and statement.columns and not primary_key:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            "a changelog needs a primary key",
+            "a changelog requires a primary key",
             hint="Add PRIMARY KEY (column, …) after the columns, or CREATE STREAM instead.",
             span=statement.span,
         )
@@ -399,9 +400,9 @@ def _entity_made(
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"the entity {path_text(entity)!r} does not exist in the store {store.name}",
-            hint=f"Give {names} to have it made, or name one that exists."
+            hint=f"Specify {names} to create it, or name an existing entity."
             if names
-            else "Name one that exists: LIST ENTITIES shows them.",
+            else "Name an existing entity: LIST ENTITIES shows them.",
             span=name_span,
         )
     layout = checked_layout(reader, kind, entity, None)
@@ -423,13 +424,14 @@ def _check_pattern(
     if relation.kind is not RelationKind.STREAM:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{text!r} stands for several entities, and only a stream is read from several: their records have no common order",
-            hint="CREATE STREAM over them, or a changelog over one.",
+            f"{text!r} matches several entities, which only a stream can read: their records have no common "
+            "order",
+            hint="CREATE STREAM over them, or a changelog over one of them.",
             span=name_span,
         )
     made_with = (spec for spec in of_scope(kind.properties, Scope.ENTITY) if reader.gives(spec))
     if (unused := next(made_with, None)) is not None:
-        raise reader.bad(unused, "left out of a stream over several entities, which are not made")
+        raise reader.bad(unused, "left out of a stream over several entities, which must exist already")
     for name in pattern.names:
         admin.describe_entity(store.properties, name)  # which says why it cannot be read
     if pattern.names:
@@ -438,6 +440,6 @@ def _check_pattern(
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"no entity of the store {store.name} matches {text!r} yet",
-            hint="LIST ENTITIES shows those that it has.",
+            hint="LIST ENTITIES shows the existing entities.",
             span=name_span,
         )

@@ -48,7 +48,7 @@ def entity_format(reader: PropertyReader, schema: Schema, places: SchemaPlaces |
             raise _missing("key.format", "'enable.upsert.mode' deletes by the record's key")
         return layout
     if named is not None and written is not None:
-        raise reader.bad(dialect.KEY_TYPE, "left out where 'key.columns' is given")
+        raise reader.bad(dialect.KEY_TYPE, "left out if 'key.columns' is specified")
     if named is not None:
         key_columns, key_type = named, _type_of_columns(reader, schema, named, layout.key.format)
     else:
@@ -115,7 +115,7 @@ def _timestamp(reader: PropertyReader, schema: Schema) -> str | None:
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
             f"the timestamp column must be BIGINT (milliseconds), TIMESTAMP or TIMESTAMP_LTZ; {name} is {column.type}",
-            hint="Declare it as one of these, or leave 'timestamp' out: the time is then the record's own.",
+            hint="Declare it as one of these types, or leave 'timestamp' out to use the record's timestamp.",
             span=reader.span(dialect.TIMESTAMP),
         )
     return name
@@ -124,6 +124,6 @@ def _timestamp(reader: PropertyReader, schema: Schema) -> str | None:
 def _missing(key: str, why: str) -> UserError:
     return UserError(
         SqlState.MISSING_PARAMETER,
-        f"the property {key!r} is needed because {why}",
+        f"the property {key!r} is required because {why}",
         hint="For example 'key.format' = PRIMITIVE, 'key.type' = 'VARCHAR'.",
     )

@@ -36,7 +36,7 @@ async def create_schema(statement: CreateSchema, run: Execution) -> Outcome:
     if name == INFORMATION_SCHEMA:
         raise UserError(
             SqlState.DUPLICATE_SCHEMA,
-            f"the schema {name!r} already exists: each database has it, with system relations",
+            f"the schema {name!r} already exists: each database has it for system relations",
             hint="Choose another name.",
             span=statement.name.last.span,
         )
@@ -63,7 +63,7 @@ async def manage_access(statement: ManageAccess, run: Execution) -> Outcome:
     schema = run.schema(statement.name)
     if schema.managed != statement.managed:
         await asyncio.to_thread(run.catalog.update_schema, replace(schema, managed=statement.managed))
-    done = f"schema {schema.name} {'has' if statement.managed else 'is without'} managed access"
+    done = f"schema {schema.name} {'has' if statement.managed else 'has no'} managed access"
     return Outcome(ddl("schema", schema.name, "ALTER", done, [schema.database, schema.name]))
 
 

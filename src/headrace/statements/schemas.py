@@ -77,8 +77,8 @@ def _check_required(layout: Protobuf, columns: Struct) -> None:
     if lacking:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"there is no column for what the message {layout.message} requires: {', '.join(lacking)}",
-            hint="Select it, with that name.",
+            f"no column matches the required fields of the message {layout.message}: {', '.join(lacking)}",
+            hint="Select a column of that name.",
         )
 
 
@@ -88,8 +88,11 @@ def _base(client: RegistryClient | None, subject: str) -> str:
     if client is None or found is None:
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
-            f"there is no subject {subject!r} to base the schema on",
-            hint=f"Check its name, and the registry of the store, which '{dialect.BASE_STORE.name}' may name.",
+            f"the subject {subject!r} to base the schema on does not exist",
+            hint=(
+                f"Check the subject's name, and the registry of the store, which '{dialect.BASE_STORE.name}' "
+                "can specify."
+            ),
         )
     if found.type != "AVRO":
         raise UserError(
@@ -170,7 +173,10 @@ def _check_compatible(
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the columns are not compatible with the subject {subject!r}: {'; '.join(refusals)}",
-            hint="Give the columns types that its versions can be read as, or write to another topic, whose subject is new.",
+            hint=(
+                "Change the columns to types that are compatible with the subject's versions, or write to "
+                "another topic with a new subject."
+            ),
         )
 
 

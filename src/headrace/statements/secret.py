@@ -26,11 +26,15 @@ from headrace.statements.dropping import drop, ownership
 
 TYPE = PropertySpec("type", choice("generic_string"), Scope.SECRET, "`generic_string`", default="needed")
 STRING = PropertySpec(
-    SECRET_STRING, TEXT, Scope.SECRET, "what is secret, for the properties that name it", secret=True
+    SECRET_STRING,
+    TEXT,
+    Scope.SECRET,
+    "the secret value, for the properties that name the secret",
+    secret=True,
 )
 DESCRIPTION = PropertySpec("description", TEXT, Scope.SECRET, "a text for LIST and DESCRIBE", default="none")
 OTHERS = PropertySpec(
-    "", TEXT, Scope.SECRET, "any other name: kept and masked as what is secret", secret=True, open=True
+    "", TEXT, Scope.SECRET, "any other name: stored and masked like the secret value", secret=True, open=True
 )
 PROPERTIES = (TYPE, STRING, DESCRIPTION, OTHERS)
 
@@ -70,12 +74,12 @@ async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
     description = None if DESCRIPTION.name in removed else reader.take(DESCRIPTION) or facts.description
     kept = run.catalog.secret(facts.name)
     if kept is None:
-        raise InternalError(f"the secret {facts.name} went away while it was changed")
+        raise InternalError(f"the secret {facts.name} was dropped while it was changed")
     if SECRET_STRING in removed:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"'{SECRET_STRING}' cannot be taken back: stores may name the secret",
-            hint="Give it another value, or DROP SECRET.",
+            f"'{SECRET_STRING}' cannot be removed: stores may use the secret",
+            hint="Set another value, or DROP SECRET.",
             span=statement.properties.span(SECRET_STRING),
         )
     left = {name: text for name, text in kept.properties.items() if name not in removed}
@@ -101,9 +105,7 @@ async def drop_secret(statement: DropSecret, run: Execution) -> Outcome:
 async def rotate_key(_statement: RotateKey, run: Execution) -> Outcome:
     """Encrypt all secrets with a new key; only writes wait for it."""
     await asyncio.to_thread(run.catalog.rotate_key)
-    return Outcome(
-        ddl("key", "catalog", "ROTATE", "everything secret is sealed with the new key", ["catalog"])
-    )
+    return Outcome(ddl("key", "catalog", "ROTATE", "all secrets are encrypted with the new key", ["catalog"]))
 
 
 @handles(

@@ -64,8 +64,8 @@ def _unread(plan: SparkPlan) -> str | None:
     if not names:
         return None
     return (
-        f"Only records of {', '.join(names)} that arrive from now on are read. "
-        "FROM relation WITH ('starting.position' = 'earliest') reads those from before, too."
+        f"Only records of {', '.join(names)} that arrive from now on are read. Add FROM relation WITH "
+        "('starting.position' = 'earliest') to read the earlier records too."
     )
 
 

@@ -53,7 +53,7 @@ async def set_default(statement: SetDefault, run: Execution) -> Outcome:
 
 
 def _default(kind: str, *path: str) -> ResultSet:
-    told = f"{kind.replace('_', ' ')} {'.'.join(path)} is what new sessions begin with"
+    told = f"{kind.replace('_', ' ')} {'.'.join(path)} is the default of new sessions"
     return ddl(kind, path[-1], "SET DEFAULT", told, path)
 
 
@@ -91,7 +91,7 @@ async def _organization(statement: Use, run: Execution) -> Outcome:
         raise UserError(
             SqlState.ORGANIZATION_NOT_FOUND,
             f"the organization {name!r} does not exist",
-            hint="LIST ORGANIZATIONS shows those that do.",
+            hint="LIST ORGANIZATIONS shows the existing organization.",
             span=statement.name.span,
         )
     return Outcome(

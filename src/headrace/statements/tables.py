@@ -25,7 +25,7 @@ def refuse_without_tables(kind: StoreDescriptor, span: Span | None) -> None:
     if kind.row_sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"a {kind.label} store holds streams and changelogs, not tables",
+            f"a {kind.label} store contains streams and changelogs, not tables",
             hint="Use CREATE STREAM or CREATE CHANGELOG.",
             span=span,
         )

@@ -30,9 +30,7 @@ INVITED_DAYS = 7
 ROLES = PropertySpec(
     "roles", NAMES, Scope.INVITATION, "the roles of the user, in parentheses", default="needed"
 )
-DEFAULT = PropertySpec(
-    "default", TEXT, Scope.INVITATION, "that of them with which a session begins", default="the first"
-)
+DEFAULT = PropertySpec("default", TEXT, Scope.INVITATION, "the role of a new session", default="the first")
 PROPERTIES = (ROLES, DEFAULT)
 
 
@@ -62,7 +60,7 @@ async def invite_user(statement: InviteUser, run: Execution) -> Outcome:
         error.span = statement.user.span
         raise
     columns = [(title, VARCHAR) for title in ("Type", "Name", "Command", "Summary", "Token")]
-    summary = f"{invitation.user} was invited; the code, shown this once, is good for {INVITED_DAYS} days"
+    summary = f"{invitation.user} was invited; the code, shown only once, is valid for {INVITED_DAYS} days"
     return Outcome(result(columns, [("invitation", invitation.id, "INVITE", summary, code)]))
 
 
@@ -75,7 +73,7 @@ async def revoke_invitation(statement: RevokeInvitation, run: Execution) -> Outc
         raise UserError(
             SqlState.USER_NOT_FOUND,
             f"the invitation {wanted!r} does not exist",
-            hint="LIST INVITATIONS shows those that do.",
+            hint="LIST INVITATIONS shows the existing invitations.",
             span=statement.invitation.span,
         )
     await asyncio.to_thread(run.catalog.drop_invitation, found)
@@ -121,7 +119,7 @@ def _user(name: Identifier, run: Execution) -> User:
         raise UserError(
             SqlState.USER_NOT_FOUND,
             f"the user {name.name!r} does not exist",
-            hint="LIST USERS shows those that do.",
+            hint="LIST USERS shows the existing users.",
             span=name.span,
         )
     return found
@@ -138,7 +136,7 @@ def refuse_part(run: Execution, what: str, span: Span | None) -> None:
     if not has_whole_user(run):
         raise UserError(
             SqlState.INSUFFICIENT_PRIVILEGE,
-            f"this API token has fewer roles than its user, and may not {what} of the user",
+            f"this API token has fewer roles than its user, and is not allowed to {what} of the user",
             hint="Sign in with the password, or with a token that has every role of the user.",
             span=span,
         )

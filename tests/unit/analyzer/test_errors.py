@@ -162,7 +162,7 @@ TYPES = [
         "SELECT carrier FROM (SELECT carrier FROM delays), (SELECT carrier FROM carriers)",
         "42702",
         "carrier",
-        "names with AS",
+        "the subqueries with AS",
     ),
     (f"SELECT DISTINCT carrier {F} ORDER BY origin", "42703", "origin", "Select it AS a column"),
 ]
@@ -213,7 +213,7 @@ LIMITS = [
         "SELECT carrier FROM CUMULATE(flights, SIZE 1 HOUR, STEP BY 7 MINUTES)",
         "42601",
         "STEP BY 7 MINUTES",
-        "ends where SIZE does",
+        "must end with SIZE",
     ),
     ("SELECT carrier FROM HOP(flights, SIZE 1 DAY, ADVANCE BY 0 DAYS)", "42601", "0", None),
     (
@@ -239,9 +239,9 @@ NOT_SUPPORTED = [
     (f"SELECT LAG(carrier) OVER (PARTITION BY dest ORDER BY departed) {F}", None, "MATCH_RECOGNIZE"),
     ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
     (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
-    ("SELECT f.carrier FROM flights f CROSS JOIN bookings b", None, "how the rows belong together"),
+    ("SELECT f.carrier FROM flights f CROSS JOIN bookings b", None, "Add a condition"),
     ("SELECT 1 FROM planes p, airports a FULL JOIN routes r ON r.origin = a.code", None, "JOIN … ON"),
-    ("SELECT f.carrier FROM flights f, planes p", None, "how the rows belong together"),
+    ("SELECT f.carrier FROM flights f, planes p", None, "Add a condition"),
     (
         "SELECT f.carrier FROM flights f JOIN bookings b WITHIN 1 DAY ON f.tailnum > b.tailnum",
         None,
@@ -263,12 +263,12 @@ NOT_SUPPORTED = [
     (
         "SELECT COUNT(*) FROM SESSION(flights, GAP 1 MINUTE) GROUP BY window_start, window_end",
         "flights",
-        "whose session",
+        "identify a session",
     ),
     (
         "SELECT 'all' AS k, COUNT(*) FROM SESSION(flights, GAP 1 MINUTE) GROUP BY window_start, window_end, 'all'",
         "flights",
-        "whose session",
+        "identify a session",
     ),
     ("SELECT * FROM TUMBLE((SELECT maker FROM planes), SIZE 1 MINUTE)", None, "inside it"),
     (
@@ -366,12 +366,12 @@ SINKS = [
     (
         "CREATE CHANGELOG s AS SELECT x.maker FROM (SELECT maker FROM planes) x",
         "42P16",
-        "nothing tells the rows",
+        "have no key",
     ),
     (
         "CREATE CHANGELOG s AS SELECT tailnum FROM planes UNION ALL SELECT tailnum FROM planes",
         "42P16",
-        "apart",
+        "have no key",
     ),
     (
         f"CREATE STREAM s AS SELECT carrier, COUNT(*) AS n {F} GROUP BY carrier",

@@ -162,7 +162,7 @@ WRONG = [
         query(rows="(SELECT carrier, delay FROM flights)", order="delay"),
         "0A000",
         "delay",
-        "select the event time",
+        "Select the event time",
     ),
     (
         query(rows="planes", order="built", measures="a.seats AS s").replace("carrier", "maker"),
@@ -175,7 +175,7 @@ WRONG = [
     (query(pattern="a b{2,3}"), "0A000", "b", "b+?"),
     (query(pattern="a b?"), "0A000", "b", "one row"),
     (query(pattern="a*"), "0A000", "a", "one row"),
-    (query(pattern="a b a"), "0A000", "a", "a name of its own"),
+    (query(pattern="a b a"), "0A000", "a", "Rename the second variable"),
     (query(pattern="a | b"), "0A000", "|", "a sequence of variables"),
     (query(pattern="(a b)+"), "0A000", "(", "a sequence of variables"),
     (query(pattern=""), "42601", ")", None),
@@ -189,13 +189,13 @@ WRONG = [
     (query(define="a AS a.carrier > 5"), "42804", None, None),
     (query(skip="AFTER MATCH SKIP TO FIRST c"), "42703", "c", None),
     (query(skip="AFTER MATCH SKIP TO FIRST a"), "42601", "a", "NEXT ROW"),
-    (query("SUM(a.distance + b.distance) AS d"), "42601", "SUM", "same for all"),
-    (query("SUM(a.distance + distance) AS d"), "42601", "SUM", "same for all"),
+    (query("SUM(a.distance + b.distance) AS d"), "42601", "SUM", "the same variable"),
+    (query("SUM(a.distance + distance) AS d"), "42601", "SUM", "the same variable"),
     (query("LAST(a.delay, b.delay) AS d"), "42601", None, None),
     (query("LAST(a.delay, 100000) AS d"), "42601", "100000", None),
     (query("LAST(FIRST(a.delay)) AS d"), "0A000", "FIRST", None),
     (query("SUM(LAST(a.delay)) AS d"), "0A000", "LAST", None),
-    (query("NEXT(a.delay) AS d"), "0A000", "NEXT", "the variable that follows"),
+    (query("NEXT(a.delay) AS d"), "0A000", "NEXT", "the next variable"),
     (query("CLASSIFIER() AS d"), "0A000", "CLASSIFIER", None),
     (query("COUNT(DISTINCT a.delay) AS d"), "0A000", "COUNT", "AVG, COUNT, MAX, MIN, SUM"),
     (query("LISTAGG(a.carrier) AS d"), "0A000", "LISTAGG", "AVG, COUNT"),
@@ -236,7 +236,7 @@ def test_late_rows_of_a_pattern_can_be_kept() -> None:
 
 
 def test_rows_have_no_time_of_arrival_in_a_pattern() -> None:
-    with pytest.raises(UserError, match="ARRIVAL is for windows"):
+    with pytest.raises(UserError, match="ARRIVAL requires a window"):
         planned(query().replace(" AS m", " AS m WITH ('source.time' = ARRIVAL)"))
 
 

@@ -191,13 +191,18 @@ class Later(World):
 
 def test_what_was_made_again_since_is_another() -> None:
     text = "CREATE CHANGELOG c AS SELECT carrier FROM busy"
-    with pytest.raises(UserError, match=r"made of another airline\.public\.flights"):
+    with pytest.raises(UserError, match=r"reads another airline\.public\.flights"):
         bind(select_of(text), replace(BINDING, catalog=Later()), continuous=True)
 
 
 def test_what_is_wrong_inside_a_view_is_shown_where_the_view_is_named() -> None:
     text = "CREATE STREAM s AS SELECT * FROM TUMBLE(busy, SIZE 1 MINUTE)"
-    _refused(text, "busy", "those of the materialized view airline.public.busy do", "Window the streams")
+    _refused(
+        text,
+        "busy",
+        "the rows of the materialized view airline.public.busy change",
+        "Apply the window to the streams",
+    )
 
 
 def test_an_error_inside_names_the_view() -> None:
@@ -221,15 +226,15 @@ def test_a_view_whose_columns_would_be_others_is_refused() -> None:
     WORLD.views[-1] = replace(
         good, definition=replace(definition, sql=definition.sql.replace("carrier", "tailnum"))
     )
-    _refused("CREATE STREAM s AS SELECT carrier FROM v", "v", "gave other columns", "create it again")
+    _refused("CREATE STREAM s AS SELECT carrier FROM v", "v", "returned other columns", "create it again")
 
 
 def test_a_view_takes_no_source_properties() -> None:
     _refused(
         f"CREATE CHANGELOG c AS SELECT carrier FROM busy {EARLIEST}",
         "'starting.position' = 'earliest'",
-        "takes no source properties",
-        "own query",
+        "accepts no source properties",
+        "in the query of the materialized view",
     )
 
 

@@ -122,7 +122,7 @@ def test_a_full_queue_tells_how_much_was_lost_and_loses_no_statement(
     assert not catalog.audit.is_full
     found = [(entry.event, entry.detail) for _, entry in catalog.audit.read(10)]
     assert [event for event, _ in found] == [Event.REQUEST, Event.REQUEST, Event.STATEMENT, Event.LOST]
-    assert found[-1][1] == "2 refusals came faster than they could be written"
+    assert found[-1][1] == "2 refusals were lost: they came faster than they could be written"
 
 
 def test_what_could_not_be_written_waits(place: Place, catalog: Catalog) -> None:

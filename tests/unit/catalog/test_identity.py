@@ -69,7 +69,9 @@ def test_a_new_catalog_beside_what_another_has_left_is_refused(tmp_path: Path, l
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(bytes(32))
     for _ in range(2):
-        with pytest.raises(UserError, match=f"the catalog is new, but {left.partition('/')[0]}"):
+        with pytest.raises(
+            UserError, match=f"the catalog is new, but .* contains {left.partition('/')[0]} of another"
+        ):
             Catalog.open(tmp_path)
     assert path.read_bytes() == bytes(32)
 

@@ -20,7 +20,7 @@ def test_two_servers_have_no_catalog_together(schema_of: Callable[[], str], tmp_
     url = schema_of()
     catalog = Catalog.open(tmp_path, url)
     other = Catalog.open(tmp_path / "other", schema_of())
-    with pytest.raises(UserError, match="another server is running over this catalog"):
+    with pytest.raises(UserError, match="another server is running on this catalog"):
         Catalog.open(tmp_path, url)
     other.close()
     catalog.close()
@@ -61,7 +61,7 @@ def test_a_catalog_that_another_server_took_meanwhile_is_not_written(
     server.execute(END_OTHERS)
     other = Catalog.open(tmp_path, url)
     other.create_database("theirs", "sysadmin")
-    with pytest.raises(UserError, match="another server is running over this catalog"):
+    with pytest.raises(UserError, match="another server is running on this catalog"):
         catalog.create_database("ours", "sysadmin")
     other.close()
     catalog.create_database("ours", "sysadmin")

@@ -306,7 +306,7 @@ async def test_copy_writes_the_file_that_it_fetched_and_no_file_that_is_there(
     statements.answer(text, result(told, [("v", "/v2/download/function_source/o/v", "3", "")]))
     gone = await headrace(address, "sql", "-c", text)
     assert (gone.code, path.exists()) == (1, False)
-    assert "there is no function source v" in gone.err
+    assert "the function source v does not exist" in gone.err
 
 
 async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_sql(
@@ -315,7 +315,7 @@ async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_
     done = await headrace(address, "sql", "-c", "\\dn shop", "-c", "\\l", "-c", "help", "-c", "\\dq")
     assert statements.texts == ["LIST SCHEMAS IN DATABASE shop", "LIST DATABASES"]
     assert "\\conninfo" in done.err
-    assert "there is no command \\dq" in done.err
+    assert "unknown command \\dq" in done.err
     assert (done.code, done.out) == (2, "")
     for wrong in ("\\c", "\\l shop"):
         assert "expected \\" in (await headrace(address, "sql", "-c", wrong)).err
@@ -371,8 +371,8 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         os.write(leader, b"SELECT\r1;\r")
         await until("| 4 | x |")
         os.write(leader, b"\\nonsense\r")
-        await until("there is no command \\nonsense")
-        await until("These are: \\l \\dn \\d ")
+        await until("unknown command \\nonsense")
+        await until("The commands are: \\l \\dn \\d ")
         os.write(leader, b"help\r")
         await until("relations, or the columns of one")
         os.write(leader, b"\\d orders\r")

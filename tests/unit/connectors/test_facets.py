@@ -67,13 +67,15 @@ def test_a_type_is_read_as_it_can_be(kind: StoreDescriptor, relation: str, messa
 
 def test_a_type_is_written_as_it_can_be() -> None:
     for kind, relation in ((SINKLESS, RelationKind.STREAM), (APPENDING, RelationKind.CHANGELOG)):
-        with pytest.raises(UserError, match="stores of type Kafka cannot"):
+        with pytest.raises(
+            UserError, match=r"stores of type Kafka cannot (?:be written by queries|hold a CHANGELOG)"
+        ):
             record_sink(kind, relation, None)
     assert record_sink(APPENDING, RelationKind.STREAM, None) is APPENDING.record_sink
     reader = sink_reader(
         properties("WITH ('delivery.guarantee' = exactly_once)").entries, Scope.SINK, APPENDING
     )
-    with pytest.raises(UserError, match="cannot be written exactly once") as caught:
+    with pytest.raises(UserError, match="do not support exactly-once writes") as caught:
         guarantee(reader, APPENDING.record_sink, APPENDING)
     assert caught.value.span is not None
 
@@ -91,7 +93,7 @@ def test_a_table_of_new_rows_only_takes_rows_that_stay() -> None:
         )
         assert sink.key_columns == ()
     updated = query("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier")
-    with pytest.raises(UserError, match="take new rows only") as caught:
+    with pytest.raises(UserError, match="support inserts only") as caught:
         table_sink(updated, name=NAME, properties=Properties(), store=STORE, connector=kind, exists=True)
     assert "MATERIALIZED VIEW" in (caught.value.hint or "")
 
@@ -111,6 +113,6 @@ def test_a_layout_that_the_source_has_not_must_be_given() -> None:
 
 
 def test_a_statement_needs_its_facet() -> None:
-    with pytest.raises(UserError, match="PRINT ENTITY is not possible in stores of type Kafka") as caught:
+    with pytest.raises(UserError, match="stores of type Kafka do not support PRINT ENTITY") as caught:
         facet(None, KAFKA, "PRINT ENTITY", None)
     assert "another type" in (caught.value.hint or "")

@@ -70,7 +70,7 @@ def test_a_query_for_which_a_store_keeps_much_of_its_log_says_so() -> None:
         "batch_duration_ms": 1,
     }
     progress = QueryProgress(backlog_bytes={"public.a": 5, "public.b": 3 * 2**20}, **figures)
-    assert "public.b keeps 3 MiB of its log" in (backlog.message(progress, 2**20) or "")
+    assert "public.b retains 3 MiB of its log" in (backlog.message(progress, 2**20) or "")
     assert backlog.message(progress, 2**30) is None
     assert backlog.message(QueryProgress(**figures), 0) is None
 
@@ -450,7 +450,7 @@ sys.exit({DRIVER_REFUSED})
     )
     await bench.engine.start()
     query, pool = bench.query("runs"), bench.catalog.default_compute_pool
-    said = "no Java. It is tried again after STOP and START COMPUTE_POOL, or with the server."
+    said = "no Java. STOP and START COMPUTE_POOL to try again, or restart the server."
     await bench.until(lambda: bench.found(query).message == said)
     assert bench.engine.pool_state(pool) == ("errored", said)
     channel = await bench.engine.run_interactive(
@@ -517,5 +517,5 @@ async def test_one_user_does_not_take_all_interactive_queries(bench: Bench) -> N
     with pytest.raises(UserError) as refusal:
         await bench.engine.run_interactive(rows, COLUMNS, compute_pool=pool, user="greedy")
     assert refusal.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
-    assert "the user 'greedy' runs 3 interactive queries already" in refusal.value.message
+    assert "the user 'greedy' runs 3 interactive queries" in refusal.value.message
     await bench.engine.run_interactive(rows, COLUMNS, compute_pool=pool, user="other")

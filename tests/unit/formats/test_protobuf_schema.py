@@ -127,12 +127,12 @@ def test_what_protobuf_cannot_say_is_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"id": "INTEGER"}, "has int64 in its field id, which a INTEGER does not hold"),
-        ({"counts": "INTEGER"}, "has repeated int32 in its field counts, which a INTEGER does not hold"),
-        ({"by_name": "ARRAY<BIGINT>"}, "has a map in its field by_name, which a ARRAY<BIGINT> does not hold"),
-        ({"at": "BIGINT"}, "has google.protobuf.Timestamp in its field at, which a BIGINT does not hold"),
+        ({"id": "INTEGER"}, "has int64 in its field id, which does not fit a INTEGER"),
+        ({"counts": "INTEGER"}, "has repeated int32 in its field counts, which does not fit a INTEGER"),
+        ({"by_name": "ARRAY<BIGINT>"}, "has a map in its field by_name, which does not fit a ARRAY<BIGINT>"),
+        ({"at": "BIGINT"}, "has google.protobuf.Timestamp in its field at, which does not fit a BIGINT"),
         ({"price": "STRUCT<euros BIGINT>"}, "has no field price.euros in the message m.Money"),
-        ({"items": "ARRAY<STRUCT<d FLOAT>>"}, "has double in its field items.d, which a FLOAT does not hold"),
+        ({"items": "ARRAY<STRUCT<d FLOAT>>"}, "has double in its field items.d, which does not fit a FLOAT"),
         ({"id": "BIGINT", "wrapped": "STRUCT<value BIGINT>", "at": "STRUCT<nanos INTEGER>", "kind": "VARCHAR"}, None),
     ],
 )  # fmt: skip
@@ -153,8 +153,8 @@ def test_columns_that_are_no_fields_are_said(given: dict[str, str], said: str | 
         ('import "x.proto"; message M { }', "3D010", "the file x.proto, which schema.proto imports"),
         ('import "schema.proto"; message M { }', "22000", "imports itself"),
         ("message M { " * 50, "53000", "40 levels"),
-        ('syntax = "proto3"; message M { "', "22000", "has no place there"),
-        ("message M { optional M m = 1; }", "0A000", "has itself as a part"),
+        ('syntax = "proto3"; message M { "', "22000", "unexpected"),
+        ("message M { optional M m = 1; }", "0A000", "contains itself"),
         ("message M { }", "0A000", "has no fields"),
         ('syntax = "proto3";', "3D010", "no message"),
         (
@@ -177,7 +177,7 @@ def test_a_schema_that_is_no_use_says_why(text: str, state: str, said: str) -> N
 
 def test_a_file_without_its_imports_or_of_other_bytes_is_refused() -> None:
     alone = FileDescriptorSet(file=[FileDescriptorSet.FromString(COMPILED).file[-1]])
-    with pytest.raises(UserError, match=r"money.proto, which shop.proto imports, is not there") as caught:
+    with pytest.raises(UserError, match=r"money.proto, which shop.proto imports, is missing") as caught:
         of_set(alone.SerializeToString())
     assert "--include_imports" in (caught.value.hint or "")
     for data in (b"", b'{"id": 1}', COMPILED[:-9], (SHOP / "shop.proto").read_bytes()):

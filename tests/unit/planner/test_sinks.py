@@ -97,7 +97,7 @@ def test_a_stream_without_a_source_key_has_none() -> None:
 
 
 def test_the_hint_for_what_json_cannot_hold_names_no_json() -> None:
-    with pytest.raises(UserError, match="JSON cannot hold a MAP<DOUBLE, DOUBLE>") as caught:
+    with pytest.raises(UserError, match="JSON does not support a MAP<DOUBLE, DOUBLE>") as caught:
         entity("CREATE STREAM s AS SELECT MAP[1e0, 2e0] AS m FROM arrivals")
     assert caught.value.hint == "CAST the column, or leave it out."
 
@@ -123,7 +123,7 @@ def test_what_is_inserted_into_a_stream_of_records_with_keys_has_one() -> None:
     with pytest.raises(UserError, match="the records of the sink have keys") as caught:
         sink_of("INSERT INTO flights SELECT carrier FROM arrivals")
     assert caught.value.span is not None
-    assert caught.value.hint == "Name the key's columns with 'key.columns' or PARTITION BY."
+    assert caught.value.hint == "Specify the key's columns with 'key.columns' or PARTITION BY."
 
 
 def test_a_view_holds_rows_that_nothing_tells_apart_as_often_as_they_are_there() -> None:
@@ -134,7 +134,7 @@ def test_a_view_holds_rows_that_nothing_tells_apart_as_often_as_they_are_there()
     written = plan_query(logical, sink).sink
     assert isinstance(written, physical.WriteView)
     assert (written.key_columns, written.deleted, written.sign) == ([], None, "__headrace_op")
-    with pytest.raises(UserError, match="must be selected as it is"):
+    with pytest.raises(UserError, match="must be selected unchanged"):
         sink_of("CREATE MATERIALIZED VIEW v AS SELECT maker FROM planes")
 
 

@@ -197,8 +197,7 @@ async def test_groups_give_and_take_roles_but_not_the_last_orgadmin(
             assert user is not None
             assert user.roles == ("analyst", "orgadmin", "useradmin")
             assert (
-                told(catalog)[-1][2]
-                == "single sign-on; roles given: analyst; roles left as they are: orgadmin"
+                told(catalog)[-1][2] == "single sign-on; roles given: analyst; roles left unchanged: orgadmin"
             )
 
 

@@ -62,7 +62,7 @@ async def test_the_summary_says_of_each_query_what_it_says_alone(session: Sessio
     unbounded = BOTH.replace("pv", "other").replace("seen", "s").replace("counted", "c")
     text = unbounded.replace(" WITH ('state.ttl.millis' = 60000)", "")
     *_, (summary,) = await session.rows(text, "Summary")
-    assert "; c: warning: nothing bounds the state of GROUP BY" in str(summary)
+    assert "; c: warning: the state of GROUP BY" in str(summary)
 
 
 async def test_sources_that_are_read_alike_row_by_row_are_read_once(session: Session) -> None:
@@ -114,7 +114,7 @@ async def test_a_view_over_a_virtual_relation_keeps_its_whole_query(session: Ses
             "CREATE MATERIALIZED VIEW a AS SELECT n FROM ‸virtual.public.later‸; "
             "CREATE VIRTUAL STREAM virtual.public.later AS SELECT n FROM orders",
             SqlState.RELATION_NOT_FOUND,
-            "the virtual relation virtual.public.later was not created before in this application",
+            "the virtual relation virtual.public.later was not created earlier in this application",
         ),
         (
             "CREATE VIRTUAL STREAM virtual.public.v AS ‸SELECT n, COUNT(*) AS c FROM orders GROUP BY n‸",
@@ -125,33 +125,33 @@ async def test_a_view_over_a_virtual_relation_keeps_its_whole_query(session: Ses
             "CREATE VIRTUAL STREAM virtual.public.v AS SELECT n FROM orders; "
             "CREATE VIRTUAL STREAM ‸virtual.public.v‸ AS SELECT n FROM orders",
             SqlState.DUPLICATE_RELATION,
-            "the virtual relation virtual.public.v was created before in this application",
+            "the virtual relation virtual.public.v was already created in this application",
         ),
         (
             "CREATE VIRTUAL STREAM virtual.public.v AS SELECT n FROM orders; "
             "CREATE MATERIALIZED VIEW a AS SELECT n FROM virtual.public.v WITH (‸'starting.position' = 'earliest'‸)",
             SqlState.INVALID_PARAMETER,
-            "virtual.public.v is a query, and takes no source properties",
+            "virtual.public.v is a query, and accepts no source properties",
         ),
         (
             "CREATE VIRTUAL STREAM virtual.public.v AS ‸SELECT n FROM orders PARTITION BY n‸",
             SqlState.FEATURE_NOT_SUPPORTED,
-            "QUERY WITH and PARTITION BY are for a query that writes: a virtual relation is part of those that read it",
+            "QUERY WITH and PARTITION BY require a query that writes: a virtual relation is part of the queries that read it",
         ),
         (
             "CREATE MATERIALIZED VIEW a AS SELECT n FROM orders QUERY WITH (‸'query.name' = 'x'‸)",
             SqlState.FEATURE_NOT_SUPPORTED,
-            "the queries of an application are one query, which has the application's name",
+            "the queries of an application run as one query, which is named after the application",
         ),
         (
             "INSERT INTO orders SELECT n FROM orders QUERY WITH (‸'execution.mode' = 'real_time'‸)",
             SqlState.FEATURE_NOT_SUPPORTED,
-            "an application does not run in real-time mode: its queries share what they read, batch by batch",
+            "an application does not support real-time mode: its queries share their sources, batch by batch",
         ),
         (
             "INSERT INTO lab.tests.orders SELECT n FROM orders; INSERT INTO ‸orders‸ SELECT n FROM lab.tests.orders",
             SqlState.INVALID_RELATION_DEFINITION,
-            "the query would read what it writes: lab.tests.orders → shop.public.orders → lab.tests.orders",
+            "the query would read its own output: lab.tests.orders → shop.public.orders → lab.tests.orders",
         ),
         (
             "USE STORE ‸nowhere‸",
@@ -175,7 +175,7 @@ async def test_the_name_of_an_application_is_that_of_one_running_query(session: 
     await session.run(BOTH)
     text = "BEGIN APPLICATION pv CREATE MATERIALIZED VIEW shop.public.x AS SELECT n FROM shop.public.orders; END APPLICATION"
     error = await refused(session, text)
-    assert error.message.endswith("is named 'pv' already")
+    assert error.message.startswith("a query named 'pv' already exists")
     assert at(text, error) == "pv"
 
 
@@ -224,9 +224,9 @@ async def test_a_virtual_relation_is_unknown_outside(session: Session) -> None:
     error = await refused(
         session, "CREATE VIRTUAL STREAM virtual.public.v AS SELECT n FROM shop.public.orders"
     )
-    assert error.message == "a virtual stream is there for the statements of one application"
+    assert error.message == "a virtual stream can exist only inside an application"
     error = await refused(session, "SELECT * FROM virtual.public.v")
-    assert error.message == "the virtual relation virtual.public.v is there inside its application only"
+    assert error.message == "the virtual relation virtual.public.v exists only inside its application"
 
 
 async def test_describe_tells_of_every_relation_and_which_are_virtual(session: Session) -> None:

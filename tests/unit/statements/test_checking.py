@@ -104,7 +104,7 @@ async def test_functions_and_pools_are_followed(session: Session) -> None:
     [
         "CREATE STREAM visits (page VARCHAR",
         "CREATE STREAM visits (page NOTHING) WITH ('value.format' = 'JSON')",
-        # Its columns are in a registry.
+        # The columns of the list are in a registry.
         "CREATE STREAM visits WITH ('topic' = 'visits', 'value.format' = 'AVRO')",
         "CREATE DESCRIPTOR_SOURCE d WITH ('file' = 'd.desc')",
     ],

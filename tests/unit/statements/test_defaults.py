@@ -38,7 +38,7 @@ async def test_new_sessions_begin_with_the_defaults_and_use_changes_only_the_ses
     await session.run("CREATE COMPUTE_POOL p; USE DATABASE shop; USE STORE unused")
     before = session.context
     (row,) = await session.rows("SET DEFAULT STORE k")
-    assert row == ("store", "k", "SET DEFAULT", "store k is what new sessions begin with", '["k"]')
+    assert row == ("store", "k", "SET DEFAULT", "store k is the default of new sessions", '["k"]')
     await session.run(CHOSEN)
     assert session.context == before
     assert names(await begin(session)) == ("lab", "tests", "k", "p")

@@ -183,7 +183,7 @@ async def test_cascade_needs_the_ownership_of_all_that_it_drops(shop: Shop) -> N
     name, view = RelationName("theirs", "public", "v"), shop.catalog.relation(TOTALS)
     assert view is not None
     shop.catalog.create_relation(replace(view, id=str(uuid.uuid4()), name=name))
-    with pytest.raises(UserError, match=r"the database theirs cannot go with 1 of what depends on it"):
+    with pytest.raises(UserError, match=r"cannot drop the database theirs with CASCADE: 1 dependent object"):
         await shop.execute("USE ROLE public; DROP DATABASE theirs CASCADE")
     assert shop.catalog.relation(name) is not None
 

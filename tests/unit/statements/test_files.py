@@ -33,10 +33,10 @@ async def test_a_file_that_came_stands_for_its_name(session: Session, named: str
 
 async def test_what_did_not_come_or_is_no_text_is_said(session: Session) -> None:
     missing = await failure(session, "'tls.ca_cert_file' = '@/certs/ca.pem'", {"other.pem": PEM})
-    assert "the file 'ca.pem' did not come with the statement" in missing.message
+    assert "the file 'ca.pem' was not sent with the statement" in missing.message
     assert missing.span is not None
     binary = await failure(session, "'tls.ca_cert_file' = '@ca.pem'", {"ca.pem": b"\xff"})
-    assert "no UTF-8" in binary.message
+    assert "not UTF-8" in binary.message
 
 
 async def test_only_properties_that_may_be_files_are_read_as_such(session: Session) -> None:

@@ -325,9 +325,9 @@ async def test_a_refused_cycle_names_what_the_role_may_know(organization: Sessio
         if query.sources == (theirs,):
             catalog.change_query(query.id, owner="r")
             told = await said(organization, f'RESTART QUERY "{query.id}"')
-            cycle = "one that you may not see → mine.public.own → one that you may not see"
+            cycle = "a query that you may not see → mine.public.own → a query that you may not see"
             assert told.startswith(
-                f"42P16 the query would read what it writes, through query one that you may not see: {cycle}"
+                f"42P16 the query would read its own output, through query a query that you may not see: {cycle}"
             )
 
 

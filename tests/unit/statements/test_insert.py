@@ -82,7 +82,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
 
 async def test_a_query_may_not_read_what_it_writes(shop: Shop) -> None:
     message = await shop.refused("INSERT INTO a SELECT x FROM a", "a")
-    assert message == "the query would read what it writes: shop.public.a → shop.public.a"
+    assert message == "the query would read its own output: shop.public.a → shop.public.a"
     message = await shop.refused("INSERT INTO again SELECT x FROM b", "again")
     assert message.endswith("shop.public.b → shop.public.again (the same entity as shop.public.b)")
     await shop.refused("EXPLAIN INSERT INTO a SELECT l.x FROM b l JOIN a r WITHIN 1 MINUTE ON l.x = r.x", "a")
@@ -94,7 +94,7 @@ async def test_nor_through_others_while_they_are_not_terminated(shop: Shop) -> N
     await shop.execute("INSERT INTO c SELECT x FROM again QUERY WITH ('query.name' = 'second')")
     message = await shop.refused("INSERT INTO a SELECT x FROM c", "a")
     assert message == (
-        "the query would read what it writes, through queries first and second: shop.public.c → shop.public.a → "
+        "the query would read its own output, through queries first and second: shop.public.c → shop.public.a → "
         "shop.public.b (the same entity as shop.public.again) → shop.public.c"
     )
     await shop.execute("INSERT INTO d SELECT x FROM c")

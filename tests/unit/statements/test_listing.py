@@ -94,7 +94,7 @@ async def test_a_column_that_the_list_has_not_is_named_with_those_that_it_has(se
         await session.run("LIST DATABASES WHERE size = 1")
     assert refused.value.state is SqlState.UNDEFINED_COLUMN
     assert refused.value.message == "this list has no column size"
-    assert refused.value.hint == "Its columns are Name, IsDefault, Owner, CreatedAt."
+    assert refused.value.hint == "The columns of the list are Name, IsDefault, Owner, CreatedAt."
     assert refused.value.span is not None
     assert refused.value.span.start == 21
 

@@ -81,7 +81,7 @@ async def test_a_secret_that_is_named_cannot_go_without_what_names_it(session: S
     [
         (MADE, SqlState.DUPLICATE_SECRET, "already exists"),
         ("UPDATE SECRET t WITH ('secret_string' = 'x')", SqlState.SECRET_NOT_FOUND, "does not exist"),
-        ("UPDATE SECRET s WITH ('secret_string' = NULL)", SqlState.INVALID_PARAMETER, "cannot be taken back"),
+        ("UPDATE SECRET s WITH ('secret_string' = NULL)", SqlState.INVALID_PARAMETER, "cannot be removed"),
         ("CREATE SECRET t WITH ('secret_string' = 'x')", SqlState.MISSING_PARAMETER, "'type'"),
         ("CREATE SECRET t WITH ('type' = rsa)", SqlState.INVALID_PARAMETER, "generic_string"),
         (

@@ -12,7 +12,7 @@ from headrace.core.errors import UserError
 @pytest.mark.parametrize(
     ("store_type", "told"),
     [
-        ("snowflake", "a Snowflake store holds tables, not streams and changelogs"),
+        ("snowflake", "a Snowflake store contains tables, not streams and changelogs"),
         ("oracle", "changes of Oracle's tables are not read: reading LogMiner could not be tested against a server"),
     ],
 )  # fmt: skip

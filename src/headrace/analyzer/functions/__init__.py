@@ -57,7 +57,7 @@ _FORMS = frozenset(
 )
 """What looks like the call of a function, and has a meaning of its own."""
 
-_WHICH = "SELECT name FROM deltastream.sys.functions; shows those that do."
+_WHICH = "SELECT name FROM deltastream.sys.functions; lists the functions."
 
 SYNONYMS = {
     "CEILING": "CEIL",

@@ -79,8 +79,9 @@ class KindSpec(Generic[T]):
         version = current.pop("version")
         if version > len(self.upgrades) + 1:
             raise InternalError(
-                f"the catalog holds a {self.word} of version {version}, and this release knows {len(self.upgrades) + 1}",
-                hint="Start the release that wrote it, or restore the catalog from a copy of before.",
+                f"the catalog contains a {self.word} of version {version}, but this release supports versions "
+                f"up to {len(self.upgrades) + 1}",
+                hint="Start the release that wrote it, or restore an earlier copy of the catalog.",
             )
         for upgrade in self.upgrades[version - 1 :]:
             current = upgrade(current)

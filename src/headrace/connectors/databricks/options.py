@@ -195,7 +195,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     if CLIENT_ID.name not in texts:
         reader.require(TOKEN, hint=f"Or give '{CLIENT_ID.name}' and '{CLIENT_SECRET.name}'.")
     elif TOKEN.name in texts:
-        raise reader.bad(TOKEN, f"left out where '{CLIENT_ID.name}' is given")
+        raise reader.bad(TOKEN, f"left out if '{CLIENT_ID.name}' is specified")
     if IDENTITY.role.name not in texts:
         reader.require(
             IDENTITY.access_key_id, hint=f"Or '{IDENTITY.role.name}' and '{IDENTITY.external_id.name}'."

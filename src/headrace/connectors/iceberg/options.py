@@ -246,7 +246,7 @@ def read_rest(reader: PropertyReader) -> dict[str, str]:
     texts |= _given(reader, CATALOG_ID, TOKEN, REGION)
     client = _pair(reader, CLIENT_ID, CLIENT_SECRET)
     if client and TOKEN.name in texts:
-        raise reader.bad(TOKEN, f"left out where '{CLIENT_ID.name}' is given")
+        raise reader.bad(TOKEN, f"left out if '{CLIENT_ID.name}' is specified")
     if client:
         client[CLIENT_SCOPE.name] = reader.take(CLIENT_SCOPE) or "catalog"
     keys = _pair(reader, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
@@ -310,7 +310,7 @@ def table_options(reader: PropertyReader) -> dict[str, str]:
     """Return the time or snapshot at which a TABLE is read; raises UserError 3D008 if two properties say it."""
     snapshot, as_of = reader.take(SNAPSHOT), reader.take(AS_OF)
     if snapshot is not None and as_of is not None:
-        raise reader.bad(AS_OF, f"left out where '{SNAPSHOT.name}' is given")
+        raise reader.bad(AS_OF, f"left out if '{SNAPSHOT.name}' is specified")
     given = {SNAPSHOT.name: snapshot, AS_OF.name: as_of}
     return {name: str(value) for name, value in given.items() if value is not None}
 

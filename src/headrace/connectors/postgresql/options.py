@@ -160,7 +160,7 @@ def read_path(reader: PropertyReader, relation: str) -> EntityPath:
     if reader.gives(TABLE_LIST):
         other = next((spec for spec in (SCHEMA, TABLE) if reader.gives(spec)), None)
         if other is not None:
-            raise reader.bad(other, f"left out where '{TABLE_LIST.name}' is given")
+            raise reader.bad(other, f"left out if '{TABLE_LIST.name}' is specified")
         return (reader.require(DATABASE),)
     schema, table = reader.take(SCHEMA) or "public", reader.take(TABLE) or relation
     database = reader.take(DATABASE)

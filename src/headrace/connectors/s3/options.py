@@ -135,9 +135,9 @@ FORMAT = PropertySpec(
 )
 DELIMITER = PropertySpec(
     "csv.delimiter",
-    PropertyType("one character that is no quote, letter, digit, backslash or line break", _delimiter),
+    PropertyType("one character other than a quote, letter, digit, backslash or line break", _delimiter),
     Scope.RELATION | Scope.SOURCE | Scope.SINK,
-    "CSV: what stands between two fields",
+    "CSV: the delimiter between two fields",
     default="`,`",
 )
 HEADER = PropertySpec(

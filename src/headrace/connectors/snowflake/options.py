@@ -192,7 +192,7 @@ def _credentials(reader: PropertyReader) -> dict[str, str]:
         reader.require(KEY, hint=f"Give one of {', '.join(spec.name for spec in ways)}.")
     if len(credentials) > 1:
         second = list(credentials)[1]
-        raise reader.bad(second, f"left out where '{next(iter(credentials)).name}' is given")
+        raise reader.bad(second, f"left out if '{next(iter(credentials)).name}' is specified")
     if kind is not None and TOKEN not in credentials:
         raise reader.bad(TOKEN_TYPE, f"left out without '{TOKEN.name}'")
     if passphrase is not None and KEY not in credentials:

@@ -60,7 +60,7 @@ class Build:
     def properties(self, store: str) -> Mapping[str, str]:
         """Return the properties of a store that the plan names."""
         if store not in self.start.stores:
-            raise InternalError(f"the properties of the store {store!r} did not come with the plan")
+            raise InternalError(f"the plan did not include the properties of the store {store!r}")
         return self.start.stores[store]
 
     def internal(self, name: str) -> str:

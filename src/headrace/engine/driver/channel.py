@@ -55,7 +55,7 @@ class Channel:
         """Write one frame. Raises ChannelClosedError, and InternalError for a frame that is too large to be read."""
         if len(payload) > FRAME_BYTES_MAX:
             raise InternalError(
-                f"a batch of {len(payload)} bytes is more than the {FRAME_BYTES_MAX} that one message carries"
+                f"a batch of {len(payload)} bytes exceeds the {FRAME_BYTES_MAX} bytes of one message"
             )
         try:
             with self._writing:

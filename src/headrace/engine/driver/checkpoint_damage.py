@@ -39,8 +39,8 @@ def damage(checkpoint: Path, trace: str) -> UserError | None:
     return UserError(
         SqlState.DATA_CORRUPTED,
         f"the file {path.relative_to(checkpoint)} of the query's checkpoint is damaged, in checkpoints/{folder} of the data directory",
-        hint="Restore the folder from a backup and RESTART the query; or TERMINATE it and create it again: "
-        "it then begins at the starting positions of its sources.",
+        hint="Restore the folder from a backup and RESTART the query. Or TERMINATE it and create it again: "
+        "it then starts at the starting positions of its sources.",
     )
 
 
@@ -97,7 +97,7 @@ def _read_log(path: Path) -> None:
     """Read a version and at least one line; those that begin as JSON must be JSON."""
     version, *lines = path.read_text(encoding="utf-8").splitlines()
     if not version.startswith("v") or not any(lines):
-        raise ValueError("there is no entry")
+        raise ValueError("the file has no entry")
     for line in lines:
         if line.startswith("{"):
             json.loads(line)
@@ -112,7 +112,7 @@ def _read_changelog(path: Path) -> None:
         except struct.error:
             raise ValueError("the file is cut off") from None
         if magic != _LZ4_MAGIC:
-            raise ValueError("there is no block")
+            raise ValueError("the file has no block")
         start += _LZ4_HEADER.size + compressed
         if not length:
             return

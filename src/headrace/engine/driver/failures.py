@@ -80,7 +80,7 @@ class Failure:
 UNCLASSIFIED = Failure(
     SqlState.INTERNAL_ERROR.value,
     "the query failed inside Spark",
-    "The compute pool's log has the details.",
+    "The log of the compute pool contains the details.",
     "internal",
     "",
 )
@@ -111,7 +111,7 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
         return UserError(
             SqlState.INVALID_RECORD,
             f"a row cannot be written: {base64.b64decode(unwritable.group(1)).decode()}",
-            hint="Leave such rows out with WHERE, or give the sink a value or a type that holds them.",
+            hint="Exclude such rows with WHERE, or change the value or the type of the sink's column.",
         )
     if _DISK_FULL.search(text):
         return _full_disk(text, start)
@@ -122,8 +122,8 @@ def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
     if state := _OTHER_STATE.search(text):
         return UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query cannot go on from its checkpoint: {state[1]}",
-            hint="TERMINATE it and create it again: it then begins at the starting positions of its sources.",
+            f"the query cannot continue from its checkpoint: {state[1]}",
+            hint="TERMINATE it and create it again: it then starts at the starting positions of its sources.",
         )
     for name in {step.connector for step in start.plan.steps if isinstance(step, physical.StoreStep)}:
         classified: HeadraceError | None = connector_module(name).classify(text)
@@ -155,7 +155,7 @@ def _full_disk(text: str, start: StartQuery) -> ExternalError:
     return ExternalError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
         f"no space is left on the server's disk: that of {_full_folder(text, start)}",
-        hint="Make space there: the query goes on by itself.",
+        hint="Free space on it: the query continues by itself.",
     )
 
 
@@ -181,7 +181,7 @@ def _with_entities(error: HeadraceError, start: StartQuery) -> HeadraceError:
     if error.state is not SqlState.ENTITY_NOT_FOUND or any(repr(name) in error.message for name in entities):
         return error
     named = " or ".join(repr(name) for name in entities)
-    return UserError(error.state, f"an entity of the query does not exist any more: {named}", hint=error.hint)
+    return UserError(error.state, f"an entity of the query no longer exists: {named}", hint=error.hint)
 
 
 def spark_error(text: str) -> HeadraceError | None:
@@ -233,7 +233,10 @@ def _registry_away(facts: str) -> ExternalError:
     return ExternalError(
         SqlState.REMOTE_UNAVAILABLE,
         f"the schema registry {found['registry']} does not answer: {found['reason']}",
-        hint="The query goes on by itself when it does. DESCRIBE SCHEMA_REGISTRY shows how it is asked.",
+        hint=(
+            "The query continues by itself when the registry answers. DESCRIBE SCHEMA_REGISTRY shows its "
+            "address."
+        ),
     )
 
 
@@ -252,5 +255,5 @@ def _redacted(text: str, hidden: list[str]) -> str:
 
 
 def _shortened(message: str) -> str:
-    line = message.strip().splitlines()[0] if message.strip() else "no reason was given"
+    line = message.strip().splitlines()[0] if message.strip() else "no reason was reported"
     return line if len(line) <= _MESSAGE_CHARACTERS else line[:_MESSAGE_CHARACTERS] + "…"

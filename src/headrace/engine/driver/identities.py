@@ -128,17 +128,17 @@ class Identities:
 def _unread(entity: str) -> UserError:
     return UserError(
         SqlState.DATA_EXCEPTION,
-        f"records may be missing: {entity!r} was deleted and created again, or another one has its name now",
-        hint="TERMINATE the query and create it again: it then begins at the starting position of its source. "
-        "RESTART helps only where what it has read before is back.",
+        f"records may be missing: {entity!r} was deleted and created again, or another entity has its name now",
+        hint="TERMINATE the query and create it again: it then starts at the starting position of its "
+        "source. RESTART helps only after the entity that it read before was restored.",
     )
 
 
 def _unwritten(entity: str) -> UserError:
     return UserError(
         SqlState.DATA_EXCEPTION,
-        f"output may be missing: {entity!r}, to which the query writes exactly once, was deleted and created again, "
-        "or another one has its name now",
-        hint="TERMINATE the query and create it again with 'starting.position' = 'earliest' to write all of its output. "
-        "RESTART helps only where what it has written before is back.",
+        f"output may be missing: {entity!r}, to which the query writes exactly once, was deleted and created "
+        "again, or another entity has its name now",
+        hint="TERMINATE the query and create it again with 'starting.position' = 'earliest' to write all of "
+        "its output. RESTART helps only after the entity that it wrote before was restored.",
     )

@@ -11,5 +11,5 @@ def jvm(session: SparkSession) -> Any:
     """Return the JVM's packages, through py4j; raises RuntimeError when the JVM is gone."""
     found = session.sparkContext._jvm
     if found is None:
-        raise RuntimeError("the JVM of this driver is gone")
+        raise RuntimeError("the JVM of this driver ended")
     return found

@@ -134,8 +134,11 @@ def kept(
     if not (session.sparkContext.master or "").startswith("local"):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the table {path_text(request.entity)} cannot be kept whole for the machines of a Spark cluster",
-            hint="Leave 'lookup.refresh.millis' out where the store finds rows by key; else run the query on a single machine.",
+            f"the table {path_text(request.entity)} cannot be read whole on a Spark cluster",
+            hint=(
+                "Leave 'lookup.refresh.millis' out if the store can look up rows by key. Otherwise run the "
+                "query on a single machine."
+            ),
         )
     folder = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
     table = KeptTable(str(Path(folder, "table")))

@@ -173,7 +173,10 @@ def _authentication(options: DriverOptions) -> dict[str, str]:
         raise UserError(
             SqlState.MISSING_PARAMETER,
             f"expected the secret of the Spark cluster {options.spark_master}, found none",
-            hint=f"Set {_SECRET_VARIABLE} to what its masters and workers have as spark.authenticate.secret.",
+            hint=(
+                f"Set {_SECRET_VARIABLE} to the value of spark.authenticate.secret on its masters and "
+                "workers."
+            ),
         )
     return {**_AUTHENTICATED, "spark.authenticate.secret": secret}
 

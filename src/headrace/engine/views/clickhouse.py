@@ -241,7 +241,7 @@ class ClickHouseViews:
             if table is None:
                 raise InternalError(
                     f"the rows of the view {view} are not in ClickHouse",
-                    hint="If the view was made before HEADRACE_VIEWS was set, DROP it and create it again.",
+                    hint="If the view was created before HEADRACE_VIEWS was set, DROP it and create it again.",
                 )
             self._tables[view] = table
         return self._tables[view]
@@ -400,7 +400,10 @@ def _named() -> Iterator[None]:
         raise ExternalError(
             error.state,
             f"the ClickHouse that keeps the materialized views: {error.message}",
-            hint="What writes views waits and goes on by itself. Who runs the server finds its address in HEADRACE_VIEWS.",
+            hint=(
+                "The query that writes the view waits and continues by itself. The server's setting "
+                "HEADRACE_VIEWS has the address."
+            ),
         ) from error
 
 

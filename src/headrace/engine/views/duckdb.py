@@ -173,7 +173,7 @@ class DuckDbViews:
             types = dict(cursor.execute(sql, [view]).fetchall())
             types.pop(_WRITTEN, None)
             if not types:
-                raise InternalError(f"the rows of the view {view} are not there")
+                raise InternalError(f"the rows of the view {view} do not exist")
             self._types[view] = types
         return self._types[view]
 

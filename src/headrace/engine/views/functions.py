@@ -97,7 +97,7 @@ def _decimal_arithmetic(operator: str, left: str, right: str, precision: int, sc
     found = _CALCULATIONS[operator](decimal.Decimal(left), divisor)
     result = found.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT)
     if len(result.as_tuple().digits) > precision:
-        raise ValueError(f"[22003] {found:f} has no place in a DECIMAL({precision}, {scale})")
+        raise ValueError(f"[22003] {found:f} does not fit into DECIMAL({precision}, {scale})")
     return format(result, "f")
 
 
@@ -166,7 +166,7 @@ def _trimmed_value(text: str, kind: str, safe: bool) -> str | None:
 
 def _refuse(text: str, kind: str, safe: bool) -> None:
     if not safe:
-        raise ValueError(f"[22000] the text {text[:100]!r} is no {kind}")
+        raise ValueError(f"[22000] the text {text[:100]!r} is not a {kind}")
 
 
 def _time_of_text(text: str, kind: str, safe: bool) -> datetime.datetime | None:
@@ -175,7 +175,7 @@ def _time_of_text(text: str, kind: str, safe: bool) -> datetime.datetime | None:
         found = _moment(text.strip(_BLANKS), kind)
     except OverflowError as error:
         if not safe:
-            raise ValueError("[22003] a DATE or TIMESTAMP is within the years 1 to 9999") from error
+            raise ValueError("[22003] a DATE or TIMESTAMP must be within the years 1 to 9999") from error
         return None
     except (ValueError, zoneinfo.ZoneInfoNotFoundError):
         found = None
@@ -237,9 +237,9 @@ def _padded(side: str, text: str, length: int, filling: str) -> str:
 def _like_pattern(pattern: str, escape: str) -> str:
     """Return the pattern, once each of its escapes is seen to stand before what it can escape."""
     if len(escape) != 1:
-        raise ValueError(f"[22000] the escape of LIKE is one character, found {escape!r}")
+        raise ValueError(f"[22000] the escape character of LIKE must be one character, found {escape!r}")
     if re.sub(re.escape(escape) + r"[%_" + re.escape(escape) + "]", "", pattern).count(escape):
-        raise ValueError(f"[22000] the escape {escape} in {pattern!r} does not stand before %, _ or itself")
+        raise ValueError(f"[22000] the escape character {escape} in {pattern!r} must precede %, _ or itself")
     return pattern
 
 
@@ -250,7 +250,7 @@ def _replacement(text: str) -> str:
         if found[2] is not None:
             return f"\\{found[2]}"
         if found[1] is None:
-            raise ValueError(f"[22000] {found[0]} in the replacement {text!r} names no group")
+            raise ValueError(f"[22000] {found[0]} in the replacement {text!r} is not a group of the pattern")
         return "\\\\" if found[1] == "\\" else found[1]
 
     return _REPLACEMENT.sub(part, text)

@@ -27,8 +27,8 @@ def open_views(settings: Settings, *, owner: str) -> ViewStore:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 f"cannot open the rows of materialized views in {folder / 'views.duckdb'}: {str(error).partition(chr(10))[0]}",
-                hint="Restore that file from a backup together with the checkpoints, or move it away: its views then begin without rows, "
-                "and are to be dropped and created again.",
+                hint="Restore the file from a backup together with the checkpoints. Or move it away: its "
+                "views then start without rows, and must be dropped and created again.",
             ) from None
     store = store_of(settings.views, settings.password_of_views())
     return ClickHouseViews(store, owner=owner, spill=spill, bounds=bounds)

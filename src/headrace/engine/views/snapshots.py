@@ -164,13 +164,13 @@ class Snapshots:
             return UserError(
                 SqlState.OUT_OF_MEMORY,
                 f"the query needs more than the {self._bounds.memory_mb} MiB of memory that a query of materialized views may use",
-                hint="Select fewer rows or columns or shorter texts, aggregate in the view's own query, "
-                "or raise HEADRACE_SNAPSHOT_MEMORY_MB.",
+                hint="Select fewer rows or columns or shorter texts, aggregate in the query of the view, or "
+                "raise HEADRACE_SNAPSHOT_MEMORY_MB.",
             )
         if kind == TooManyRows.__name__:
             return UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"the query of materialized views has more than {self._bounds.rows} rows",
+                f"the query of materialized views returns more than {self._bounds.rows} rows",
                 hint=f"Add LIMIT {self._bounds.rows}, or raise HEADRACE_SNAPSHOT_ROWS_MAX.",
             )
         if kind == TooManyBytes.__name__:
@@ -254,7 +254,7 @@ class _Values(pickle.Unpickler):
         ):
             if (module, name) == (kind.__module__, kind.__qualname__):
                 return kind
-        raise pickle.UnpicklingError(f"{module}.{name} is no value of a row")
+        raise pickle.UnpicklingError(f"{module}.{name} cannot be a value of a row")
 
 
 def _loaded(content: bytes) -> Any:
@@ -279,7 +279,7 @@ def _write(file: IO[bytes], rows: Iterable[ViewRows], left: Left) -> Iterator[Ta
                     raise UserError(
                         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
                         f"the query reads more than {READ_BYTES_MAX} bytes of materialized views",
-                        hint="Aggregate in the view's own query, or select fewer columns.",
+                        hint="Aggregate in the query of the view, or select fewer columns.",
                     )
         yield each.table
 
@@ -288,7 +288,7 @@ def _too_slow(timeout_s: float) -> UserError:
     return UserError(
         SqlState.TIMEOUT,
         f"the query of materialized views took longer than {timeout_s:g} s",
-        hint="Aggregate in the view's own query, or join on a condition that fewer rows meet.",
+        hint="Aggregate in the query of the view, or join on a more selective condition.",
     )
 
 

@@ -116,7 +116,7 @@ def _by_arrival(node: Scan, window: TimeWindow | MatchRecognize | None) -> bool:
     windowed = isinstance(window, TimeWindow)
     if time.arrival and not windowed and time.arrival_span is not None:
         raise _without_window(
-            node, "'source.time' = ARRIVAL is for windows", "source.time", time.arrival_span
+            node, "'source.time' = ARRIVAL requires a window", "source.time", time.arrival_span
         )
     return time.arrival and windowed
 
@@ -124,7 +124,7 @@ def _by_arrival(node: Scan, window: TimeWindow | MatchRecognize | None) -> bool:
 def _without_window(node: Scan, message: str, key: str, span: Span | None) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        f"{message}, and the rows of {node.relation.name} go into none",
+        f"{message}, and the rows of {node.relation.name} are in no window",
         hint=f"Leave '{key}' out, or group TUMBLE, HOP, CUMULATE or SESSION over the relation by its bounds.",
         span=span,
     )
@@ -195,7 +195,7 @@ def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | MatchRecogn
         if topic.span is None:
             return None  # the relation's own wish, for the queries that have windows
         raise _without_window(
-            node, "late rows are those of windows and patterns", "source.late.rows.handling", topic.span
+            node, "late rows exist only for windows and patterns", "source.late.rows.handling", topic.span
         )
     return None if low.interactive else _side_output(low, "late_rows", node, read, topic)
 

@@ -65,7 +65,7 @@ async def serve_stream(
             metrics.refused()
             refused = UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
-                "the stream's token is not valid: it is good for one connection, and not for long",
+                "the stream's token is not valid: it is valid for one connection and a short time only",
                 hint="Run the statement again.",
             )
             await websocket.send_text(error_frame(refused, to))
@@ -192,6 +192,7 @@ def _end_of_stream() -> HeadraceError:
 def _row_too_large(size: int) -> HeadraceError:
     return UserError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-        f"expected rows of at most {PYTHON_FRAME_BYTES_MAX} bytes, which is what this client reads, found one of {size}",
+        f"expected rows of at most {PYTHON_FRAME_BYTES_MAX} bytes, the limit of this client, found one of "
+        f"{size}",
         hint="Select fewer or smaller columns.",
     )

@@ -23,10 +23,10 @@ Download = Callable[[Principal, str, str, str], bytes | None]
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The file as it came.",
+        "description": "The file as it was uploaded.",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     },
-    404: {"description": "There is no such file, or it is not authorized.", "model": Refused},
+    404: {"description": "The file does not exist or is not authorized.", "model": Refused},
 }
 
 
@@ -43,13 +43,15 @@ def router(download: Download, audit: Callable[[AuditEntry], None]) -> APIRouter
     async def file(request: Request, kind: str, organization: str, name: str) -> Response:
         principal = principal_of(request)
         found = await asyncio.to_thread(download, principal, kind, organization, name)
-        entry = refused_request(request.scope, principal, "there is no such file, or it is not authorized")
+        entry = refused_request(request.scope, principal, "the file does not exist or is not authorized")
         if found is not None:
             done = f"GET {request.url.path}"
             entry = replace(entry, outcome=AuditOutcome.ALLOWED, sqlstate=None, detail=done)
         audit(entry)
         if found is None:
-            raise HTTPException(404, f"there is no {kind.replace('_', ' ')} {name}, or it is not authorized")
+            raise HTTPException(
+                404, f"the {kind.replace('_', ' ')} {name} does not exist or is not authorized"
+            )
         headers = {"Content-Disposition": "attachment"}
         return Response(found, media_type="application/octet-stream", headers=headers)
 

@@ -101,7 +101,7 @@ def router(plane: ControlPlane) -> APIRouter:
         run = plane.runs.find(statement_id, principal_of(request))
         if run is None:
             raise HTTPException(
-                404, f"the statement {statement_id} is not known, or its result is no longer kept"
+                404, f"the statement {statement_id} does not exist, or its result has expired"
             )
         answer = await run.answer(POLL_HOLD_S)
         return _response(plane, request, run, answer, partition=partition)
@@ -141,4 +141,4 @@ def _admitted(plane: ControlPlane) -> Iterator[None]:
 
 def _turned_away() -> HTTPException:
     headers = {"Retry-After": str(RETRY_AFTER_S)}
-    return HTTPException(503, "too many statements are under way; try again soon", headers)
+    return HTTPException(503, "too many statements are running; try again soon", headers)

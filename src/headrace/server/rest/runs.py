@@ -198,5 +198,5 @@ def _broke(event: str) -> Diagnostic:
     """Return the diagnostic of an internal error; its trace is in the log."""
     error_id = str(uuid.uuid4())
     log.exception(event, error_id=error_id)
-    message = f"an error inside the server; its log has the details under {error_id}"
+    message = f"internal server error; the server's log contains the details under {error_id}"
     return Diagnostic(SqlState.INTERNAL_ERROR.value, message)

@@ -24,7 +24,7 @@ SUBMISSION: dict[str, Any] = {
                         "request": {"$ref": "#/components/schemas/StatementRequest"},
                         "attachments": {
                             "type": "array",
-                            "description": "Files, which statements name by their own names.",
+                            "description": "Files, which statements refer to by name.",
                             "items": {"type": "string", "format": "binary"},
                         },
                     },
@@ -57,16 +57,14 @@ class Position(BaseModel):
 class Problem(BaseModel):
     """An error in parts. Unknown parts are left out."""
 
-    severity: str = Field(description="`error`, or `warning` for what keeps nothing from being run.")
+    severity: str = Field(description="`error`, or `warning` if the statement can still run.")
     sqlState: str  # noqa: N815
     message: str
     expected: str = ""
     found: str = ""
     hint: str = ""
     position: Position | None = None
-    replacements: list[str] = Field(
-        default=[], description="Texts that may stand in the place of what is at `position`."
-    )
+    replacements: list[str] = Field(default=[], description="Texts that can replace the text at `position`.")
 
 
 class Problems(BaseModel):
@@ -131,7 +129,7 @@ class StatementAnswer(UnderWay):
     """Answer to a statement: one partition of a result, the offer of a live one, or an error of SQL; `sqlState` is `00000` for the first
     two."""
 
-    statementIDs: list[str] = Field([], description="Of each statement, where there are several.")  # noqa: N815
+    statementIDs: list[str] = Field([], description="One per statement, if the request has several.")  # noqa: N815
     message: str = ""
     error: Problem | None = None
     metadata: Metadata
@@ -139,15 +137,18 @@ class StatementAnswer(UnderWay):
 
 
 Answers = dict[int | str, dict[str, Any]]
-_BUSY = {"model": Refused, "description": "Too many statements are under way; `Retry-After` says when."}
+_BUSY = {
+    "model": Refused,
+    "description": ("Too many statements are running; `Retry-After` is the time to wait."),
+}
 OF_STATEMENTS: Answers = {
     200: {"model": StatementAnswer, "description": "A result, the offer of a live one, or an error of SQL."},
-    202: {"model": UnderWay, "description": "Not done yet: poll it."},
+    202: {"model": UnderWay, "description": "Not finished yet: poll it."},
     503: _BUSY,
 }
-OF_CHECKS: Answers = {200: {"model": Problems, "description": "What is wrong."}, 503: _BUSY}
+OF_CHECKS: Answers = {200: {"model": Problems, "description": "The error."}, 503: _BUSY}
 OF_POLLS: Answers = {
     **OF_STATEMENTS,
-    404: {"model": Refused, "description": "It is not known, or its result is no longer kept."},
+    404: {"model": Refused, "description": "The statement does not exist, or its result has expired."},
 }
 """What the routes answer with."""

@@ -111,9 +111,9 @@ async def _form_parts(request: Request, bytes_max: int) -> tuple[bytes | str, di
                 # Some clients name an attachment as its statement does: '@path'.
                 name = PurePosixPath((attachment.filename or "").removeprefix("@")).name
                 if not name or name in files:
-                    raise HTTPException(400, "expected attachments with names that differ")
+                    raise HTTPException(400, "expected attachments with different names")
                 files[name] = await attachment.read()
         part = form.get("request")
         if part is None:
-            raise HTTPException(400, "expected a form part called request, found none")
+            raise HTTPException(400, "expected a form part named request, found none")
         return await part.read() if isinstance(part, UploadFile) else part, files

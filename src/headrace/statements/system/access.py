@@ -127,8 +127,11 @@ def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
     always("grantee"),
     always("grant_option", BOOLEAN),
     Column("granted_by", VARCHAR),
-    doc="What is granted on the objects that the active role sees. `privilege` is OWNERSHIP for an object's owner, and USAGE of a `role` "
-    "for the roles and users that it was granted to; `grantee_kind` is `role` or `user`.",
+    doc=(
+        "The privileges on the objects that the active role can see. `privilege` is OWNERSHIP for an "
+        "object's owner, and USAGE of a `role` for the roles and users that it was granted to; "
+        "`grantee_kind` is `role` or `user`."
+    ),
 )
 def grants(run: Execution) -> Rows:
     return [tuple(vars(row).values()) for row in grant_rows(run)]
@@ -143,8 +146,11 @@ def grants(run: Execution) -> Rows:
     always("grantee"),
     always("grant_option", BOOLEAN),
     always("granted_by"),
-    doc="What objects will have that are made in a place: `grant_on` is their kind, `kind` and `name` are the place's, a `schema`, a "
-    "`database` or the `organization`, of which the innermost counts that has any for the kind. `grantee` is a role.",
+    doc=(
+        "The privileges that future objects of a place will have. `grant_on` is the kind of the objects; "
+        "`kind` and `name` describe the place, a `schema`, a `database` or the `organization`. If several "
+        "places have grants for a kind, the innermost applies. `grantee` is a role."
+    ),
 )
 def future_grants(run: Execution) -> Rows:
     return [tuple(row) for row in future_rows(run)]
@@ -157,7 +163,10 @@ def future_grants(run: Execution) -> Rows:
     always("default_role"),
     always("has_password", BOOLEAN),
     always("created_at", TIMESTAMP),
-    doc="Yourself, and with MANAGE_MEMBERS everybody. `roles` are those that the user was given directly, with commas between.",
+    doc=(
+        "Your user, and with MANAGE_MEMBERS all users. `roles` are the roles that were granted to the user "
+        "directly, separated by commas."
+    ),
 )
 def users(run: Execution) -> Rows:
     return [
@@ -175,7 +184,10 @@ def users(run: Execution) -> Rows:
     always("invited_by"),
     always("created_at", TIMESTAMP),
     always("expires_at", TIMESTAMP),
-    doc="The invitations that can still be accepted, for who may MANAGE_MEMBERS. `roles` has commas between.",
+    doc=(
+        "The invitations that can still be accepted, for users with MANAGE_MEMBERS. `roles` is separated by "
+        "commas."
+    ),
 )
 def invitations(run: Execution) -> Rows:
     if not run.may(Privilege.MANAGE_MEMBERS):
@@ -205,8 +217,11 @@ def invitations(run: Execution) -> Rows:
     always("updated_at", TIMESTAMP),
     always("id"),
     Column("made_with", VARCHAR),
-    doc="Your API tokens, and with MANAGE_MEMBERS everybody's, without what signs in. `role_name` is NULL where a token "
-    "has all roles of its user. `made_with` is the id of the token that it was made with, and with which it ends.",
+    doc=(
+        "Your API tokens, and with MANAGE_MEMBERS the tokens of all users, without the secret. `role_name` "
+        "is NULL if a token has all roles of its user. `made_with` is the id of the token that it was "
+        "created with, and with which it expires."
+    ),
 )
 def api_tokens(run: Execution) -> Rows:
     return [

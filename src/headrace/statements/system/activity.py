@@ -36,9 +36,12 @@ _SUMS = (
     Column("message", VARCHAR),
     Column("sqlstate", VARCHAR),
     always("restarts", INTEGER),
-    doc="The continuous queries, those that are terminated too. `intended_state` is `running`, `stopped` (with what it writes, "
-    "until START of that) or `terminated`; `current_state` is `starting`, `running`, `restarting`, `stopped` (with its compute pool), "
-    "`errored`, `terminate_requested` or `terminated`, and `message` says why.",
+    doc=(
+        "The continuous queries, including terminated ones. `intended_state` is `running`, `stopped` (with "
+        "its relation, until START of the relation) or `terminated`; `current_state` is `starting`, "
+        "`running`, `restarting`, `stopped` (with its compute pool), `errored`, `terminate_requested` or "
+        "`terminated`, and `message` is the reason."
+    ),
 )
 def queries(run: Execution) -> Rows:
     return [
@@ -69,7 +72,7 @@ def queries(run: Execution) -> Rows:
     always("time", TIMESTAMP),
     always("state"),
     Column("message", VARCHAR),
-    doc="The states that each query went through, and why; the last 200 of each.",
+    doc="The states of each query with their reasons; the last 200 of each query.",
 )
 def query_events(run: Execution) -> Rows:
     return [
@@ -87,8 +90,11 @@ def query_events(run: Execution) -> Rows:
     Column("watermark", TIMESTAMP),
     *(always(name, BIGINT) for name in _SUMS),
     always("backlog_bytes", BIGINT),
-    doc="What the last batch of each query did, and sums (`…_total`) since the server started. A query has a row after its first batch. "
-    "`backlog_bytes` is how much log stores keep because the query has not read it.",
+    doc=(
+        "The figures of each query's last batch, and sums (`…_total`) since the server started. A query has "
+        "a row after its first batch. `backlog_bytes` is the size of the log that stores retain because the "
+        "query has not read it."
+    ),
 )
 def query_metrics(run: Execution) -> Rows:
     for query in run.visible(run.catalog.queries()):

@@ -47,7 +47,7 @@ def tables(run: Execution) -> Rows:
     always("table_schema"),
     always("table_name"),
     Column("view_definition", VARCHAR),
-    doc="The materialized views of the database; `view_definition` is the statement that made one.",
+    doc="The materialized views of the database; `view_definition` is the statement that created the view.",
     schema=INFORMATION_SCHEMA,
 )
 def views(run: Execution) -> Rows:

@@ -30,7 +30,7 @@ _OWNED = (always("owner"), always("created_at", TIMESTAMP), always("updated_at",
     Column("description", VARCHAR),
     Column("profile_image_uri", VARCHAR),
     always("created_at", TIMESTAMP),
-    doc="The one organization that a server has.",
+    doc="The server's one organization.",
 )
 def organizations(run: Execution) -> Rows:
     only = run.catalog.organization()
@@ -43,8 +43,10 @@ def organizations(run: Execution) -> Rows:
     always("owner"),
     always("created_at", TIMESTAMP),
     always("is_default", BOOLEAN),
-    doc="The databases. Here and for schemas and stores `is_default` is of those that your sessions begin with, or where you chose none "
-    "that this one has.",
+    doc=(
+        "The databases. In databases, schemas and stores, `is_default` marks the default of your sessions; "
+        "if you set none, the server's default."
+    ),
 )
 def databases(run: Execution) -> Rows:
     return [
@@ -66,7 +68,10 @@ def databases(run: Execution) -> Rows:
     always("created_at", TIMESTAMP),
     always("managed_access", BOOLEAN),
     always("is_default", BOOLEAN),
-    doc="The schemas of all databases. With `managed_access` the schema's owner grants on what is in it.",
+    doc=(
+        "The schemas of all databases. With `managed_access`, the owner of the schema grants the privileges "
+        "on its objects."
+    ),
 )
 def schemas(run: Execution) -> Rows:
     chosen = (run.context.database, run.context.schema)
@@ -93,8 +98,11 @@ def schemas(run: Execution) -> Rows:
     *_OWNED,
     always("store_type"),
     always("is_default", BOOLEAN),
-    doc="The stores. `type` is the word that the public clients know, `store_type` the one of LIST STORES, which differs for PostgreSQL; "
-    "a store is `ready`, since it answered when it was created, but `errored` while a query waits for it, with what that query says.",
+    doc=(
+        "The stores. `type` is the word that the public clients know, `store_type` the one of LIST STORES, "
+        "which differs for PostgreSQL. `status` is `ready`, since a store answered when it was created, or "
+        "`errored` with the query's message while a query waits for the store."
+    ),
 )
 def stores(run: Execution) -> Rows:
     return [
@@ -147,8 +155,10 @@ def schema_registries(run: Execution) -> Rows:
     always("type"),
     always("url"),
     Column("tags", VARCHAR),
-    doc="The descriptor sources. LIST DESCRIPTORS shows what is in them. `type` is always Protobuf, `url` where the server has the file; "
-    "`tags` is NULL.",
+    doc=(
+        "The descriptor sources. LIST DESCRIPTORS shows their messages. `type` is always Protobuf, `url` is "
+        "the server's path of the file; `tags` is NULL."
+    ),
 )
 def descriptor_sources(run: Execution) -> Rows:
     return [
@@ -173,7 +183,10 @@ def descriptor_sources(run: Execution) -> Rows:
     always("message"),
     always("owner"),
     always("created_at", TIMESTAMP),
-    doc="The messages of the descriptor sources. `name` is what relations write: the source, a point, and the `message` with its package.",
+    doc=(
+        "The messages of the descriptor sources. `name` is the name that relations use: the source, a point, "
+        "and the `message` with its package."
+    ),
 )
 def descriptors(run: Execution) -> Rows:
     return [
@@ -189,8 +202,10 @@ def descriptors(run: Execution) -> Rows:
     always("name"),
     always("relations", INTEGER),
     always("relation_fqns"),
-    doc="The entities that relations are over, of how many and of which, with commas between. No store is asked: LIST ENTITIES does, "
-    "for all that a store has.",
+    doc=(
+        "The entities of relations, with the number and the names of the relations, separated by commas. The "
+        "stores are not contacted: LIST ENTITIES shows all entities of a store."
+    ),
 )
 def entities(run: Execution) -> Rows:
     over: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -207,7 +222,7 @@ def entities(run: Execution) -> Rows:
     Column("description", VARCHAR),
     always("status"),
     *_OWNED,
-    doc="The secrets, without what is secret.",
+    doc="The secrets, without their values.",
 )
 def secrets(run: Execution) -> Rows:
     return [
@@ -231,9 +246,11 @@ def secrets(run: Execution) -> Rows:
     Column("entity", VARCHAR),
     always("relation_name"),
     always("type"),
-    doc="The relations of all databases. `fqn` is the full name, each part in double quotes; `relation_type` is `stream`, "
-    "`changelog`, `table` or `materialized_view`; `primary_key` names its columns with commas between. "
-    "`relation_name` and `type` are other words for `name` and `relation_type`.",
+    doc=(
+        "The relations of all databases. `fqn` is the full name, each part in double quotes; `relation_type` "
+        "is `stream`, `changelog`, `table` or `materialized_view`; `primary_key` lists its columns, "
+        "separated by commas. `relation_name` and `type` are other words for `name` and `relation_type`."
+    ),
 )
 def relations(run: Execution) -> Rows:
     return (
@@ -290,8 +307,10 @@ def relation_columns(run: Execution) -> Rows:
     always("created_at", TIMESTAMP),
     always("is_current", BOOLEAN),
     always("is_available", BOOLEAN),
-    doc="The roles, which everybody may know. `is_current` is the active one, `is_available` those that you may take on or the active "
-    "role may grant.",
+    doc=(
+        "The roles, which are visible to everybody. `is_current` marks the active role, `is_available` the "
+        "roles that you can use or that the active role can grant."
+    ),
 )
 def roles(run: Execution) -> Rows:
     held = run.policy.graph.roles_of(run.principal)
@@ -325,9 +344,12 @@ def roles(run: Execution) -> Rows:
     Column("created_at", TIMESTAMP),
     Column("updated_at", TIMESTAMP),
     Column("properties", VARCHAR),
-    doc="The functions: those that are built in, and those that users made, which queries cannot call yet. `kind` is `scalar` or "
-    "`aggregate`; `max_arguments` is NULL where there may be any number; `in_views`: a SELECT of materialized views and system "
-    "relations has it too. From `signature` on the columns are NULL for what is built in.",
+    doc=(
+        "The functions: built-in functions, and functions of users, which queries cannot call yet. `kind` is "
+        "`scalar` or `aggregate`; `max_arguments` is NULL if any number is allowed; `in_views`: a SELECT of "
+        "materialized views and system relations supports it too. From `signature` on, the columns are NULL "
+        "for built-in functions."
+    ),
 )
 def functions(run: Execution) -> Rows:
     built_in = [
@@ -384,7 +406,10 @@ def _made(function: UserFunction) -> tuple[object, ...]:
     always("classes", INTEGER),
     *_OWNED,
     always("url"),
-    doc="The function sources: uploaded JARs, with how many bytes and classes each has, and where the server has the file.",
+    doc=(
+        "The function sources: uploaded JARs, with their numbers of bytes and classes, and the server's path "
+        "of the file."
+    ),
 )
 def function_sources(run: Execution) -> Rows:
     return [

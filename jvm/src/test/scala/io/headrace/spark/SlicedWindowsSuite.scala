@@ -74,7 +74,7 @@ class SlicedWindowsSuite extends PatientSuite {
       assertEquals(groupingsBelow(plan), 0))
   }
 
-  test("a window that is no multiple of its advance, and one that does not overlap, are left as they are") {
+  test("a window that is no multiple of its advance, and one that does not overlap, are left unchanged") {
     for (window <- Seq("window(ts, '10 seconds', '4 seconds')", "window(ts, '10 seconds')"))
       same(s"SELECT w.start, k, sum(v) FROM (SELECT $window AS w, * FROM rows) GROUP BY w, k")(plan =>
         assertEquals(groupingsBelow(plan), 0))
