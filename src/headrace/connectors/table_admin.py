@@ -44,20 +44,15 @@ class Tables(Protocol[S_contra]):
 class TableAdmin(Generic[S]):
     """The `EntityAdmin` and the `Printer` of such a type.
 
-    `session` opens one for the properties of a store and the path of a table. `children` lists what is directly below a path, and `sample`
-    returns up to so many rows of a table.
+    `session` opens one for the properties of a store and the path of a table. `list_entities` is the method of `EntityAdmin`, which a type
+    has itself: it refuses a path that is too long before it opens a session. `sample` returns up to so many rows of a table.
     """
 
     tables: Tables[S]
     session: Callable[[Mapping[str, str], EntityPath], AbstractContextManager[S]]
     new_table: NewTable
-    children: Callable[[S, EntityPath], list[tuple[str, bool]]]
+    list_entities: Callable[[Mapping[str, str], EntityPath], list[tuple[str, bool]]]
     sample: Callable[[S, EntityPath, int], list[PrintedRecord]]
-
-    def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """List what is directly below a path."""
-        with self.session(store, ()) as session:
-            return self.children(session, within)
 
     def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
         """Return columns and key of a table."""

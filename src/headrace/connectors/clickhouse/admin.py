@@ -30,17 +30,18 @@ def _session(store: Mapping[str, str], _path: EntityPath) -> ClickHouse:
     return ClickHouse(store)
 
 
-def _children(clickhouse: ClickHouse, within: EntityPath) -> list[tuple[str, bool]]:
+def _list_entities(store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
     """List databases, or the tables of one."""
-    if not within:
-        return [(name, False) for name in tables.databases(clickhouse)]
-    if len(within) > 1:
-        raise UserError(
-            SqlState.INVALID_PARAMETER,
-            f"expected a database, found {'.'.join(within)}",
-            hint="LIST ENTITIES shows databases, LIST ENTITIES IN database its tables.",
-        )
-    return [(name, True) for name in tables.tables(clickhouse, within[0])]
+    with ClickHouse(store) as clickhouse:
+        if not within:
+            return [(name, False) for name in tables.databases(clickhouse)]
+        if len(within) > 1:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"expected a database, found {'.'.join(within)}",
+                hint="LIST ENTITIES shows databases, LIST ENTITIES IN database its tables.",
+            )
+        return [(name, True) for name in tables.tables(clickhouse, within[0])]
 
 
 def _sample(clickhouse: ClickHouse, path: EntityPath, limit: int) -> list[PrintedRecord]:
@@ -68,7 +69,7 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
         tables.check_key(table, path, schema)
 
 
-_entities = TableAdmin(tables, _session, NEW_TABLE, _children, _sample)
+_entities = TableAdmin(tables, _session, NEW_TABLE, _list_entities, _sample)
 
 CLICKHOUSE = StoreDescriptor(
     type="clickhouse",

@@ -50,9 +50,10 @@ def _session(store: Mapping[str, str], _path: EntityPath) -> Warehouse:
     return Warehouse(store)
 
 
-def _children(warehouse: Warehouse, within: EntityPath) -> list[tuple[str, bool]]:
+def _list_entities(store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
     """List catalogs; in one of them schemas; in one of those tables."""
-    return [(name, len(within) == 2) for name in tables.children(warehouse, within)]
+    with Warehouse(store) as warehouse:
+        return [(name, len(within) == 2) for name in tables.children(warehouse, within)]
 
 
 def _sample(warehouse: Warehouse, path: EntityPath, limit: int) -> list[PrintedRecord]:
@@ -86,7 +87,7 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
         tables.check_readable(tables.find(warehouse, path), path, schema)
 
 
-_entities = DatabricksTables(tables, _session, options.NEW_TABLE, _children, _sample)
+_entities = DatabricksTables(tables, _session, options.NEW_TABLE, _list_entities, _sample)
 
 DATABRICKS = StoreDescriptor(
     type="databricks",

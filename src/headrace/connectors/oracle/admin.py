@@ -29,17 +29,14 @@ def test(store: Mapping[str, str]) -> None:
         oracle.rows("SELECT 1 FROM DUAL")
 
 
-def _session(store: Mapping[str, str], path: EntityPath) -> Oracle:
-    return tables.session(store, path) if path else Oracle(store)
-
-
-def _children(oracle: Oracle, within: EntityPath) -> list[tuple[str, bool]]:
+def _list_entities(store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
     """List schemas of the service of the store's 'uris', or the tables of one."""
     if len(within) > 1:
         raise wrong_path(within, "schema")
-    if within:
-        return [(name, True) for name in tables.tables(oracle, within[0])]
-    return [(name, False) for name in tables.schemas(oracle)]
+    with Oracle(store) as oracle:
+        if within:
+            return [(name, True) for name in tables.tables(oracle, within[0])]
+        return [(name, False) for name in tables.schemas(oracle)]
 
 
 def _sample(oracle: Oracle, path: EntityPath, limit: int) -> list[PrintedRecord]:
@@ -88,7 +85,7 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
         tables.check_readable(tables.find(oracle, path), path, schema)
 
 
-_entities = TableAdmin(tables, _session, NEW_TABLE, _children, _sample)
+_entities = TableAdmin(tables, tables.session, NEW_TABLE, _list_entities, _sample)
 
 ORACLE = StoreDescriptor(
     type="oracle",

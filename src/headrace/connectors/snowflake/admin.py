@@ -29,15 +29,16 @@ def _session(store: Mapping[str, str], _path: EntityPath) -> Snowflake:
     return Snowflake(store)
 
 
-def _children(snowflake: Snowflake, within: EntityPath) -> list[tuple[str, bool]]:
+def _list_entities(store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
     """List databases; in one of them schemas; in one of those tables."""
     if len(within) > _DEPTH:
         raise wrong_path(within, "database, or database.schema")
-    if not within:
-        return [(name, False) for name in tables.databases(snowflake)]
-    if len(within) == 1:
-        return [(name, False) for name in tables.schemas(snowflake, within[0])]
-    return [(name, True) for name in tables.tables(snowflake, within)]
+    with Snowflake(store) as snowflake:
+        if not within:
+            return [(name, False) for name in tables.databases(snowflake)]
+        if len(within) == 1:
+            return [(name, False) for name in tables.schemas(snowflake, within[0])]
+        return [(name, True) for name in tables.tables(snowflake, within)]
 
 
 def _sample(snowflake: Snowflake, path: EntityPath, limit: int) -> list[PrintedRecord]:
@@ -63,7 +64,7 @@ def _check_table(store: Mapping[str, str], path: EntityPath, schema: Schema) -> 
         tables.check_readable(tables.find(snowflake, path), path, schema)
 
 
-_entities = TableAdmin(tables, _session, NEW_TABLE, _children, _sample)
+_entities = TableAdmin(tables, _session, NEW_TABLE, _list_entities, _sample)
 
 SNOWFLAKE = StoreDescriptor(
     type="snowflake",
