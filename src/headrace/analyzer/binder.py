@@ -291,8 +291,8 @@ class SelectBinder:
 
     def _limited(self, source: LogicalNode) -> LogicalNode:
         """Return `source` if the query does not name too many. A WITH query counts as often as it is named, and its sources with it."""
-        found = (node for node in walk(source) if isinstance(node, Scan | Unnest))
-        if len(list(islice(found, SOURCES_MAX + 1))) > SOURCES_MAX:
+        sources = (node for node in walk(source) if isinstance(node, Scan | Unnest))
+        if len(list(islice(sources, SOURCES_MAX + 1))) > SOURCES_MAX:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
                 f"expected {SOURCES_MAX} sources at most in a SELECT, found more",
@@ -400,7 +400,7 @@ class SelectBinder:
         named = None
         if isinstance(node, exp.Literal) and not node.is_string:
             named = items[position(node, len(items), "GROUP BY")].expression
-        if isinstance(node, exp.Column) and len(node.parts) == 1 and not self._scope.has(node.name):
+        if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name not in self._scope:
             named = next((item.expression for item in items if item.name == node.name), None)
         bound = named if named is not None else self._binder.bind(node)
         refuse_aggregates(bound, "GROUP BY", None)
@@ -430,7 +430,7 @@ def _scalars_of(expression: Expression) -> list[ColumnReference]:
         return []
     if isinstance(expression, ColumnReference) and expression.source.startswith(SCALAR):
         return [expression]
-    return [found for child in children(expression) for found in _scalars_of(child)]
+    return [scalar for child in children(expression) for scalar in _scalars_of(child)]
 
 
 _OF_IN = "the subquery of IN"

@@ -274,10 +274,10 @@ class Special:
         name, span = str(node.args["name"]).upper(), span_of(node)
         arguments = [self._bind(node.this), self._bind(node.args["path"])]
         _check_path(arguments[1])
-        found: Expression = call(CATALOGUE[name], arguments, span=span)
-        result = found
+        extracted: Expression = call(CATALOGUE[name], arguments, span=span)
+        result = extracted
         if node.args.get("returning") is not None:
-            result = _json_as(found, type_of(node), span, scalar=name == "JSON_VALUE")
+            result = _json_as(extracted, type_of(node), span, scalar=name == "JSON_VALUE")
         state = call(JSON_STATES[name], arguments, span=span)
         branches: list[tuple[Expression, Expression]] = []
         for clause in ("on_empty", "on_error"):
@@ -292,8 +292,8 @@ class Special:
                     span=span,
                 )
             case = equality(state, Literal(type=VARCHAR, text=clause.removeprefix("on_"), nullable=False))
-            if clause == "on_error" and result is not found:
-                case = call(OPERATORS_BY_NAME["OR"], [case, _misfit(found, result)], span=span)
+            if clause == "on_error" and result is not extracted:
+                case = call(OPERATORS_BY_NAME["OR"], [case, _misfit(extracted, result)], span=span)
             branches.append((case, self._bind(action)))
         if not branches:
             return result
@@ -362,12 +362,12 @@ def _check_path(path: Expression) -> None:
         )
 
 
-def _misfit(found: Expression, result: Expression) -> Expression:
+def _misfit(extracted: Expression, result: Expression) -> Expression:
     """Return an expression that raises an error: the JSON item is not of the RETURNING type."""
     missing = call(OPERATORS_BY_NAME["IS NULL"], [result], span=result.span)
-    absent = call(OPERATORS_BY_NAME["IS NULL"], [found], span=found.span)
-    present = call(OPERATORS_BY_NAME["NOT"], [absent], span=found.span)
-    return call(OPERATORS_BY_NAME["AND"], [present, missing], span=found.span)
+    absent = call(OPERATORS_BY_NAME["IS NULL"], [extracted], span=extracted.span)
+    present = call(OPERATORS_BY_NAME["NOT"], [absent], span=extracted.span)
+    return call(OPERATORS_BY_NAME["AND"], [present, missing], span=extracted.span)
 
 
 def _json_as(operand: Expression, kind: DataType, span: Span | None, *, scalar: bool) -> Expression:

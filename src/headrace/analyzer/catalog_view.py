@@ -113,15 +113,15 @@ def is_database(first: str, name: str, databases: Container[str]) -> Remedy | No
     return Remedy(f"{printed(first)} is a database: write {whole}.", (whole,))
 
 
-def _nearest(wanted: RelationName, catalog: RelationLookup) -> Remedy | str | None:
+def _nearest(missing: RelationName, catalog: RelationLookup) -> Remedy | str | None:
     """Return the first part of the name that no relation has, and the nearest that some have."""
     known = list(catalog.relations())
     databases = dict.fromkeys(item.name.database for item in known)
-    if wanted.database not in databases:
-        return suggestion(wanted.database, list(databases))
-    schemas = dict.fromkeys(item.name.schema for item in known if item.name.database == wanted.database)
-    if wanted.schema not in schemas:
-        return is_database(wanted.schema, wanted.name, databases) or suggestion(wanted.schema, schemas)
+    if missing.database not in databases:
+        return suggestion(missing.database, list(databases))
+    schemas = dict.fromkeys(item.name.schema for item in known if item.name.database == missing.database)
+    if missing.schema not in schemas:
+        return is_database(missing.schema, missing.name, databases) or suggestion(missing.schema, schemas)
     return suggestion(
-        wanted.name, [item.name.name for item in known if item.name.path[:2] == wanted.path[:2]]
+        missing.name, [item.name.name for item in known if item.name.path[:2] == missing.path[:2]]
     )

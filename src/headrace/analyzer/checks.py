@@ -284,7 +284,7 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
     if plan.snapshot:
         return
     for node in nodes(plan.root):
-        for over in (found for expression in expressions(node) for found in overs(expression)):
+        for over in (candidate for expression in expressions(node) for candidate in overs(expression)):
             name = over.function.name
             where = "queries of materialized views"
             if name == "ROW_NUMBER":
@@ -374,8 +374,8 @@ def _top(node: LogicalNode) -> LogicalNode:
 def _place(node: LogicalNode) -> Span | None:
     if isinstance(node, Aggregate):
         called = [call for item in node.items for call in aggregates(item.expression)]
-        found = [*node.group_by, *called, *(item.expression for item in node.items)]
-        return next((expression.span for expression in found if expression.span is not None), None)
+        roots = [*node.group_by, *called, *(item.expression for item in node.items)]
+        return next((expression.span for expression in roots if expression.span is not None), None)
     return next((span for part in nodes(node) if (span := getattr(part, "span", None)) is not None), None)
 
 

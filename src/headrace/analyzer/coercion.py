@@ -71,7 +71,7 @@ def literal_as(literal: Literal, kind: DataType, *, span: Span | None) -> Litera
         if kind == DATE:
             return replace(literal, type=kind, text=datetime.date.fromisoformat(text).isoformat(), span=span)
         moment = datetime.datetime.fromisoformat(
-            _FRACTION.sub(lambda found: "." + found[1][:6].ljust(6, "0"), text)
+            _FRACTION.sub(lambda fraction: "." + fraction[1][:6].ljust(6, "0"), text)
         )
         if moment.tzinfo is not None:
             moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -348,14 +348,14 @@ class ExpressionBinder:
 
 def refuse_aggregates(expression: Expression, clause: str, hint: str | None) -> None:
     """Raise 42803 for aggregates and window functions in `clause`."""
-    for found in over_rows(expression):
+    for expression_over_rows in over_rows(expression):
         raise UserError(
             SqlState.GROUPING_ERROR,
-            f"{found.function.name} is not allowed in {clause}",
+            f"{expression_over_rows.function.name} is not allowed in {clause}",
             hint=hint
-            if isinstance(found, Call)
+            if isinstance(expression_over_rows, Call)
             else ("Compute it in a subquery, and apply this clause to its result."),
-            span=found.span,
+            span=expression_over_rows.span,
         )
 
 

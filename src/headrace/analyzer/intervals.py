@@ -35,19 +35,19 @@ def bounds(conditions: Iterable[Expression], left: LogicalNode, right: LogicalNo
     rest: list[Expression] = []
     place = None
     for condition in conditions:
-        found = _limits(condition, left, right)
-        if not found:
+        limits = _limits(condition, left, right)
+        if not limits:
             rest.append(condition)
             continue
         place = condition.span or place
-        for operator, milliseconds in found:
+        for operator, milliseconds in limits:
             if abs(milliseconds) > DURATION_MAX_MS:
                 raise too_long_time(DURATION_MAX_MS, condition.span)
             if operator in (">=", ">", "="):
                 lowest.append(milliseconds)
             if operator in ("<=", "<", "="):
                 highest.append(milliseconds)
-        if any(operator in "<>" for operator, _ in found):
+        if any(operator in "<>" for operator, _ in limits):
             rest.append(condition)  # the bound is met by no row that the condition itself refuses
     if not lowest or not highest:
         return None
@@ -72,9 +72,9 @@ def _limits(condition: Expression, left: LogicalNode, right: LogicalNode) -> lis
         pairs = [(name, arguments[0], arguments[1])]
     else:
         return []
-    found = [_limit(operator, first, second, left, right) for operator, first, second in pairs]
-    known = [item for item in found if item is not None]
-    return known if len(known) == len(found) else []
+    limits = [_limit(operator, first, second, left, right) for operator, first, second in pairs]
+    known = [item for item in limits if item is not None]
+    return known if len(known) == len(limits) else []
 
 
 def _limit(

@@ -68,7 +68,7 @@ def call(
         raise _mismatch(row, arguments, last or span)
     if row.operands is not None:
         taken = row.operands([argument.type for argument in arguments])
-        arguments = [as_type(argument, wanted) for argument, wanted in zip(arguments, taken, strict=True)]
+        arguments = [as_type(argument, target) for argument, target in zip(arguments, taken, strict=True)]
     always = row.never_null or (
         not row.aggregate and _keeps_not_null(row) and not any(a.nullable for a in arguments)
     )

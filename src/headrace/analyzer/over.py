@@ -33,12 +33,12 @@ ONE = Literal(type=INTEGER, text="1", nullable=False)
 
 def filtered(arguments: Sequence[Expression], condition: Expression) -> tuple[Expression, ...]:
     """Return the arguments of an aggregate FILTER (WHERE condition): all aggregates ignore NULLs, so the others become NULL."""
-    for found in over_rows(condition):
+    for expression_over_rows in over_rows(condition):
         raise UserError(
             SqlState.GROUPING_ERROR,
-            f"{found.function.name} is not allowed in FILTER",
+            f"{expression_over_rows.function.name} is not allowed in FILTER",
             hint="Compute it in a subquery of FROM, and filter by its column.",
-            span=found.span,
+            span=expression_over_rows.span,
         )
     first, *rest = arguments
     value = ONE if first == STAR else first

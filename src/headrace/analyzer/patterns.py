@@ -107,7 +107,7 @@ def match_recognize(node: MatchNode, rows: LogicalNode, alias: str) -> MatchReco
         order_by=_order(node, rows, over_row),
         items=tuple(items),
         pattern=pattern,
-        navigations=tuple(bindings.found),
+        navigations=tuple(bindings.distinct),
         skip=skip,
         skip_to=skip_to,
         within_ms=node.args.get("within_ms"),
@@ -153,20 +153,20 @@ def _check_pattern(elements: Sequence[exp.Expr]) -> None:
 
 
 def _definitions(node: MatchNode, names: Sequence[str]) -> Mapping[str, exp.Expr]:
-    found: dict[str, exp.Expr] = {}
+    definitions: dict[str, exp.Expr] = {}
     for definition in node.args.get("define") or ():
         name, place = definition.alias, definition.args["alias"]
         if name not in names:
             raise _no_variable(name, names, span_of(place))
-        if name in found:
+        if name in definitions:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"DEFINE has {printed(name)} twice",
                 hint="Join the conditions with AND.",
                 span=span_of(place),
             )
-        found[name] = definition.this
-    return found
+        definitions[name] = definition.this
+    return definitions
 
 
 def _no_variable(name: str, names: Sequence[str], span: Span | None) -> UserError:
@@ -246,12 +246,12 @@ def _order(node: MatchNode, rows: LogicalNode, binder: ExpressionBinder) -> tupl
 
 
 def _refuse_over_rows(expression: Expression) -> None:
-    for found in over_rows(expression):
+    for expression_over_rows in over_rows(expression):
         raise UserError(
             SqlState.GROUPING_ERROR,
             "PARTITION BY and ORDER BY require expressions over a single row",
             hint="Compute it in a subquery of FROM, and use its column.",
-            span=found.span,
+            span=expression_over_rows.span,
         )
 
 
@@ -262,7 +262,7 @@ class _Navigations:
     """Navigations of a MATCH_RECOGNIZE, each once."""
 
     def __init__(self) -> None:
-        self.found: list[Navigation] = []
+        self.distinct: list[Navigation] = []
 
     def reference(
         self, kind: str, variable: str | None, expression: Expression, offset: int, span: Span | None
@@ -270,10 +270,10 @@ class _Navigations:
         """Return the value as a column of the match."""
         expression = as_type(expression, VARCHAR) if expression.type == NULL else expression
         made = Navigation("", kind, variable, expression, offset)
-        known = next((item for item in self.found if replace(item, name="") == made), None)
+        known = next((item for item in self.distinct if replace(item, name="") == made), None)
         if known is None:
-            known = replace(made, name=f"{PREFIX}navigation_{len(self.found) + 1}")
-            self.found.append(known)
+            known = replace(made, name=f"{PREFIX}navigation_{len(self.distinct) + 1}")
+            self.distinct.append(known)
         nullable = kind != "values" and (variable is not None or offset > 0 or expression.nullable)
         return ColumnReference(source=MATCH, column=known.name, type=known.type, nullable=nullable, span=span)
 
@@ -287,34 +287,34 @@ class _PatternBinder(ExpressionBinder):
     the last one of the match in a measure."""
 
     def __init__(
-        self, scope: Scope, variables: Sequence[str], found: _Navigations, *, current: str | None
+        self, scope: Scope, variables: Sequence[str], navigations: _Navigations, *, current: str | None
     ) -> None:
         super().__init__(scope)
         self._rows = scope
         self._variables = variables
-        self._found = found
+        self._navigations = navigations
         self._current = current
 
     def whole(self, bound: Expression) -> Expression:
         """Return a bound expression with all that it reads of a row as navigations."""
-        for found in over_rows(bound):
+        for expression_over_rows in over_rows(bound):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "OVER is not supported in MATCH_RECOGNIZE",
                 hint="Compute it in a subquery, which MATCH_RECOGNIZE reads.",
-                span=found.span,
+                span=expression_over_rows.span,
             )
         return transform(bound, self._moved)
 
     def _moved(self, expression: Expression) -> Expression:
         if isinstance(expression, ColumnReference) and expression.source != MATCH:
-            return self._found.last(self._current, expression)
+            return self._navigations.last(self._current, expression)
         return expression
 
     def _column(self, node: exp.Column) -> Expression:
         row = _RowBinder(self._rows, self._variables)
         bound = row.bind(node)
-        return self._found.last(row.variable, bound) if row.named else bound
+        return self._navigations.last(row.variable, bound) if row.named else bound
 
     def _call(self, node: exp.Anonymous) -> Expression:
         name, span = str(node.this).upper(), span_of(node)
@@ -328,7 +328,7 @@ class _PatternBinder(ExpressionBinder):
                 nullable=False,
                 span=span,
             )
-            return self._found.reference("last", None, time, 0, span)
+            return self._navigations.reference("last", None, time, 0, span)
         if name in _MOVES:
             return self._moved_by(name, node, span)
         if name in _UNSUPPORTED:
@@ -368,7 +368,7 @@ class _PatternBinder(ExpressionBinder):
         if name == "PREV" and offset == 0:
             name = "LAST"
         variable = row.variable if row.named or name != "PREV" else self._current
-        return self._found.reference(_MOVES[name], variable, bound, offset, span)
+        return self._navigations.reference(_MOVES[name], variable, bound, offset, span)
 
     def _offset(self, name: str, node: exp.Expr, span: Span | None) -> int:
         bound = self.bind(node)
@@ -389,13 +389,13 @@ class _PatternBinder(ExpressionBinder):
         row = _RowBinder(self._rows, self._variables)
         argument = node.expressions[0] if len(node.expressions) == 1 else None
         if name == "COUNT" and isinstance(argument, exp.Star):
-            rows = self._found.reference("values", None, TRUE, 0, span)
+            rows = self._navigations.reference("values", None, TRUE, 0, span)
             return Call(function=_NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
         if name == "COUNT" and isinstance(argument, exp.Column) and isinstance(argument.this, exp.Star):
             variable = argument.parts[0].name
             if variable not in self._variables or len(argument.parts) != 2:
                 raise _no_variable(variable, self._variables, span)
-            rows = self._found.reference("values", variable, TRUE, 0, span)
+            rows = self._navigations.reference("values", variable, TRUE, 0, span)
             return Call(function=_NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
         call = row.bind(node)
         if not isinstance(call, Call) or call.function.name not in _OVER_ROWS or call.distinct:
@@ -406,7 +406,7 @@ class _PatternBinder(ExpressionBinder):
                 span=span,
             )
         _one_variable(row, name, span)
-        values = self._found.reference("values", row.variable, call.arguments[0], 0, span)
+        values = self._navigations.reference("values", row.variable, call.arguments[0], 0, span)
         return replace(call, function=_OVER_ROWS[call.function.name], arguments=(values,))
 
 
@@ -431,7 +431,7 @@ class _RowBinder(ExpressionBinder):
             self.named.add(parts[0].name)
             rest = parts[1:]
             fact = _ROW_FACTS.get(rest[0].name)
-            if len(rest) == 1 and fact is not None and not self._rows.has(rest[0].name):
+            if len(rest) == 1 and fact is not None and rest[0].name not in self._rows:
                 call = exp.Anonymous(this=fact, expressions=[])
                 call.meta.update(rest[0].meta)
                 return self.bind(call)
@@ -444,7 +444,7 @@ class _RowBinder(ExpressionBinder):
         return super()._column(node)
 
     def _knows(self, name: str) -> bool:
-        return self._rows.has(name) or any(source.alias == name for source in self._rows.sources)
+        return name in self._rows or any(source.alias == name for source in self._rows.sources)
 
     def _call(self, node: exp.Anonymous) -> Expression:
         name = str(node.this).upper()

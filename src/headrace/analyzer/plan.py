@@ -71,8 +71,8 @@ class LogicalPlan:
     @property
     def relations(self) -> tuple[Relation, ...]:
         """The relations that the query needs, each once: what it names, and what the views' queries name."""
-        found = (_relation(node) for node in walk(self.root))
-        return _once(relation for relation in found if relation is not None)
+        candidates = (_relation(node) for node in walk(self.root))
+        return _once(relation for relation in candidates if relation is not None)
 
 
 def _once(relations: Iterable[Relation]) -> tuple[Relation, ...]:

@@ -34,8 +34,8 @@ class Scope:
 
     def source(self, alias: str, *, span: Span | None) -> SourceColumns:
         """Return the source called `alias`; raises UserError 3D020."""
-        found = next((source for source in self.sources if source.alias == alias), None)
-        if found is None:
+        match = next((source for source in self.sources if source.alias == alias), None)
+        if match is None:
             known = [source.alias for source in self.sources if not source.alias.startswith(UNNAMED)]
             raise UserError(
                 SqlState.RELATION_NOT_FOUND,
@@ -45,9 +45,9 @@ class Scope:
                 ),
                 span=span,
             )
-        return found
+        return match
 
-    def has(self, name: str) -> bool:
+    def __contains__(self, name: str) -> bool:
         """True when a source has a column called `name`."""
         return any(source.schema.column(name) is not None for source in self.sources)
 
@@ -74,7 +74,7 @@ class Scope:
         if name in self.shared:
             return replace(self.shared[name], span=span)
         matches = [source for source in self.sources if source.schema.column(name) is not None]
-        if not matches and Scope(self.outer).has(name):
+        if not matches and name in Scope(self.outer):
             return Scope(self.outer).column(name, alias=None, span=span)
         if not matches:
             known = [column.name for source in self.sources for column in source.schema.columns]

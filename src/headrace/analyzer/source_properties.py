@@ -80,7 +80,7 @@ def source_properties(
         _check_of_rows(reader, rows)
     position, timestamp = starting_position(reader, default="latest" if rows is None else "earliest")
     on_error = _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"]
-    found = SourceProperties(
+    properties = SourceProperties(
         starting_position=position,
         starting_timestamp_ms=timestamp,
         event_time=_event_time(relation, reader),
@@ -95,7 +95,7 @@ def source_properties(
         options=connector.source.options(reader) if connector is not None and connector.source else {},
     )
     reader.finish()
-    return found
+    return properties
 
 
 def table_properties(
@@ -178,7 +178,7 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
             hint="RESTART QUERY continues a query from its checkpoint.",
             span=reader.span(dialect.RESUME),
         )
-    found = QueryProperties(
+    properties = QueryProperties(
         state_ttl_ms=reader.take(dialect.STATE_TTL) or 0,
         name=reader.take(dialect.QUERY_NAME),
         execution_mode=reader.take(dialect.EXECUTION_MODE),
@@ -186,7 +186,7 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
         state_ttl_span=reader.span(dialect.STATE_TTL),
     )
     reader.finish()
-    return found
+    return properties
 
 
 def _event_time(relation: Relation, reader: PropertyReader) -> EventTime:
@@ -267,9 +267,9 @@ def _side_topic(
         entity = reader.require(
             said.entity, hint="The source has several entities: name the topic of this one."
         )
-    found = store(name)
+    topic_store = store(name)
     span = reader.span(said.store)
-    if found is None:
+    if topic_store is None:
         raise UserError(
             SqlState.STORE_NOT_FOUND,
             f"the store {name!r} does not exist or is not authorized",
@@ -277,8 +277,8 @@ def _side_topic(
             span=span,
         )
     return SideTopic(
-        store=found.name,
-        store_type=found.type,
+        store=topic_store.name,
+        store_type=topic_store.type,
         entity=(entity or f"{path_text(path)}-{said.suffix}",),
         property=said.entity.name,
         layout={name: str(count) for name, count in counts.items() if count is not None},

@@ -121,9 +121,9 @@ def _numbered(query: LogicalNode) -> Item | None:
     """Return the one output column of a SELECT that is ROW_NUMBER() OVER (…)."""
     if not isinstance(query, Project | Aggregate):
         return None
-    found = [item for item in query.items if overs(item.expression)]
-    over = found[0].expression if len(found) == 1 else None
-    return found[0] if isinstance(over, Over) and over.function.name == "ROW_NUMBER" else None
+    numbered = [item for item in query.items if overs(item.expression)]
+    over = numbered[0].expression if len(numbered) == 1 else None
+    return numbered[0] if isinstance(over, Over) and over.function.name == "ROW_NUMBER" else None
 
 
 def _limit(part: Expression, alias: str, name: str) -> tuple[int, bool] | None:

@@ -120,9 +120,9 @@ def traits(node: LogicalNode) -> Traits:
     derive = next((derived for kind, derived in DERIVED.items() if isinstance(node, kind)), None)
     if derive is None:
         raise InternalError(f"no traits for {type(node).__name__}")
-    found = derive(node)
-    vars(node)[_DERIVED] = found
-    return found
+    value = derive(node)
+    vars(node)[_DERIVED] = value
+    return value
 
 
 def _scan(node: Scan) -> Traits:

@@ -46,10 +46,12 @@ def test_a_row_is_enriched_and_stays_a_row() -> None:
         "SELECT window_start, window_end, dest, COUNT(*) AS n FROM TUMBLE(flights, SIZE 1 MINUTE) "
         "GROUP BY window_start, window_end, dest"
     )
-    found = "SELECT g.window_start, g.window_end, g.dest, c.city FROM ({}) g JOIN cities c ON c.{} = g.dest"
+    template = (
+        "SELECT g.window_start, g.window_end, g.dest, c.city FROM ({}) g JOIN cities c ON c.{} = g.dest"
+    )
     # By its primary key a table has one row at most, so that what told rows apart does so still.
-    assert bound(found.format(groups, "code")).kind is RelationKind.CHANGELOG
-    assert bound(found.format(groups, "city")).kind is RelationKind.STREAM
+    assert bound(template.format(groups, "code")).kind is RelationKind.CHANGELOG
+    assert bound(template.format(groups, "city")).kind is RelationKind.STREAM
 
 
 def test_the_property_says_that_the_table_is_read_whole() -> None:

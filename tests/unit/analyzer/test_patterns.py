@@ -42,7 +42,7 @@ def navigations(sql: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("measure", "found"),
+    ("measure", "navigation"),
     [
         ("a.delay", "last a flights.delay"),
         ("delay", "last * flights.delay"),
@@ -66,10 +66,10 @@ def navigations(sql: str) -> list[str]:
         ("rowtime()", "last * flights.__headrace_rowtime"),
     ],
 )
-def test_what_a_measure_reads_is_a_navigation(measure: str, found: str) -> None:
+def test_what_a_measure_reads_is_a_navigation(measure: str, navigation: str) -> None:
     partition, *read = navigations(query(f"{measure} AS x"))
     assert partition == "last * flights.carrier"
-    assert read == [found]
+    assert read == [navigation]
 
 
 def test_a_column_without_a_variable_is_of_the_row_that_a_condition_looks_at() -> None:
@@ -112,7 +112,7 @@ def test_a_quantifier_says_how_many_rows(quantifier: str, rows: tuple[int, int |
 
 
 @pytest.mark.parametrize(
-    ("skip", "found"),
+    ("skip", "expected"),
     [
         ("", ("next_row", None)),
         ("AFTER MATCH SKIP TO NEXT ROW", ("next_row", None)),
@@ -122,9 +122,9 @@ def test_a_quantifier_says_how_many_rows(quantifier: str, rows: tuple[int, int |
         ("AFTER MATCH SKIP TO b", ("last", "b")),
     ],
 )
-def test_where_the_search_goes_on(skip: str, found: tuple[str, str | None]) -> None:
+def test_where_the_search_goes_on(skip: str, expected: tuple[str, str | None]) -> None:
     node = matched(query(skip=skip))
-    assert (node.skip, node.skip_to) == found
+    assert (node.skip, node.skip_to) == expected
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_what_cannot_be_matched_is_told_with_its_place(
     error = caught.value
     assert error.state.value == sqlstate, error
     assert error.span is not None
-    found = sql[error.span.start : error.span.end]
-    assert place is None or found.startswith(place), found
+    marked = sql[error.span.start : error.span.end]
+    assert place is None or marked.startswith(place), marked
     assert hint is None or hint in (error.hint or ""), error.hint
 
 

@@ -57,9 +57,9 @@ def test_a_condition_that_asks_is_a_join(where: str, expected: str) -> None:
 
 
 def test_not_in_is_for_what_cannot_be_null() -> None:
-    found = tree("SELECT city FROM airports WHERE code NOT IN (SELECT tailnum FROM planes)")
+    plan = tree("SELECT city FROM airports WHERE code NOT IN (SELECT tailnum FROM planes)")
     assert (
-        shape(found.inputs[0])
+        shape(plan.inputs[0])
         == "ANTI REGULAR[airports.code = __headrace_asked_1.column_1](airports, (planes.tailnum AS column_1 FROM planes))"
     )
 

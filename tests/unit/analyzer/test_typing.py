@@ -87,9 +87,9 @@ def test_an_expression_has_the_type_of_its_parts(expression: str, expected: str)
     ],
 )
 def test_two_types_have_the_narrowest_common_type(left: str, right: str, expected: str | None) -> None:
-    found = common([parse_type(left), parse_type(right)])
-    assert (str(found) if found is not None else None) == expected
-    assert common([parse_type(right), parse_type(left)]) == found
+    common_type = common([parse_type(left), parse_type(right)])
+    assert (str(common_type) if common_type is not None else None) == expected
+    assert common([parse_type(right), parse_type(left)]) == common_type
 
 
 @pytest.mark.parametrize(

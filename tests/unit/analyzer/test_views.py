@@ -108,8 +108,8 @@ def test_a_query_names_the_view_and_needs_what_is_inside() -> None:
 def test_a_stream_meets_the_version_of_a_view_that_has_the_times_of_a_changelog(
     text: str, kind: type
 ) -> None:
-    found = [node for node in walk(bound(text).root) if isinstance(node, TemporalJoin | RegularJoin)]
-    assert [type(node) for node in found] == [kind]
+    joins = [node for node in walk(bound(text).root) if isinstance(node, TemporalJoin | RegularJoin)]
+    assert [type(node) for node in joins] == [kind]
 
 
 def test_records_that_cannot_be_read_are_kept_by_the_view_alone() -> None:
@@ -183,10 +183,10 @@ class Later(World):
     """World after the stream `flights` was dropped and created again."""
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        found = WORLD.relation(name)
-        if found is None or name.name != "flights":
-            return found
-        return replace(found, created_at=MOMENT + datetime.timedelta(seconds=1))
+        stored = WORLD.relation(name)
+        if stored is None or name.name != "flights":
+            return stored
+        return replace(stored, created_at=MOMENT + datetime.timedelta(seconds=1))
 
 
 def test_what_was_made_again_since_is_another() -> None:
