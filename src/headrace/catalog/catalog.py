@@ -121,8 +121,8 @@ class Catalog:
         kept = storage.sqlite(directory, load) if url is None else storage.postgresql(url, load)
         try:
             source = keys or FileKeys(directory)
-            found = source.read()
-            box = SecretBox(found)
+            secret_keys = source.read()
+            box = SecretBox(secret_keys)
             with storage.readable(directory, url), kept.transaction():
                 upgrade.to_head(kept.connection, box)
                 if seed(kept):
@@ -130,13 +130,13 @@ class Catalog:
                 kept.read()
                 _refuse_foreign_key(kept.state, box)
                 if isinstance(source, FileKeys) and KEY_FILE not in left:
-                    source.keep(found[0])
+                    source.keep(secret_keys[0])
         except BaseException:
             kept.close()
             raise
         catalog = Catalog(kept, source, box)
-        if len(found) > 1:
-            catalog._seal_all(found)
+        if len(secret_keys) > 1:
+            catalog._seal_all(secret_keys)
         return catalog
 
     def close(self) -> None:
@@ -262,8 +262,8 @@ class Catalog:
 
     def invitations(self) -> list[Invitation]:
         """Return the invitations that can still be accepted, by user."""
-        found = self._storage.state.members.invitations.values()
-        return sorted((item for item in found if not item.has_expired()), key=lambda item: item.user)
+        pending = self._storage.state.members.invitations.values()
+        return sorted((item for item in pending if not item.has_expired()), key=lambda item: item.user)
 
     def create_invitation(self, invitation: Invitation) -> str:
         """Store an invitation and return its code, which cannot be read again; an earlier one of the same user ends. Raises 42P07."""
@@ -495,11 +495,11 @@ class Catalog:
 
     def file_of(self, source: FunctionSource) -> bytes:
         """Return the file of a function source, read from the database. Raises 3D018 when it is gone."""
-        found = self._storage.rows(select(tables.files.c.content).where(tables.files.c.object == source.id))
-        if not found:
+        rows = self._storage.rows(select(tables.files.c.content).where(tables.files.c.object == source.id))
+        if not rows:
             message = f"{FUNCTION_SOURCE.described((source.name,))} does not exist"
             raise UserError(FUNCTION_SOURCE.missing, message)
-        return bytes(found[0]["content"])
+        return bytes(rows[0]["content"])
 
     def functions(self, name: str | None = None) -> list[UserFunction]:
         """Return all functions, or those of one name; by signature."""
@@ -667,8 +667,8 @@ class Catalog:
 
     def _with_secrets(self, facts: StoreFacts | RegistryFacts) -> dict[str, str]:
         """Return the properties of an object with the current texts of the secrets that it names."""
-        found = {key: self._secrets.get(name) for key, name in facts.secrets.items()}
-        texts = {key: self._opened(secret.id)[SECRET_STRING] for key, secret in found.items() if secret}
+        secrets = {key: self._secrets.get(name) for key, name in facts.secrets.items()}
+        texts = {key: self._opened(secret.id)[SECRET_STRING] for key, secret in secrets.items() if secret}
         return {**self._opened(facts.id), **texts}
 
 

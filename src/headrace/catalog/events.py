@@ -34,5 +34,5 @@ def add(storage: Storage, query_id: str, state: QueryState, message: str | None)
 def read(storage: Storage, query_id: str) -> list[tuple[datetime.datetime, QueryState, str | None]]:
     """Return a query's events, oldest first: (time, state, message)."""
     table = tables.query_events
-    found = storage.rows(select(table).where(table.c.query_id == query_id).order_by(table.c.id))
-    return [(moment(row["time"]), QueryState(row["state"]), row["message"]) for row in found]
+    rows = storage.rows(select(table).where(table.c.query_id == query_id).order_by(table.c.id))
+    return [(moment(row["time"]), QueryState(row["state"]), row["message"]) for row in rows]

@@ -32,8 +32,8 @@ def give(storage: Storage, given: Iterable[FutureGrant]) -> int:
         known = {_key(grant): grant for grant in storage.state.future_grants}
         new = {}
         for grant in given:
-            found = known.get(_key(grant))
-            if found is None or (grant.grantable and not found.grantable):
+            existing = known.get(_key(grant))
+            if existing is None or (grant.grantable and not existing.grantable):
                 new[_key(grant)] = grant
         for key, grant in new.items():
             _delete(storage, key)
@@ -46,8 +46,8 @@ def give(storage: Storage, given: Iterable[FutureGrant]) -> int:
 def take(storage: Storage, taken: Iterable[Key]) -> int:
     """Remove future grants, and return how many were removed; grants made by them stay."""
     with storage.transaction():
-        known, wanted = storage.state.future_grants, {*taken}
-        gone = [grant for grant in known if _key(grant) in wanted]
+        known, keys = storage.state.future_grants, {*taken}
+        gone = [grant for grant in known if _key(grant) in keys]
         for grant in gone:
             _delete(storage, _key(grant))
         if gone:
@@ -61,12 +61,12 @@ def apply(storage: Storage, kind: str, path: Path, identifier: str) -> None:
     state = storage.state
     of_kind = [grant for grant in state.future_grants if grant.kind == kind]
     for place in _places(state, kind, path) if of_kind else ():
-        found = [grant for grant in of_kind if grant.place == place]
-        for grant in found:
+        matching = [grant for grant in of_kind if grant.place == place]
+        for grant in matching:
             grants.give(
                 storage, Grant(identifier, grant.privilege, grant.role, grant.grantor, grant.grantable)
             )
-        if found:
+        if matching:
             return
 
 
@@ -84,9 +84,9 @@ def _places(state: CatalogState, kind: str, path: Path) -> Iterator[str]:
     if parent is None:
         yield state.organization.id
         return
-    found = state.get(BY_NAME[parent], path[:-1])
-    if found is not None:
-        yield found.id
+    container = state.get(BY_NAME[parent], path[:-1])
+    if container is not None:
+        yield container.id
     yield from _places(state, parent, path[:-1])
 
 

@@ -20,12 +20,12 @@ from headrace.core.sqlstate import SqlState
 
 def read(storage: Storage) -> Grants:
     """Return all grants, by object and privilege."""
-    found: dict[str, dict[Privilege, dict[str, Grant]]] = defaultdict(lambda: defaultdict(dict))
+    grants: dict[str, dict[Privilege, dict[str, Grant]]] = defaultdict(lambda: defaultdict(dict))
     for row in storage.rows(select(tables.grants)):
         privilege = Privilege(row["privilege"])
         grant = Grant(row["object"], privilege, row["role"], row["grantor"], row["grantable"])
-        found[grant.object][privilege][grant.role] = grant
-    return {identifier: dict(of_object) for identifier, of_object in found.items()}
+        grants[grant.object][privilege][grant.role] = grant
+    return {identifier: dict(of_object) for identifier, of_object in grants.items()}
 
 
 def read_graph(storage: Storage) -> RoleGraph:
@@ -75,8 +75,8 @@ def revoke(
     """See `Catalog.revoke`."""
     with storage.transaction():
         known = storage.state.grants
-        found = [known.get(place, {}).get(privilege, {}).get(role) for place, privilege, role in taken]
-        going = [grant for grant in found if grant is not None and (grant.grantable or not option_only)]
+        candidates = [known.get(place, {}).get(privilege, {}).get(role) for place, privilege, role in taken]
+        going = [grant for grant in candidates if grant is not None and (grant.grantable or not option_only)]
         rest = resting(storage.state, going)
         if rest and not cascade:
             names = ", ".join(sorted({grant.role for grant in rest}))
@@ -92,7 +92,7 @@ def revoke(
 
 def resting(state: CatalogState, going: Sequence[Grant]) -> list[Grant]:
     """Return the grants made by the grant options in `going`, and transitively those made by these."""
-    found: dict[tuple[str, Privilege, str], Grant] = {}
+    remaining: dict[tuple[str, Privilege, str], Grant] = {}
     waiting = [grant for grant in going if grant.grantable]
     names = {(grant.object, grant.privilege, grant.role) for grant in going}
     while waiting:
@@ -103,17 +103,17 @@ def resting(state: CatalogState, going: Sequence[Grant]) -> list[Grant]:
             key = (grant.object, grant.privilege, grant.role)
             if grant.grantor == option.role and key not in names:
                 names.add(key)
-                found[key] = grant
+                remaining[key] = grant
                 waiting.append(grant)
-    return list(found.values())
+    return list(remaining.values())
 
 
 def _decides(state: CatalogState, identifier: str) -> str:
     if identifier == state.organization.id:
         return ORGADMIN
     # Of a query that is done the state knows no more: its grants all count as given by an option.
-    found = state.by_id.get(identifier) or state.queries.get(identifier)
-    return state.policy.decides(found) if found is not None else ""
+    entity = state.by_id.get(identifier) or state.queries.get(identifier)
+    return state.policy.decides(entity) if entity is not None else ""
 
 
 def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
@@ -224,7 +224,7 @@ def _same(grant: Grant) -> ColumnElement[bool]:
 
 def _put(storage: Storage, grant: Grant, holders: Mapping[str, Grant]) -> None:
     of_object = {**storage.state.grants.get(grant.object, {}), grant.privilege: holders}
-    left = {privilege: found for privilege, found in of_object.items() if found}
+    left = {privilege: by_role for privilege, by_role in of_object.items() if by_role}
     others = {key: value for key, value in storage.state.grants.items() if key != grant.object}
     grants = {**others, grant.object: left} if left else others
     storage.put(replace(storage.state, grants=grants))

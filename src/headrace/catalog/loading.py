@@ -29,10 +29,10 @@ def load(storage: Storage) -> CatalogState:
     paths: dict[str, Path] = {only["id"]: ()}
     objects: dict[str, dict[Path, Any]] = {}
     for spec in KINDS:
-        found = objects[spec.kind] = {}
+        of_kind = objects[spec.kind] = {}
         for row in by_kind[spec.kind]:
             path = paths[row["id"]] = (*paths[row["parent"]], row["name"])
-            found[path] = spec.read(
+            of_kind[path] = spec.read(
                 Stored(
                     row["id"],
                     path,
@@ -59,7 +59,7 @@ def load(storage: Storage) -> CatalogState:
         uses,
         {row["id"]: row["sealed"] for rows in by_kind.values() for row in rows if row["sealed"] is not None},
         Counter(places),
-        Counter(used for found in uses.values() for used in found),
+        Counter(used for referenced in uses.values() for used in referenced),
         {query.id: query for query in queries.read(storage, tables.UNFINISHED)},
         principals.read(storage),
         grants.read_graph(storage),

@@ -68,12 +68,12 @@ class RoleGraph:
         known = self._closures.get(role)
         if known is not None:
             return known
-        found, waiting = {role, PUBLIC}, [role]
+        closure, waiting = {role, PUBLIC}, [role]
         while waiting:
-            below = self.beneath.get(waiting.pop(), frozenset()) - found
-            found |= below
+            below = self.beneath.get(waiting.pop(), frozenset()) - closure
+            closure |= below
             waiting += below
-        self._closures[role] = frozenset(found)
+        self._closures[role] = frozenset(closure)
         return self._closures[role]
 
     def roles_of(self, principal: Principal) -> frozenset[str]:

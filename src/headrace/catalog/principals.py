@@ -120,22 +120,22 @@ def digest(token: str) -> str:
 
 def authenticate(state: CatalogState, token: str) -> Principal | None:
     """Return the principal of a token, None for an unknown or expired one."""
-    found = state.members.tokens.get(digest(token))
-    return _principal(state, found) if found is not None else None
+    stored = state.members.tokens.get(digest(token))
+    return _principal(state, stored) if stored is not None else None
 
 
 def ended(state: CatalogState, principal: Principal) -> str | None:
     """Return why the credential of `principal` is no longer valid; None while it is."""
     if principal.token is None:
         return None
-    found = next((token for token in state.members.tokens.values() if token.id == principal.token), None)
-    if found is None:
+    stored = next((token for token in state.members.tokens.values() if token.id == principal.token), None)
+    if stored is None:
         return "the API token was dropped"
-    if found.has_expired():
-        return f"the API token {found.name!r} has expired"
-    now = _principal(state, found)
+    if stored.has_expired():
+        return f"the API token {stored.name!r} has expired"
+    now = _principal(state, stored)
     if now is None or not state.graph.roles_of(now) >= set(principal.roles):
-        return f"the roles of the user {found.user!r} were changed"
+        return f"the roles of the user {stored.user!r} were changed"
     return None
 
 
@@ -186,12 +186,13 @@ def drop_invitation(storage: Storage, invitation: Invitation) -> None:
 def accept_invitation(storage: Storage, code: str, password: str) -> User | None:
     """Create the user of the invitation with that code, with the hash of a password, and return it; None for an unknown or expired code."""
     with storage.transaction():
-        found = storage.state.members.invitations.get(digest(code))
-        if found is None or found.has_expired():
+        invitation = storage.state.members.invitations.get(digest(code))
+        if invitation is None or invitation.has_expired():
             return None
-        drop_invitation(storage, found)
+        drop_invitation(storage, invitation)
         return create_user(
-            storage, User(found.user, found.roles, found.default_role, moment(present()), password)
+            storage,
+            User(invitation.user, invitation.roles, invitation.default_role, moment(present()), password),
         )
 
 
@@ -217,7 +218,7 @@ def set_defaults(storage: Storage, name: str, ids: Mapping[str, str | None]) -> 
     """Set the defaults of the user's sessions, ids by kinds; None for no default of the kind."""
     with storage.transaction():
         known = storage.state.members.users[name].defaults
-        given = {kind: found for kind, found in {**known, **ids}.items() if found is not None}
+        given = {kind: identifier for kind, identifier in {**known, **ids}.items() if identifier is not None}
         _change_user(storage, name, defaults=json.dumps(given))
 
 

@@ -21,15 +21,15 @@ from headrace.core.sqlstate import SqlState
 def read(storage: Storage, where: ColumnElement[bool] | TextClause | None = None) -> list[Query]:
     """Return the queries that match a condition, or all; oldest first."""
     query = select(tables.queries).order_by(tables.queries.c.created_at)
-    found = storage.rows(query if where is None else query.where(where))
+    rows = storage.rows(query if where is None else query.where(where))
     of_them = select(tables.query_relations)
     if where is not None:
-        wanted = select(tables.queries.c.id).where(where)
-        of_them = of_them.where(tables.query_relations.c.query_id.in_(wanted))
+        identifiers = select(tables.queries.c.id).where(where)
+        of_them = of_them.where(tables.query_relations.c.query_id.in_(identifiers))
     uses: dict[str, set[str]] = {}
     for row in storage.rows(of_them):
         uses.setdefault(row["query_id"], set()).add(row["relation_id"])
-    return [_query(row, frozenset(uses.get(row["id"], ()))) for row in found]
+    return [_query(row, frozenset(uses.get(row["id"], ()))) for row in rows]
 
 
 def get(storage: Storage, identifier: str) -> Query | None:
@@ -53,8 +53,8 @@ def writers(storage: Storage, relation: Relation) -> list[Query]:
     # A draft has queries that are in no table.
     queries = storage.state.queries.values()
     made = [query for query in queries if relation.id in query.uses and relation.name in query.sinks]
-    found = {query.id: query for query in (*kept, *made)}
-    return sorted(found.values(), key=lambda query: query.created_at)
+    by_id = {query.id: query for query in (*kept, *made)}
+    return sorted(by_id.values(), key=lambda query: query.created_at)
 
 
 def create(storage: Storage, query: Query) -> None:

@@ -27,11 +27,11 @@ class Removal:
         """Raises UserError 2BP01, which names what keeps the object: without `cascade` all that depends on it but for what is attached
         to it, with it the queries that have not ended. Of what is not to be `known` it tells only how much there is."""
         *others, target = self.objects
-        in_the_way = [] if cascade else [found for found in others if not spec_of(found).attached]
-        told = [described(found) for found in in_the_way if known(found)]
-        told += [f"the running query {query.id}" for query in self.queries if known(query)]
-        hidden = len(in_the_way) + len(self.queries) - len(told)
-        blocking = [*told, *([f"{hidden} that you may not see"] if hidden else [])]
+        in_the_way = [] if cascade else [dependent for dependent in others if not spec_of(dependent).attached]
+        visible = [described(dependent) for dependent in in_the_way if known(dependent)]
+        visible += [f"the running query {query.id}" for query in self.queries if known(query)]
+        hidden = len(in_the_way) + len(self.queries) - len(visible)
+        blocking = [*visible, *([f"{hidden} that you may not see"] if hidden else [])]
         if not blocking:
             return
         named = ", ".join(blocking[:NAMED_MAX])
@@ -47,17 +47,17 @@ class Removal:
 
 def removal(state: CatalogState, target: Any) -> Removal:
     """Return what a drop of `target` removes: its contents, the objects that depend on it, and so on."""
-    found: dict[str, Any] = {}
+    visited: dict[str, Any] = {}
 
     def visit(value: Any) -> None:
-        if value.id in found:
+        if value.id in visited:
             return
         for other in (*state.children(value), *state.dependents(value)):
             visit(other)
-        found[value.id] = value
+        visited[value.id] = value
 
     visit(target)
-    return Removal(tuple(found.values()), tuple(state.queries_using(found.values())))
+    return Removal(tuple(visited.values()), tuple(state.queries_using(visited.values())))
 
 
 def refuse_owner(state: CatalogState, role: Role, known: Callable[[object], bool]) -> None:
@@ -68,12 +68,12 @@ def refuse_owner(state: CatalogState, role: Role, known: Callable[[object], bool
     owned = [value for value in owned if value.id != role.id]
     if not owned:
         return
-    told = [named(value) for value in owned if known(value)]
-    hidden = len(owned) - len(told)
-    told += [f"{hidden} object{'s' if hidden > 1 else ''} that you may not see"] if hidden else []
-    more = f" and {len(told) - NAMED_MAX} more" if len(told) > NAMED_MAX else ""
+    visible = [named(value) for value in owned if known(value)]
+    hidden = len(owned) - len(visible)
+    visible += [f"{hidden} object{'s' if hidden > 1 else ''} that you may not see"] if hidden else []
+    more = f" and {len(visible) - NAMED_MAX} more" if len(visible) > NAMED_MAX else ""
     raise UserError(
         SqlState.DEPENDENT_OBJECTS_EXIST,
-        f"the role {role.name} owns {', '.join(told[:NAMED_MAX])}{more}",
+        f"the role {role.name} owns {', '.join(visible[:NAMED_MAX])}{more}",
         hint="Drop them, or GRANT OWNERSHIP ON … TO ROLE another one, first.",
     )

@@ -37,14 +37,14 @@ def rename(storage: Storage, target: object, name: str) -> Any:
     new = (*old[:-1], name)
     with storage.transaction():
         state = storage.state
-        found: Any = existing(state, spec, old)
+        current: Any = existing(state, spec, old)
         if state.get(spec, new) is not None:
             message = f"{spec.described(new)} already exists"
             raise UserError(spec.duplicate, message, hint="Choose another name.")
         time = present()
-        same = tables.objects.c.id == found.id
+        same = tables.objects.c.id == current.id
         storage.execute(update(tables.objects).where(same).values(name=name, updated_at=time))
-        following = _queries(storage, state, spec.kind, found.id, old, new)
+        following = _queries(storage, state, spec.kind, current.id, old, new)
         storage.put(
             replace(
                 state,
@@ -78,7 +78,7 @@ def _objects(
     """Return all objects, with the new names that they have or refer to."""
     objects: dict[str, dict[Path, Any]] = {}
     for kind in KINDS:
-        found = objects[kind.kind] = {}
+        renamed = objects[kind.kind] = {}
         for before, value in state.objects[kind.kind].items():
             _, path = _moved(spec, kind.kind, before, old, new)
             changed = kind.renamed(value, spec.kind, old[-1], new[-1])
@@ -93,9 +93,11 @@ def _objects(
                     else getattr(value, "updated_at", value.created_at)
                 )
                 kept = kind.upgraded(json.loads(json.dumps(definition)))
-                found[path] = kind.read(Stored(value.id, path, value.owner, value.created_at, updated, kept))
+                renamed[path] = kind.read(
+                    Stored(value.id, path, value.owner, value.created_at, updated, kept)
+                )
             else:
-                found[path] = value
+                renamed[path] = value
     return objects
 
 

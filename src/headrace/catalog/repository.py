@@ -88,10 +88,10 @@ class Repository(Generic[T]):
 
 def existing(state: CatalogState, spec: KindSpec[T], path: Path) -> T:
     """Return the object of that path; raises UserError with the kind's SQLSTATE when there is none."""
-    found = state.get(spec, path)
-    if found is None:
+    value = state.get(spec, path)
+    if value is None:
         raise UserError(spec.missing, f"{spec.described(path)} does not exist")
-    return found
+    return value
 
 
 def change_owner(storage: Storage, target: object, role: str) -> None:
@@ -99,14 +99,14 @@ def change_owner(storage: Storage, target: object, role: str) -> None:
     spec = spec_of(target)
     with storage.transaction():
         state = storage.state
-        found: Any = existing(state, spec, spec.path(target))
+        current: Any = existing(state, spec, spec.path(target))
         changed = {"owner": role} | (
-            {"updated_at": moment(present())} if hasattr(found, "updated_at") else {}
+            {"updated_at": moment(present())} if hasattr(current, "updated_at") else {}
         )
-        value = replace(found, **changed)
+        value = replace(current, **changed)
         times = {"owner": role, "updated_at": present()}
-        storage.execute(update(tables.objects).where(tables.objects.c.id == found.id).values(times))
-        storage.put(state.having(value, state.uses.get(found.id, frozenset()), None))
+        storage.execute(update(tables.objects).where(tables.objects.c.id == current.id).values(times))
+        storage.put(state.having(value, state.uses.get(current.id, frozenset()), None))
 
 
 def drop(storage: Storage, target: object, *, cascade: bool, known: Callable[[object], bool]) -> Removal:

@@ -53,7 +53,7 @@ def admit(storage: Storage, name: str, roles: Mapping[str, bool], *, create: boo
         if user.default_role == PUBLIC and changed["given"]:
             user = replace(user, default_role=changed["given"][0])
             principals.set_default_role(storage, user.name, user.default_role)
-        return Admitted(user, **{word: tuple(found) for word, found in changed.items()})
+        return Admitted(user, **{word: tuple(names) for word, names in changed.items()})
 
 
 def _user(storage: Storage, name: str, *, create: bool) -> User | None:

@@ -65,12 +65,12 @@ class CatalogState:
     @cached_property
     def by_id(self) -> Mapping[str, Any]:
         """The objects of all kinds by their ids."""
-        return {found.id: found for found in self._each()}
+        return {value.id: value for value in self._each()}
 
     def get(self, spec: KindSpec[T], path: Path) -> T | None:
         """Return the object of that kind and path, or None."""
-        found: T | None = self.objects[spec.kind].get(path)
-        return found
+        value: T | None = self.objects[spec.kind].get(path)
+        return value
 
     def all(self, spec: KindSpec[T], within: Path = ()) -> list[T]:
         """Return the objects of a kind, of those that are in `within` if given; by path."""
@@ -86,7 +86,7 @@ class CatalogState:
         """Return the relations, of one database or schema if named; by name."""
         if database is not None:
             return self.all(RELATION, (database,) if schema is None else (database, schema))
-        return [found for found in self.all(RELATION) if schema in (None, found.name.schema)]
+        return [relation for relation in self.all(RELATION) if schema in (None, relation.name.schema)]
 
     def store(self, name: str, /) -> StoreFacts | None:
         """Return the store of that name, or None."""
@@ -106,25 +106,25 @@ class CatalogState:
         if (kind, path) not in self.within:
             return []
         inside = [spec for spec in KINDS if spec.parent == kind]
-        return [found for spec in inside for found in self.all(spec, path)]
+        return [child for spec in inside for child in self.all(spec, path)]
 
     def dependents(self, value: Any) -> list[Any]:
         """Return the objects that cannot be without this one, aside from what is in it."""
         if value.id not in self.used:
             return []
         users = {identifier for identifier, used in self.uses.items() if value.id in used}
-        return [found for found in self._each() if found.id in users] if users else []
+        return [dependent for dependent in self._each() if dependent.id in users] if users else []
 
     def queries_using(self, objects: Iterable[Any]) -> list[Query]:
         """Return the queries, oldest first, that read or write one of the objects, run in it or connect to it, and are not terminated."""
-        wanted = {found.id: found for found in objects}
-        pools = {found.name for found in wanted.values() if isinstance(found, ComputePool)}
+        by_id = {value.id: value for value in objects}
+        pools = {value.name for value in by_id.values() if isinstance(value, ComputePool)}
         # Of the stores that take dead letters and late rows only the plan knows.
-        stores = {found.name for found in wanted.values() if isinstance(found, StoreFacts)}
+        stores = {value.name for value in by_id.values() if isinstance(value, StoreFacts)}
         using = (
             query
             for query in self.queries.values()
-            if query.uses & wanted.keys()
+            if query.uses & by_id.keys()
             or query.compute_pool in pools
             or (stores and any(place[0] in stores for place in query.places))
         )
@@ -144,14 +144,14 @@ class CatalogState:
         return frozenset(self._required(BY_NAME[kind], path, what) for kind, path in spec.uses(value))
 
     def _required(self, spec: KindSpec[Any], path: Path, what: str) -> str:
-        found = self.get(spec, path)
-        if found is None:
+        value = self.get(spec, path)
+        if value is None:
             raise UserError(spec.missing, f"{what} belongs to {spec.described(path)}, which does not exist")
-        identifier: str = found.id
+        identifier: str = value.id
         return identifier
 
     def _each(self) -> Iterator[Any]:
-        return (found for spec in KINDS for found in self.objects[spec.kind].values())
+        return (value for spec in KINDS for value in self.objects[spec.kind].values())
 
     # --- the state after a write
 

@@ -65,10 +65,10 @@ class Storage:
     @property
     def state(self) -> CatalogState:
         """The present state, or what this thread's transaction has made of it so far."""
-        found = self._draft if self._writer == threading.get_ident() else self._state
-        if found is None:
+        state = self._draft if self._writer == threading.get_ident() else self._state
+        if state is None:
             raise RuntimeError("the catalog was not loaded")
-        return found
+        return state
 
     def put(self, state: CatalogState) -> None:
         """Set the state that follows this transaction's writes."""

@@ -55,8 +55,8 @@ def world(owner: str = "sysadmin", *grants: Grant, **beneath: frozenset[str]) ->
     """A relation in a schema of a database, all of one owner."""
     database = Database("db", owner, NOW, id="db")
     schema = SchemaObject("db", "s", owner, NOW, id="s")
-    found = relation(owner)
-    return policy(database, schema, found, beneath=beneath, grants=grants), found
+    target = relation(owner)
+    return policy(database, schema, target, beneath=beneath, grants=grants), target
 
 
 def test_a_role_has_what_the_roles_beneath_it_have() -> None:
@@ -69,17 +69,17 @@ def test_a_role_has_what_the_roles_beneath_it_have() -> None:
 
 @pytest.mark.parametrize("lower", BUILT_IN_ROLES)
 def test_whoever_inherits_a_role_may_do_at_least_as_much(lower: str) -> None:
-    rules, found = world(lower)
+    rules, target = world(lower)
     for role in (role for role in BUILT_IN_ROLES if lower in rules.graph.inherited(role)):
-        assert all(rules.check(role, privilege, found) for privilege in Privilege)
+        assert all(rules.check(role, privilege, target) for privilege in Privilege)
         assert all(
             rules.check(role, privilege) >= rules.check(lower, privilege) for privilege in ON_ORGANIZATION
         )
 
 
 def test_what_is_not_known_of_is_told_of_as_what_does_not_exist() -> None:
-    rules, found = world()
-    error = refusal(rules, "public", Requirement(Privilege.OWNERSHIP, found))
+    rules, target = world()
+    error = refusal(rules, "public", Requirement(Privilege.OWNERSHIP, target))
     assert (error.state, error.message) == (
         SqlState.RELATION_NOT_FOUND,
         "the stream db.s.r does not exist or is not authorized",
@@ -88,11 +88,11 @@ def test_what_is_not_known_of_is_told_of_as_what_does_not_exist() -> None:
 
 
 def test_what_is_known_of_is_refused_with_the_chain_that_is_missing() -> None:
-    rules, found = world("sysadmin", Grant("r-s", Privilege.SELECT, "a", "sysadmin"))
-    error = refusal(rules, "a", Requirement(Privilege.SELECT, found))
+    rules, target = world("sysadmin", Grant("r-s", Privilege.SELECT, "a", "sysadmin"))
+    error = refusal(rules, "a", Requirement(Privilege.SELECT, target))
     assert error.state is SqlState.INSUFFICIENT_PRIVILEGE
     assert "USAGE on the database db → USAGE on the schema db.s" in error.message
-    assert not rules.visible("a", found)
+    assert not rules.visible("a", target)
 
 
 def test_a_role_that_the_user_does_not_hold_is_refused() -> None:
@@ -105,11 +105,11 @@ def test_a_role_that_the_user_does_not_hold_is_refused() -> None:
 
 
 def test_a_grant_option_gives_the_right_to_grant_and_no_other_privilege() -> None:
-    rules, found = world("sysadmin", Grant("r-s", Privilege.SELECT, "a", "sysadmin", grantable=True))
-    assert rules.grantor("a", Requirement(Privilege.SELECT, found)) == "a"
-    assert rules.grantor("a", Requirement(Privilege.INSERT, found)) is None
-    assert rules.grantor("securityadmin", Requirement(Privilege.INSERT, found)) == "securityadmin"
-    assert rules.grantor("orgadmin", Requirement(Privilege.INSERT, found)) == "sysadmin"
+    rules, target = world("sysadmin", Grant("r-s", Privilege.SELECT, "a", "sysadmin", grantable=True))
+    assert rules.grantor("a", Requirement(Privilege.SELECT, target)) == "a"
+    assert rules.grantor("a", Requirement(Privilege.INSERT, target)) is None
+    assert rules.grantor("securityadmin", Requirement(Privilege.INSERT, target)) == "securityadmin"
+    assert rules.grantor("orgadmin", Requirement(Privilege.INSERT, target)) == "sysadmin"
 
 
 # --- properties
@@ -153,7 +153,7 @@ def worlds(draw: Callable[[st.SearchStrategy[object]], object]) -> tuple[Policy,
     return policy(*objects, beneath=draw(GRAPHS), grants=draw(GRANTS)), objects  # type: ignore[arg-type]
 
 
-def has(
+def holds(
     rules: Policy, role: str, privilege: Privilege, target: object, seen: frozenset[str] = frozenset()
 ) -> bool:
     """The rule as one would say it: the role owns the object or was granted the privilege, or a role beneath it."""
@@ -164,7 +164,7 @@ def has(
     if target.owner == role or granted:  # type: ignore[attr-defined]
         return True
     below = set(rules.graph.beneath.get(role, ())) | ({"public"} - {role})
-    return any(has(rules, lower, privilege, target, seen | {role}) for lower in below - seen)
+    return any(holds(rules, lower, privilege, target, seen | {role}) for lower in below - seen)
 
 
 @settings(max_examples=150)
@@ -172,15 +172,15 @@ def has(
 def test_there_is_no_way_to_data_without_a_chain(made: tuple[Policy, tuple[object, ...]]) -> None:
     rules, (database, s, t, in_s, in_t, *_) = made
     for role in ROLES:
-        for schema, found in ((s, in_s), (t, in_t)):
+        for schema, target in ((s, in_s), (t, in_t)):
             for privilege in (Privilege.SELECT, Privilege.INSERT):
                 chain = (
-                    has(rules, role, Privilege.USAGE, database)
-                    and has(rules, role, Privilege.USAGE, schema)
-                    and has(rules, role, privilege, found)
+                    holds(rules, role, Privilege.USAGE, database)
+                    and holds(rules, role, Privilege.USAGE, schema)
+                    and holds(rules, role, privilege, target)
                 )
-                assert rules.check(role, privilege, found) == chain
-                assert (rules.missing(role, Requirement(privilege, found)) == []) == chain
+                assert rules.check(role, privilege, target) == chain
+                assert (rules.missing(role, Requirement(privilege, target)) == []) == chain
 
 
 @settings(max_examples=150)
@@ -188,14 +188,14 @@ def test_there_is_no_way_to_data_without_a_chain(made: tuple[Policy, tuple[objec
 def test_what_is_listed_is_what_some_check_allows(made: tuple[Policy, tuple[object, ...]]) -> None:
     rules, objects = made
     for role in ROLES:
-        for found in objects:
-            allowed = any(rules.check(role, privilege, found) for privilege in Privilege)
+        for target in objects:
+            allowed = any(rules.check(role, privilege, target) for privilege in Privilege)
             # Who decides on what is in a schema with managed access must see it, and no more.
-            if isinstance(found, Relation) and rules.decides(found) in rules.graph.inherited(role):
-                lacked = rules.missing(role, Requirement(Privilege.SELECT, found))
+            if isinstance(target, Relation) and rules.decides(target) in rules.graph.inherited(role):
+                lacked = rules.missing(role, Requirement(Privilege.SELECT, target))
                 allowed |= all(step.privilege is not Privilege.USAGE for step in lacked)
-            everybodys = isinstance(found, Role) or rules.check(role, Privilege.MANAGE_GRANTS)
-            assert rules.visible(role, found) == (allowed or everybodys)
+            everybodys = isinstance(target, Role) or rules.check(role, Privilege.MANAGE_GRANTS)
+            assert rules.visible(role, target) == (allowed or everybodys)
 
 
 @settings(max_examples=100)
@@ -204,9 +204,9 @@ def test_whoever_is_above_a_role_may_do_what_it_may(made: tuple[Policy, tuple[ob
     rules, objects = made
     for role in ROLES:
         for lower in rules.graph.inherited(role):
-            for found in objects:
-                for privilege in privileges_on(found):
-                    assert rules.check(role, privilege, found) >= rules.check(lower, privilege, found)
+            for target in objects:
+                for privilege in privileges_on(target):
+                    assert rules.check(role, privilege, target) >= rules.check(lower, privilege, target)
 
 
 @settings(max_examples=150, deadline=None)
@@ -216,11 +216,13 @@ def test_nobody_grants_but_who_decides(made: tuple[Policy, tuple[object, ...]]) 
     rules, (_, s, t, in_s, in_t, *_) = made
     for role in ROLES:
         inherited = rules.graph.inherited(role)
-        for schema, found in ((s, in_s), (t, in_t)):
+        for schema, target in ((s, in_s), (t, in_t)):
             for privilege in (Privilege.SELECT, Privilege.INSERT, Privilege.OWNERSHIP):
-                holders = rules.grants.get(found.id, {}).get(privilege, {})  # type: ignore[attr-defined]
+                holders = rules.grants.get(target.id, {}).get(privilege, {})  # type: ignore[attr-defined]
                 option = any(grant.grantable for name, grant in holders.items() if name in inherited)
                 managed = schema.managed  # type: ignore[attr-defined]
-                decides = schema.owner if managed else found.owner  # type: ignore[attr-defined]
+                decides = schema.owner if managed else target.owner  # type: ignore[attr-defined]
                 may = decides in inherited or (option and not managed) or rules.manages_grants(role)
-                assert (rules.grantor(role, Requirement(privilege, found, grantable=True)) is not None) == may
+                assert (
+                    rules.grantor(role, Requirement(privilege, target, grantable=True)) is not None
+                ) == may

@@ -47,8 +47,8 @@ def texts(catalog: Catalog) -> list[str | None]:
 def test_it_is_read_at_once_and_kept_over_a_restart(place: Place) -> None:
     catalog = place.open()
     catalog.audit.record(FULL)
-    [(number, found)] = catalog.audit.read(10)
-    assert found == FULL
+    [(number, stored)] = catalog.audit.read(10)
+    assert stored == FULL
     catalog.audit.flush()
     catalog.audit.record(statement("b"))
     catalog.close()
@@ -100,8 +100,8 @@ def test_what_repeats_itself_is_counted_and_statements_are_not(catalog: Catalog)
         catalog.audit.record(refusal("a"))
         catalog.audit.record(refusal("b"))
         catalog.audit.record(statement("x"))
-    found = [(entry.address, entry.times) for _, entry in catalog.audit.read(100)]
-    assert found == [("a", 3), ("b", 3), *[(None, 1)] * 3]
+    times = [(entry.address, entry.times) for _, entry in catalog.audit.read(100)]
+    assert times == [("a", 3), ("b", 3), *[(None, 1)] * 3]
     catalog.audit.flush()
     catalog.audit.record(refusal("a"))
     assert catalog.audit.read(1)[0][1].times == 1
@@ -120,9 +120,9 @@ def test_a_full_queue_tells_how_much_was_lost_and_loses_no_statement(
     catalog.audit.record(statement("x"))
     catalog.audit.flush()
     assert not catalog.audit.is_full
-    found = [(entry.event, entry.detail) for _, entry in catalog.audit.read(10)]
-    assert [event for event, _ in found] == [Event.REQUEST, Event.REQUEST, Event.STATEMENT, Event.LOST]
-    assert found[-1][1] == "2 refusals were lost: they came faster than they could be written"
+    events = [(entry.event, entry.detail) for _, entry in catalog.audit.read(10)]
+    assert [event for event, _ in events] == [Event.REQUEST, Event.REQUEST, Event.STATEMENT, Event.LOST]
+    assert events[-1][1] == "2 refusals were lost: they came faster than they could be written"
 
 
 def test_what_could_not_be_written_waits(place: Place, catalog: Catalog) -> None:

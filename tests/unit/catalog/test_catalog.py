@@ -303,11 +303,11 @@ def test_cascade_drops_what_depends_and_nothing_else(catalog: Catalog, place: Pl
     target = catalog.store("k")
     assert target is not None
     went = catalog.drop(target, cascade=True)
-    assert [found.id for found in went.objects] == [given.id, target.id]
-    assert (catalog.relations(), [found.name for found in catalog.stores()]) == ([kept], ["other"])
+    assert [item.id for item in went.objects] == [given.id, target.id]
+    assert (catalog.relations(), [item.name for item in catalog.stores()]) == ([kept], ["other"])
     catalog.close()
     again = place.open()
-    assert (again.relations(), [found.name for found in again.stores()]) == ([kept], ["other"])
+    assert (again.relations(), [item.name for item in again.stores()]) == ([kept], ["other"])
     again.close()
 
 
@@ -333,7 +333,7 @@ def test_a_name_that_was_dropped_is_another_object_when_it_is_made_again(catalog
     catalog.create_query(running)
     catalog.set_desired_state(running.id, DesiredState.TERMINATED)
     catalog.record_query_state(running.id, QueryState.TERMINATED)
-    assert [found.id for found in catalog.writers(given)] == [running.id]
+    assert [writer.id for writer in catalog.writers(given)] == [running.id]
     catalog.drop(given)
     again = dataclasses.replace(given, id=str(uuid.uuid4()))
     catalog.create_relation(again)
@@ -348,7 +348,7 @@ def test_a_transaction_is_seen_by_others_when_it_is_over(catalog: Catalog) -> No
     seen: list[list[str]] = []
 
     def look() -> None:
-        seen.append([found.name for found in catalog.databases()])
+        seen.append([database.name for database in catalog.databases()])
 
     with catalog.transaction():
         catalog.create_database("d", "sysadmin")
@@ -390,10 +390,10 @@ def test_queries_that_have_ended_as_wanted_are_not_read_again(catalog: Catalog, 
         made(DesiredState.RUNNING, QueryState.TERMINATED),
         made(DesiredState.RUNNING, QueryState.ERRORED),
     }
-    assert {found.id for found in catalog.unfinished_queries()} == unfinished
+    assert {pending.id for pending in catalog.unfinished_queries()} == unfinished
     catalog.close()
     again = place.open()
-    assert {found.id for found in again.unfinished_queries()} == unfinished
+    assert {pending.id for pending in again.unfinished_queries()} == unfinished
     assert len(again.queries()) == 5
     again.close()
 
@@ -485,15 +485,15 @@ def test_what_has_another_name_keeps_its_id_and_all_that_knows_it(catalog: Catal
     catalog.close()
     again = place.open()
     assert again.snapshot() == following
-    found, store = again.relation(RelationName("D", "public", "orders")), again.store("kafka")
-    assert found
+    renamed, store = again.relation(RelationName("D", "public", "orders")), again.store("kafka")
+    assert renamed
     assert store
     assert sealed
-    assert (found.id, found.store, found.schema) == (given.id, "kafka", given.schema)
+    assert (renamed.id, renamed.store, renamed.schema) == (given.id, "kafka", given.schema)
     assert (store.id, store.properties) == (sealed.id, sealed.properties)
     (kept, ended) = (again.query(running.id), again.query(other.id))
     assert kept
-    assert (kept.was_made_with(found), kept.sink) == (True, found.name)
+    assert (kept.was_made_with(renamed), kept.sink) == (True, renamed.name)
     assert json.loads(kept.plan)["steps"][0]["store"] == "kafka"
     assert ended
     assert ended.sink == dropped.name

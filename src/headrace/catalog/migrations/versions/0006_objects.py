@@ -99,15 +99,15 @@ class _Move:
 
     def connections(self) -> None:
         for row in self._rows("schema_registries"):
-            found = self._add("schema_registry", self.organization, row, {"type": row.type})
-            self.ids["schema_registry", row.name] = found
-            self._seal(found, row.sealed_properties, f"schema registry {row.name}")
+            registry = self._add("schema_registry", self.organization, row, {"type": row.type})
+            self.ids["schema_registry", row.name] = registry
+            self._seal(registry, row.sealed_properties, f"schema registry {row.name}")
         for row in self._rows("stores"):
             kept = {"type": row.type, "schema_registry": row.schema_registry}
-            found = self.ids["store", row.name] = self._add("store", self.organization, row, kept)
-            self._seal(found, row.sealed_properties, f"store {row.name}")
+            store = self.ids["store", row.name] = self._add("store", self.organization, row, kept)
+            self._seal(store, row.sealed_properties, f"store {row.name}")
             if row.schema_registry is not None:
-                self._depends(found, "schema_registry", row.schema_registry)
+                self._depends(store, "schema_registry", row.schema_registry)
 
     def relations(self) -> None:
         for row in self._rows("relations"):
@@ -130,9 +130,11 @@ class _Move:
         for row in self._rows("queries"):
             sink = tuple(json.loads(row.sink))
             for path in {sink, *map(tuple, json.loads(row.sources))}:
-                found = self.ids.get(("relation", *path))
-                if found is not None and self.relation_times[found] <= row.created_at:
-                    self._insert("query_relations", query_id=row.id, relation_id=found, is_sink=path == sink)
+                relation = self.ids.get(("relation", *path))
+                if relation is not None and self.relation_times[relation] <= row.created_at:
+                    self._insert(
+                        "query_relations", query_id=row.id, relation_id=relation, is_sink=path == sink
+                    )
 
     def _rows(self, table: str) -> Sequence[sa.Row[Any]]:
         return self.connection.execute(sa.select(self.tables[table])).all()
