@@ -46,13 +46,13 @@ async def test_a_table_is_made_listed_described_printed_and_dropped_by_any_name(
 
     assert TABLES.list_entities(store, (database,)) == [(ODD, True)]
     assert (database, False) in TABLES.list_entities(store, ())
-    found = TABLES.describe_entity(store, path)
-    assert [(column.name, str(column.type), column.nullable) for column in found.columns] == [
+    entity = TABLES.describe_entity(store, path)
+    assert [(column.name, str(column.type), column.nullable) for column in entity.columns] == [
         ("id", "BIGINT", False),
         ("name", "VARCHAR", True),
     ]
-    assert found.key == ("id",)
-    assert found.configs["engine"] == "ReplacingMergeTree"
+    assert entity.key == ("id",)
+    assert entity.configs["engine"] == "ReplacingMergeTree"
     assert [(row.key, row.value) for row in await printed(store, path)] == [
         ("1", '{"id":1,"name":"a"}'),
         ("2", '{"id":2,"name":"c"}'),
@@ -77,13 +77,13 @@ def test_columns_have_the_types_that_were_asked_for(store: Store, database: str)
     path = (database, "t")
     TABLES.create_entity(store, path, options(columns=text))
 
-    found = TABLES.describe_entity(store, path)
+    entity = TABLES.describe_entity(store, path)
 
-    assert [str(column.type) for column in found.columns] == [
+    assert [str(column.type) for column in entity.columns] == [
         str(kind)
         for _, kind in parse_type(f"STRUCT<{text}>").fields  # type: ignore[attr-defined]
     ]
-    assert found.key == ()
+    assert entity.key == ()
 
 
 def test_a_table_of_another_tool_is_described(
@@ -96,9 +96,9 @@ def test_a_table_of_another_tool_is_described(
         "ENGINE = ReplacingMergeTree(big) ORDER BY (u, lc) SETTINGS allow_nullable_key = 1"
     )
 
-    found = TABLES.describe_entity(store, (database, "t"))
+    entity = TABLES.describe_entity(store, (database, "t"))
 
-    assert {column.name: str(column.type) for column in found.columns} == {
+    assert {column.name: str(column.type) for column in entity.columns} == {
         "u": "VARCHAR",
         "e": "VARCHAR",
         "lc": "VARCHAR",
@@ -110,8 +110,8 @@ def test_a_table_of_another_tool_is_described(
         "tup": "VARCHAR",
         "m": "DECIMAL(20, 0)",
     }
-    assert found.key == ("u", "lc")
-    assert Column("lc", parse_type("VARCHAR"), nullable=True) in found.columns
+    assert entity.key == ("u", "lc")
+    assert Column("lc", parse_type("VARCHAR"), nullable=True) in entity.columns
 
 
 @pytest.mark.parametrize(

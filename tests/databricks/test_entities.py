@@ -43,9 +43,9 @@ def test_a_table_from_its_making_to_its_end(
     reader = made(
         databricks__columns=columns, databricks__primary__key="id", table__data__file__location=folder + "/"
     )
-    found = entities.create_entity(store, path, reader)
-    assert found == entities.describe_entity(store, path)
-    assert [f"{column.name} {column.type}" for column in found.columns] == [
+    entity = entities.create_entity(store, path, reader)
+    assert entity == entities.describe_entity(store, path)
+    assert [f"{column.name} {column.type}" for column in entity.columns] == [
         "id BIGINT",
         "n TINYINT",
         "price DECIMAL(12, 2)",
@@ -57,8 +57,8 @@ def test_a_table_from_its_making_to_its_end(
         "ok BOOLEAN",
         "f DOUBLE",
     ]
-    assert found.key == ("id",)
-    assert found.configs == {"kind": "external", "format": "delta", "location": folder}
+    assert entity.key == ("id",)
+    assert entity.configs == {"kind": "external", "format": "delta", "location": folder}
     with pytest.raises(UserError) as caught:
         entities.create_entity(store, path, made(databricks__columns="id INT"))
     assert caught.value.state == SqlState.DUPLICATE_ENTITY
@@ -101,17 +101,17 @@ def test_names_are_names(store: dict[str, str], schema: str) -> None:
     sink, entities = DATABRICKS.row_sink, DATABRICKS.entities
     assert sink is not None
     assert entities is not None
-    wanted = Schema(tuple(Column(name, BIGINT) for name in NAMES), NAMES[:2])
+    columns = Schema(tuple(Column(name, BIGINT) for name in NAMES), NAMES[:2])
     path = (CATALOG, schema, "names")
-    sink.create(store, path, wanted, made(Scope.SINK))
-    found = entities.describe_entity(store, path)
-    assert tuple(column.name for column in found.columns) == NAMES
-    assert found.key == NAMES[:2]
-    assert found.configs["kind"] == "managed"
+    sink.create(store, path, columns, made(Scope.SINK))
+    entity = entities.describe_entity(store, path)
+    assert tuple(column.name for column in entity.columns) == NAMES
+    assert entity.key == NAMES[:2]
+    assert entity.configs["kind"] == "managed"
     # What Unity Catalog would not take as a name is told as one, and nothing else happens.
     for name in ("names`; DROP TABLE x", "a'b", '"', "a b", "\\"):
         with pytest.raises(UserError) as caught:
-            sink.create(store, (CATALOG, schema, name), wanted, made(Scope.SINK))
+            sink.create(store, (CATALOG, schema, name), columns, made(Scope.SINK))
         assert caught.value.state == SqlState.INVALID_PARAMETER
         with pytest.raises(UserError) as caught:
             entities.describe_entity(store, (CATALOG, f"{schema}{name}", name))

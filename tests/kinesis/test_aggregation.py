@@ -71,7 +71,7 @@ def test_a_batch_that_is_read_again_has_the_same_records_of_packages(
             {"entity": stream, "properties": store, "began": BEGINNING, "records_per_batch": 1}
         )
 
-    told: list[tuple[bytes, bytes]] = []
+    received: list[tuple[bytes, bytes]] = []
     offset = reading().initialOffset()
 
     def all_are_told() -> bool:
@@ -81,10 +81,10 @@ def test_a_batch_that_is_read_again_has_the_same_records_of_packages(
         again = [row for batch in reading().readBetweenOffsets(offset, end) for row in batch.to_pylist()]
         assert again == rows
         assert [row["sequence"] for row in rows] == list(range(len(rows)))
-        told.extend((row["key"], row["value"]) for row in rows)
+        received.extend((row["key"], row["value"]) for row in rows)
         offset = json.loads(json.dumps(end))
         source._reader.stop()
-        return len(told) >= len(expected)
+        return len(received) >= len(expected)
 
-    until(all_are_told, lambda: f"{len(expected)} records, found {told}")
-    assert told == expected
+    until(all_are_told, lambda: f"{len(expected)} records, found {received}")
+    assert received == expected

@@ -41,14 +41,14 @@ async def printed(store: Store, stream: str, count: int, *, from_beginning: bool
     records = await streams.print_entity(
         store, (stream,), start=PrintStart("earliest" if from_beginning else "latest")
     )
-    found = []
+    shown = []
     async with asyncio.timeout(PATIENCE_S):
         async for record in records:
-            found.append(record)
-            if len(found) == count:
+            shown.append(record)
+            if len(shown) == count:
                 break
     await records.aclose()  # type: ignore[attr-defined]
-    return found
+    return shown
 
 
 def test_streams_are_made_listed_described_filled_and_dropped(store: Store, seed: str) -> None:
@@ -85,10 +85,10 @@ async def test_a_printed_stream_goes_on_over_a_split_and_a_merge(
     kinesis.put(stream, [("a", "2"), ("b", "3")])
     kinesis.merge(stream, "shardId-000000000003", "shardId-000000000001")
     kinesis.put(stream, [("c", "4")])
-    found = await printed(store, stream, 4, from_beginning=True)
-    assert sorted(str(record.value) for record in found) == ["2", "3", "4", '{"n": 1}']
-    assert [record.key for record in found if record.value == '{"n": 1}'] == ["k"]
-    assert re.fullmatch(r"shard shardId-\d{12}, sequence number \d+, timestamp \d+", found[0].metadata)
+    records = await printed(store, stream, 4, from_beginning=True)
+    assert sorted(str(record.value) for record in records) == ["2", "3", "4", '{"n": 1}']
+    assert [record.key for record in records if record.value == '{"n": 1}'] == ["k"]
+    assert re.fullmatch(r"shard shardId-\d{12}, sequence number \d+, timestamp \d+", records[0].metadata)
 
 
 async def test_printing_from_now_on_leaves_out_what_was_there(
@@ -111,8 +111,8 @@ def test_a_stream_whose_shards_aws_chooses_is_described_and_filled(
     stream = f"on_demand_{seed}"
     kinesis.boto.create_stream(StreamName=stream, StreamModeDetails={"StreamMode": "ON_DEMAND"})
     kinesis.active(stream)
-    found = streams.describe_entity(store, (stream,))
-    assert (found.configs["stream.mode"], found.layout) == ("ON_DEMAND", {"shards": 4})
+    entity = streams.describe_entity(store, (stream,))
+    assert (entity.configs["stream.mode"], entity.layout) == ("ON_DEMAND", {"shards": 4})
     streams.insert(store, (stream,), key=b"k", value=b"1")
     assert kinesis.read(stream) == [("k", "1")]
 
@@ -199,9 +199,9 @@ def test_the_step_that_failed_is_named(store: Store) -> None:
         silent.bind(("127.0.0.1", 0))
         closed = failure(store | {"uris": f"http://127.0.0.1:{silent.getsockname()[1]}"})
     # What is no Kinesis looks the same as what is not there at all.
-    for found in (plain, closed):
-        assert found.state is SqlState.REMOTE_UNAVAILABLE
-        assert re.search(r"https?://127.0.0.1:\d+ did not answer as Kinesis", found.text())
+    for error in (plain, closed):
+        assert error.state is SqlState.REMOTE_UNAVAILABLE
+        assert re.search(r"https?://127.0.0.1:\d+ did not answer as Kinesis", error.text())
 
 
 async def test_printing_begins_at_a_time(kinesis: KinesisClient, store: Store, seed: str) -> None:

@@ -28,10 +28,10 @@ ROLE = "arn:aws:iam::123456789012:role/headrace/reader"
     ],
 )
 def test_the_region_is_that_of_the_address(uris: str, region: str) -> None:
-    found = checked({"uris": uris, "tls.disabled": str(uris.startswith("http:")), **KEYS})
-    assert found["uris"] == uris.rstrip("/")
-    client = kinesis(found)
-    assert (client.meta.region_name, client.meta.endpoint_url) == (region, found["uris"])
+    properties = checked({"uris": uris, "tls.disabled": str(uris.startswith("http:")), **KEYS})
+    assert properties["uris"] == uris.rstrip("/")
+    client = kinesis(properties)
+    assert (client.meta.region_name, client.meta.endpoint_url) == (region, properties["uris"])
 
 
 @pytest.mark.parametrize(

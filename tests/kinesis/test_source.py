@@ -45,7 +45,7 @@ def test_each_record_comes_once_and_in_order_over_reshards_and_kills(
     kinesis.create(stream := f"reshards_{seed}", shards=2)
     chance = random.Random(seed)
     written = 0
-    told: list[Row] = []
+    received: list[Row] = []
     reading = source(store, stream)
     offset: Offset = reading.initialOffset()
 
@@ -75,15 +75,15 @@ def test_each_record_comes_once_and_in_order_over_reshards_and_kills(
             reading = source(store, stream)
             again = rows_of(reading.readBetweenOffsets(offset, end))
             assert sorted(map(place, again)) == sorted(map(place, rows))
-        told.extend(rows)
+        received.extend(rows)
         offset = end
-        return written == RECORDS == len(told)
+        return written == RECORDS == len(received)
 
-    until(is_told, lambda: f"{RECORDS} records, found {len(told)}")
+    until(is_told, lambda: f"{RECORDS} records, found {len(received)}")
     assert len(kinesis.shards(stream)) > 4
-    assert sorted(int(row["value"]) for row in told) == list(range(RECORDS))
+    assert sorted(int(row["value"]) for row in received) == list(range(RECORDS))
     for key in range(7):
-        numbers = [int(row["value"]) for row in told if row["key"] == f"k{key}".encode()]
+        numbers = [int(row["value"]) for row in received if row["key"] == f"k{key}".encode()]
         assert numbers == sorted(numbers)
 
 
@@ -103,14 +103,16 @@ def test_a_batch_waits_while_kinesis_throttles(kinesis: KinesisClient, store: St
         reading = source(store | {"uris": front.uri()}, stream)
         _, offset = reading.read(reading.initialOffset())
         front.answer = counted
-        found: list[Row] = []
-        batch = threading.Thread(target=lambda: found.extend(rows_of(reading.read(offset)[0])), daemon=True)
+        received: list[Row] = []
+        batch = threading.Thread(
+            target=lambda: received.extend(rows_of(reading.read(offset)[0])), daemon=True
+        )
         batch.start()
         until(lambda: refused >= 4, "four requests are refused")
         assert batch.is_alive()
         front.pass_on()
         batch.join(PATIENCE_S)
-        assert [row["value"] for row in found] == [b"1", b"2"]
+        assert [row["value"] for row in received] == [b"1", b"2"]
 
 
 def test_what_the_store_refuses_reaches_the_driver(kinesis: KinesisClient, store: Store, seed: str) -> None:
@@ -121,6 +123,6 @@ def test_what_the_store_refuses_reaches_the_driver(kinesis: KinesisClient, store
         front.refuse("GetRecords", "AccessDeniedException")
         with pytest.raises(RuntimeError) as caught:
             reading.read(offset)
-        found = carried(str(caught.value))
-        assert isinstance(found, ExternalError)
-        assert "a right is missing: GetRecords is refused" in found.text()
+        error = carried(str(caught.value))
+        assert isinstance(error, ExternalError)
+        assert "a right is missing: GetRecords is refused" in error.text()

@@ -36,9 +36,9 @@ def numbered(keys: int, records: int) -> list[Entry]:
     return [{"PartitionKey": f"k{number % keys}", "Data": str(number).encode()} for number in range(records)]
 
 
-def by_key(found: list[tuple[str, str]]) -> dict[str, list[int]]:
+def by_key(records: list[tuple[str, str]]) -> dict[str, list[int]]:
     keys: dict[str, list[int]] = {}
-    for key, value in found:
+    for key, value in records:
         keys.setdefault(key, []).append(int(value))
     return keys
 
@@ -70,9 +70,9 @@ def test_what_is_refused_of_a_request_is_sent_again_and_nothing_else(
         takes = [len(refused_of) >= 4 or chance.random() < 0.5 for _ in records]
         taken = [record for record, take in zip(records, takes, strict=True) if take]
         status, answer = pass_on({**request, "Records": taken})
-        told = iter(answer["Records"])
+        results = iter(answer["Records"])
         refused = {"ErrorCode": THROTTLED, "ErrorMessage": "Rate exceeded"}
-        answer["Records"] = [next(told) if take else refused for take in takes]
+        answer["Records"] = [next(results) if take else refused for take in takes]
         answer["FailedRecordCount"] = takes.count(False)
         refused_of.append(answer["FailedRecordCount"])
         return status, answer

@@ -104,7 +104,7 @@ def refused(store: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "expected"),
     [
         (12514, "service: the listener at .* knows none of that name"),
         (12505, "service: the listener at .* knows none of that name"),
@@ -112,10 +112,10 @@ def refused(store: dict[str, str]) -> str:
         (12528, r"the listener at .* refused the connection: ORA-12528"),
     ],
 )
-def test_what_a_listener_refuses_is_told(number: int, told: str) -> None:
+def test_what_a_listener_refuses_is_told(number: int, expected: str) -> None:
     with listening(refusing(number)) as port:
         message = refused(store_of(port, tls__disabled="true"))
-    assert re.match(told, message), message
+    assert re.match(expected, message), message
 
 
 def test_what_does_not_answer_as_oracle_is_told_as_one_thing() -> None:

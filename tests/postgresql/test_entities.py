@@ -50,9 +50,9 @@ def test_paths_go_from_databases_over_schemas_to_tables(
     )
     postgresql.execute("CREATE SCHEMA s", "CREATE TABLE s.there (x int)", database=f"other_{seed}")
     assert {("postgres", False), (f"other_{seed}", False)} <= set(entities.list_entities(store, ()))
-    found = entities.list_entities(store, ("postgres",))
-    assert (schema, False) in found
-    assert not [name for name, _ in found if name.startswith("pg_") or name == "information_schema"]
+    children = entities.list_entities(store, ("postgres",))
+    assert (schema, False) in children
+    assert not [name for name, _ in children if name.startswith("pg_") or name == "information_schema"]
     assert entities.list_entities(store, ("postgres", schema)) == [("a", True), ("b", True), ("parted", True)]
     assert entities.list_entities(store, (schema,)) == [("a", True), ("b", True), ("parted", True)]
     assert entities.list_entities(store, (f"other_{seed}", "s")) == [("there", True)]
@@ -97,13 +97,13 @@ def test_a_table_tells_its_columns_its_key_and_its_replica_identity(
         f'ALTER TABLE "{schema}".t DROP COLUMN gone',
         f'ALTER TABLE "{schema}".t REPLICA IDENTITY FULL',
     )
-    found = entities.describe_entity(store, (schema, "t"))
-    assert {column.name: str(column.type) for column in found.columns} == {
+    entity = entities.describe_entity(store, (schema, "t"))
+    assert {column.name: str(column.type) for column in entity.columns} == {
         name: ours for name, (_, ours) in types.items()
     }
-    assert [column.name for column in found.columns if not column.nullable] == ["i4", "v", "euro"]
-    assert found.key == ("v", "i4")
-    assert found.configs == {"kind": "table", "replica.identity": "full"}
+    assert [column.name for column in entity.columns if not column.nullable] == ["i4", "v", "euro"]
+    assert entity.key == ("v", "i4")
+    assert entity.configs == {"kind": "table", "replica.identity": "full"}
 
 
 def test_a_table_that_takes_no_value_of_a_column_or_no_update_is_no_sink(

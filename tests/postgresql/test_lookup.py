@@ -40,7 +40,7 @@ def asked(store: Store, path: tuple[str, str], *key: str, **columns: str) -> Loo
     return lookup.prepare(LookupRequest(path, given, key, store))
 
 
-def found(look: Lookup, **keys: pa.Array) -> list[list[Any]]:
+def looked_up(look: Lookup, **keys: pa.Array) -> list[list[Any]]:
     """Return for each row of `keys` the values of `n` in the rows that it matches."""
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in look.columns])
     return [[row["n"] for row in rows] for rows in matching(pa.table(keys), look, schema).to_pylist()]
@@ -85,7 +85,7 @@ def test_equal_is_what_the_columns_are_read_as(
         f"'{MOMENT.isoformat()}', '2026-01-02 03:04:05.678', '\\x00ff'), (2, 2, 1.50, '', NULL, false, NULL, NULL, NULL, NULL, NULL, NULL)",
     )
     look = asked(store, (schema, "T"), column, n="INTEGER", **{column: kind})
-    assert found(look, **{column: keys}) == expected
+    assert looked_up(look, **{column: keys}) == expected
 
 
 def test_several_keys_go_together_and_a_lost_connection_is_opened_again(
@@ -97,14 +97,14 @@ def test_several_keys_go_together_and_a_lost_connection_is_opened_again(
     )
     look = asked(store, (schema, "t"), "a", "b", n="INTEGER", a="BIGINT", b="VARCHAR")
     keys = {"a": pa.array([1, 2, 2, None]), "b": pa.array(["y", "x", "y", "x"])}
-    assert found(look, **keys) == [[2], [3, 4], [], []]
+    assert looked_up(look, **keys) == [[2], [3, 4], [], []]
     postgresql.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headrace' AND pid <> pg_backend_pid()",
         f'DELETE FROM "{schema}".t WHERE n = 3',
     )
-    assert found(look, **keys) == [[2], [4], [], []]
+    assert looked_up(look, **keys) == [[2], [4], [], []]
     with pytest.raises(UserError, match="has no column nome"):
         asked(store, (schema, "t"), "a", nome="INTEGER", a="BIGINT")
     postgresql.execute(f'DROP TABLE "{schema}".t')
     with pytest.raises(UserError, match="there is no such table"):
-        found(look, **keys)
+        looked_up(look, **keys)

@@ -101,14 +101,14 @@ def test_rows_then_changes_without_gap_or_repeat_from_wherever_it_was_killed(
         writer.join()
     assert len(Progress.from_json(json.loads(saved)).parts) > 1, "several runs read the table"
     with TableReader(store, None, slot, [table], Progress.from_json(json.loads(saved))) as reading:
-        wanted = {
+        expected = {
             (kind, str(number)): (kind, str(number), str(n))
             for kind, number, n in postgresql.execute(f'SELECT * FROM "{schema}".t')
         }
 
         def caught_up() -> bool:
             apply(rows, reading.read(at_most=5000, wait_s=0.1))
-            return rows == wanted
+            return rows == expected
 
         until(caught_up, "the rows of the table")
         assert reading.read(at_most=1, wait_s=0.3) == []
@@ -124,20 +124,20 @@ def test_several_tables_are_read_one_after_the_other(
         f"""INSERT INTO "{schema}".b VALUES ('a''b	\\', true), ('c', NULL)""",
     )
     tables = [Table(schema, "a", ("id",), ("id",)), Table(schema, "b", ("Flag", "id"), ("id",))]
-    found: list[Change] = []
+    changes: list[Change] = []
     with TableReader(store, None, slot, tables, reader.begin(store, None, slot, tables)) as reading:
         while not reading.progress.is_whole:
-            found += reading.read(at_most=1, wait_s=0)
+            changes += reading.read(at_most=1, wait_s=0)
         postgresql.execute(
             f"""INSERT INTO "{schema}".b VALUES ('d', false)""", f'DELETE FROM "{schema}".a WHERE id = 1'
         )
 
         def enough() -> bool:
-            found.extend(reading.read(at_most=9, wait_s=0.1))
-            return len(found) >= 6
+            changes.extend(reading.read(at_most=9, wait_s=0.1))
+            return len(changes) >= 6
 
-        until(enough, lambda: f"six changes, found {found}")
-    assert [(change.op, change.table.name, change.after or change.before) for change in found] == [
+        until(enough, lambda: f"six changes, found {changes}")
+    assert [(change.op, change.table.name, change.after or change.before) for change in changes] == [
         ("r", "a", ("1",)),
         ("r", "a", ("2",)),
         ("r", "b", ("t", "a'b\t\\")),
@@ -206,27 +206,27 @@ def test_a_truncate_while_rows_are_read_is_told_where_it_can_be(
     started = reader.begin(store, None, slot, [table])
     postgresql.execute(f'TRUNCATE "{schema}".t', f'INSERT INTO "{schema}".t VALUES (4), (5), (6)')
 
-    def told(progress: Progress, count: int) -> tuple[list[tuple[str, Row | None]], Progress]:
-        found: list[tuple[str, Row | None]] = []
+    def read_changes(progress: Progress, count: int) -> tuple[list[tuple[str, Row | None]], Progress]:
+        gathered: list[tuple[str, Row | None]] = []
         with TableReader(store, None, slot, [table], progress) as reading:
 
             def enough() -> bool:
                 changes = reading.read(at_most=2, wait_s=0.1)
-                found.extend((change.op, change.after) for change in changes)
-                return len(found) >= count
+                gathered.extend((change.op, change.after) for change in changes)
+                return len(gathered) >= count
 
-            until(enough, lambda: f"{count} changes, found {found}")
-            return found, reading.progress
+            until(enough, lambda: f"{count} changes, found {gathered}")
+            return gathered, reading.progress
 
-    before, whole = told(started, 3)
+    before, whole = read_changes(started, 3)
     assert before == [("r", ("4",)), ("r", ("5",)), ("r", ("6",))]
     postgresql.execute(f'INSERT INTO "{schema}".t VALUES (7)')
-    assert told(whole, 1)[0] == [("c", ("7",))]
+    assert read_changes(whole, 1)[0] == [("c", ("7",))]
 
-    _, half = told(started, 2)
+    _, half = read_changes(started, 2)
     postgresql.execute(f'TRUNCATE "{schema}".t', f'INSERT INTO "{schema}".t VALUES (8)')
     with pytest.raises(UserError, match="was truncated while its rows were read"):
-        told(half, 9)
+        read_changes(half, 9)
 
 
 def test_without_rows_a_slot_that_was_there_gives_what_it_has_kept(
@@ -240,12 +240,12 @@ def test_without_rows_a_slot_that_was_there_gives_what_it_has_kept(
     postgresql.execute(f'INSERT INTO "{schema}".t VALUES (2)')
 
     def first(*, rows: bool) -> list[tuple[str, Row | None]]:
-        found: list[Change] = []
+        changes: list[Change] = []
         with TableReader(
             store, None, slot, [table], reader.begin(store, None, slot, [table], rows=rows)
         ) as reading:
-            until(lambda: found.extend(reading.read(at_most=9, wait_s=0.1)) or found, "changes")
-        return [(change.op, change.after) for change in found]
+            until(lambda: changes.extend(reading.read(at_most=9, wait_s=0.1)) or changes, "changes")
+        return [(change.op, change.after) for change in changes]
 
     assert first(rows=False) == [("c", ("2",))]
     assert first(rows=True) == [("r", ("1",)), ("r", ("2",))]

@@ -28,17 +28,17 @@ def prepare(store: Store, slot: str, *tables: Table) -> int | None:
 
 def take(stream: ChangeStream, count: int) -> list[Change]:
     """The next `count` changes, however they come."""
-    found: list[Change] = []
+    changes: list[Change] = []
 
     def enough() -> bool:
-        found.extend(stream.read(at_most=count - len(found), wait_s=0.2))
-        return len(found) >= count
+        changes.extend(stream.read(at_most=count - len(changes), wait_s=0.2))
+        return len(changes) >= count
 
-    until(enough, lambda: f"{count} changes, found {found}")
-    return found
+    until(enough, lambda: f"{count} changes, found {changes}")
+    return changes
 
 
-def told(changes: list[Change]) -> list[tuple[object, ...]]:
+def facts(changes: list[Change]) -> list[tuple[object, ...]]:
     return [(change.op, change.before, change.after) for change in changes]
 
 
@@ -60,7 +60,7 @@ def test_every_kind_of_change_is_told_as_debezium_does(
     )
     with ChangeStream(store, None, slot, [table], START) as stream:
         changes = take(stream, 7)
-    assert told(changes) == [
+    assert facts(changes) == [
         ("c", None, ("1", "a")),
         ("c", None, ("2", None)),
         ("u", None, ("1", 'ü"\\')),
@@ -88,7 +88,7 @@ def test_with_the_whole_old_row(postgresql: PostgresServer, store: Store, schema
         f'DELETE FROM "{schema}".t',
     )
     with ChangeStream(store, None, slot, [table], START) as stream:
-        assert told(take(stream, 5))[1:] == [
+        assert facts(take(stream, 5))[1:] == [
             ("u", ("1", "a"), ("1", "b")),
             ("d", ("1", "b"), None),
             ("c", None, ("2", "b")),
@@ -104,25 +104,25 @@ def test_a_stream_that_is_broken_anywhere_goes_on_without_gap_or_repeat(
     table = Table(schema, "t", ("id",), ("id",))
     prepare(store, slot, table)
     chance = random.Random(seed)
-    wanted = 0
+    written = 0
     with postgresql.connect() as writer:
-        while wanted < 400:
+        while written < 400:
             size = chance.randint(1, 60)
             writer.execute(
-                f'INSERT INTO "{schema}".t SELECT n FROM generate_series({wanted}, {wanted + size - 1}) AS n'.encode()
+                f'INSERT INTO "{schema}".t SELECT n FROM generate_series({written}, {written + size - 1}) AS n'.encode()
             )
-            wanted += size
-    found: list[Change] = []
-    while len(found) < wanted:
-        start = found[-1].position if found else START
+            written += size
+    changes: list[Change] = []
+    while len(changes) < written:
+        start = changes[-1].position if changes else START
         with ChangeStream(store, None, slot, [table], start) as stream:
             for _ in range(chance.randint(1, 3)):
-                found += take(stream, min(chance.randint(1, 70), wanted - len(found)))
+                changes += take(stream, min(chance.randint(1, 70), written - len(changes)))
                 if chance.random() < 0.5:
-                    stream.confirm(found[chance.randrange(len(found))].position)
-                if len(found) == wanted:
+                    stream.confirm(changes[chance.randrange(len(changes))].position)
+                if len(changes) == written:
                     break
-    assert [change.after for change in found] == [(str(number),) for number in range(wanted)]
+    assert [change.after for change in changes] == [(str(number),) for number in range(written)]
 
 
 def test_what_others_write_does_not_make_the_server_keep_its_log(
@@ -149,7 +149,7 @@ def test_what_others_write_does_not_make_the_server_keep_its_log(
         assert lag >= 0
         assert replication.lag_bytes(writer, "none") is None
         writer.execute(f'INSERT INTO "{schema}".quiet VALUES (1)'.encode())
-        assert told(take(stream, 1)) == [("c", None, ("1",))]
+        assert facts(take(stream, 1)) == [("c", None, ("1",))]
 
 
 def test_a_column_that_is_added_goes_on_and_one_that_is_gone_is_told(
@@ -164,7 +164,7 @@ def test_a_column_that_is_added_goes_on_and_one_that_is_gone_is_told(
         f"""INSERT INTO "{schema}".t VALUES (2, 'b', 7)""",
     )
     with ChangeStream(store, None, slot, [table], START) as stream:
-        assert told(take(stream, 2)) == [("c", None, ("1", "a")), ("c", None, ("2", "b"))]
+        assert facts(take(stream, 2)) == [("c", None, ("1", "a")), ("c", None, ("2", "b"))]
         postgresql.execute(
             f'ALTER TABLE "{schema}".t DROP COLUMN name', f'INSERT INTO "{schema}".t VALUES (3, 8)'
         )
@@ -227,7 +227,7 @@ def test_a_connection_that_breaks_is_told_as_the_stores_and_may_be_opened_again(
     assert caught.value.state.value == "57015"
     postgresql.execute(f'INSERT INTO "{schema}".t VALUES (1)')
     with ChangeStream(store, None, slot, [table], START) as stream:
-        assert told(take(stream, 1)) == [("c", None, ("1",))]
+        assert facts(take(stream, 1)) == [("c", None, ("1",))]
 
 
 def test_a_table_whose_updates_would_be_refused_is_not_published(
@@ -311,7 +311,7 @@ def test_a_reader_that_works_for_longer_than_the_servers_patience_keeps_its_conn
         take(stream, 1)
         time.sleep(1.5)
         postgresql.execute(f'INSERT INTO "{schema}".t VALUES (2)')
-        assert told(take(stream, 1)) == [("c", None, ("2",))]
+        assert facts(take(stream, 1)) == [("c", None, ("2",))]
 
 
 def test_a_transaction_that_keeps_a_new_slot_waiting_is_named(

@@ -43,12 +43,12 @@ def test_batches_are_given_again_as_they_were(
         f'INSERT INTO "{schema}".t SELECT id, 0 FROM generate_series(1, 30) AS id',
     )
     table = Table(schema, "t", ("id", "n"), ("id",))
-    wanted = reading(store, slot, table, tmp_path, op="VARCHAR", after="STRUCT<id INT, n INT>")
-    wanted = Reading.from_json(wanted.to_json())
+    setting = reading(store, slot, table, tmp_path, op="VARCHAR", after="STRUCT<id INT, n INT>")
+    setting = Reading.from_json(setting.to_json())
     chance = random.Random(seed)
-    stream = TableStream(wanted)
+    stream = TableStream(setting)
     offset: Offset = json.loads(json.dumps(stream.initialOffset()))
-    told: list[dict[str, object]] = []
+    received: list[dict[str, object]] = []
 
     def is_told() -> bool:
         nonlocal stream, offset
@@ -58,19 +58,19 @@ def test_batches_are_given_again_as_they_were(
         batches, end = list(given), json.loads(json.dumps(end))
         if end != offset and chance.random() < 0.7:  # killed before the batch was committed
             stream.stop()
-            stream = TableStream(wanted)
+            stream = TableStream(setting)
             assert rows_of(list(stream.readBetweenOffsets(offset, end))) == rows_of(batches)
-        told.extend(rows_of(batches))
+        received.extend(rows_of(batches))
         if end != offset:
             stream.commit(end)
         offset = end
-        return len(told) >= 80
+        return len(received) >= 80
 
-    until(is_told, lambda: f"80 changes, found {len(told)}")
+    until(is_told, lambda: f"80 changes, found {len(received)}")
     stream.stop()
-    assert [row["__headrace_sequence"] for row in told] == list(range(len(told)))
+    assert [row["__headrace_sequence"] for row in received] == list(range(len(received)))
     known: dict[int, int] = {}
-    for row in told:
+    for row in received:
         after = row["after"]
         assert isinstance(after, dict)
         assert row["op"] == ("u" if after["id"] in known else "r")
@@ -80,18 +80,18 @@ def test_batches_are_given_again_as_they_were(
     assert not (tmp_path / "rows").exists(), "what was committed is not kept"
 
 
-def told(stream: TableStream, offset: Offset, count: int) -> tuple[list[dict[str, object]], Offset]:
+def read_rows(stream: TableStream, offset: Offset, count: int) -> tuple[list[dict[str, object]], Offset]:
     """The next rows, at least `count`, and where they end."""
-    found: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
 
     def enough() -> bool:
         nonlocal offset
         batches, offset = stream.read(offset)
-        found.extend(rows_of(list(batches)))
-        return len(found) >= count
+        rows.extend(rows_of(list(batches)))
+        return len(rows) >= count
 
-    until(enough, lambda: f"{count} rows, found {found}")
-    return found, offset
+    until(enough, lambda: f"{count} rows, found {rows}")
+    return rows, offset
 
 
 def test_rows_of_several_tables_are_json_with_the_columns_of_the_time(
@@ -108,13 +108,13 @@ def test_rows_of_several_tables_are_json_with_the_columns_of_the_time(
     )
     columns = {"before": "BYTES", "after": "VARCHAR", "source": 'STRUCT<"table" VARCHAR>'}
     stream = TableStream(replace(reading(store, slot, tables[0], tmp_path, **columns), tables=tables))
-    rows, offset = told(stream, stream.initialOffset(), 2)
+    rows, offset = read_rows(stream, stream.initialOffset(), 2)
     postgresql.execute(
         f'ALTER TABLE "{schema}".a ADD COLUMN more text',
         f'DELETE FROM "{schema}".a',
         f'TRUNCATE "{schema}".b',
     )
-    rows += told(stream, offset, 2)[0]
+    rows += read_rows(stream, offset, 2)[0]
     stream.stop()
     assert [(row["source"], row["before"], row["after"]) for row in rows] == [
         ({"table": "a"}, None, '{"id":1,"price":1.50,"ok":true}'),
@@ -132,11 +132,11 @@ def test_a_changelog_has_the_last_row_of_each_key_and_refuses_to_guess(
     )
     plain = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, id="INTEGER", n="BIGINT")
     stream = TableStream(replace(plain, layout=replace(plain.layout, upsert=True)))
-    rows, offset = told(stream, stream.initialOffset(), 1)
+    rows, offset = read_rows(stream, stream.initialOffset(), 1)
     postgresql.execute(
         f'UPDATE "{schema}".t SET n = 2', f'UPDATE "{schema}".t SET id = 3', f'DELETE FROM "{schema}".t'
     )
-    changes, offset = told(stream, offset, 4)
+    changes, offset = read_rows(stream, offset, 4)
     assert [(row["id"], row["n"], row["__headrace_deleted"]) for row in rows + changes] == [
         (1, 1, False),
         (1, 2, False),
@@ -147,7 +147,7 @@ def test_a_changelog_has_the_last_row_of_each_key_and_refuses_to_guess(
     postgresql.execute(f'TRUNCATE "{schema}".t')
     error = None
     try:
-        told(stream, offset, 1)
+        read_rows(stream, offset, 1)
     except RuntimeError as caught:
         error = carried(str(caught))
     stream.stop()
@@ -180,19 +180,19 @@ def test_an_offset_of_an_older_version_gets_an_identity_by_an_empty_batch(
 ) -> None:
     """The checkpoint has the identity then, also of a table without changes; and the batch can be repeated."""
     postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)')
-    wanted = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, op="VARCHAR")
-    stream = TableStream(wanted)
+    setting = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, op="VARCHAR")
+    stream = TableStream(setting)
     _, offset = stream.read(stream.initialOffset())
     progress = json.loads(offset["shop.t"]["0"])
     assert progress.pop("identity")["tables"]
     old: Offset = {"shop.t": {"0": json.dumps(progress)}}
     stream.stop()
-    stream = TableStream(wanted)
+    stream = TableStream(setting)
     batches, adopted = stream.read(old)
     assert list(batches) == []
     assert json.loads(adopted["shop.t"]["0"])["identity"]["tables"]
     assert rows_of(list(stream.readBetweenOffsets(old, adopted))) == []
     postgresql.execute(f'INSERT INTO "{schema}".t VALUES (1, 1)')
-    rows, _ = told(stream, adopted, 1)
+    rows, _ = read_rows(stream, adopted, 1)
     assert [row["op"] for row in rows] == ["c"]
     stream.stop()

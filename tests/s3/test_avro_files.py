@@ -20,8 +20,8 @@ BLOCKS = [[number(1) + b"\x00", number(-2) + b"\x02\x02x"], [], [number(3) + b"\
 
 def blocks(data: bytes) -> list[tuple[bytes, int, int]]:
     source = io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]  # it reads as a raw file does
-    told = avro_files.header(source)
-    return [(block.data, block.count, block.first) for block in avro_files.blocks(source, told)]
+    header = avro_files.header(source)
+    return [(block.data, block.count, block.first) for block in avro_files.blocks(source, header)]
 
 
 @pytest.mark.parametrize("codec", CODECS)

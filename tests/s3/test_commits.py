@@ -17,8 +17,8 @@ def uploads(s3: S3Client, seed: str, *names: str) -> list[Upload]:
 
 
 def open_uploads(s3: S3Client, seed: str) -> list[str]:
-    found = s3.boto.list_multipart_uploads(Bucket=s3.bucket, Prefix=f"{seed}/")
-    return [item["Key"].removeprefix(f"{seed}/") for item in found.get("Uploads", ())]
+    listing = s3.boto.list_multipart_uploads(Bucket=s3.bucket, Prefix=f"{seed}/")
+    return [item["Key"].removeprefix(f"{seed}/") for item in listing.get("Uploads", ())]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_files_are_seen_when_they_are_committed(s3: S3Client, seed: str, folder:
     made = uploads(s3, seed, "part-q-1-0", "part-q-1-1")
     assert s3.keys(f"{seed}/") == []
     kept.commit(1, made)
-    assert kept.has(1)
+    assert kept.contains(1)
     assert s3.keys(f"{seed}/") == [f"{seed}/part-q-1-0", f"{seed}/part-q-1-1"]
     kept.commit(2, [])
     assert [path.name for path in folder.iterdir()] == ["2.json"]
@@ -50,7 +50,7 @@ def test_what_was_committed_is_completed_after_a_kill(
     assert len(s3.keys(f"{seed}/")) == 1
     again = Commits(s3.boto, s3.bucket, folder)
     again.recover(f"{seed}/", "-q-")
-    assert again.has(1)
+    assert again.contains(1)
     assert s3.keys(f"{seed}/") == [f"{seed}/part-q-1-0", f"{seed}/part-q-1-1"]
     again.recover(f"{seed}/", "-q-")  # killed while it recovered
 
@@ -61,7 +61,7 @@ def test_what_was_not_committed_is_aborted_and_what_is_another_querys_is_let_be(
     uploads(s3, seed, "part-q-1-0", "country=at/part-q-1-1", "part-other-1-0", "-q-/data")
     kept = Commits(s3.boto, s3.bucket, folder)
     kept.recover(f"{seed}/", "-q-")
-    assert not kept.has(1)
+    assert not kept.contains(1)
     assert s3.keys(f"{seed}/") == []
     assert sorted(open_uploads(s3, seed)) == ["-q-/data", "part-other-1-0"]
 

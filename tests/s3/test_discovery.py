@@ -38,8 +38,8 @@ def test_an_offset_has_the_same_files_after_a_kill(opened: Open) -> None:
     assert log.append([file("c")]) == 4
     again = opened()
     assert [(number, item.key) for number, item in again.between(1, 4)] == [(1, "a"), (2, "b"), (3, "c")]
-    assert again.has(file("b"))
-    assert not again.has(file("d"))
+    assert file("b") in again
+    assert file("d") not in again
     assert again.append([file("d")]) == 5
 
 
@@ -49,8 +49,8 @@ def test_what_spark_never_heard_of_is_found_again(opened: Open) -> None:
     log.append([file("a"), file("b")])
     again = opened()
     again.rewind(2)
-    assert again.has(file("a"))
-    assert not again.has(file("b"))
+    assert file("a") in again
+    assert file("b") not in again
     assert again.append([file("c")]) == 3
     assert [item.key for _, item in opened().between(0, 3)] == ["a", "c"]
 
@@ -62,7 +62,7 @@ def test_a_line_that_was_being_written_counts_for_nothing(opened: Open, folder: 
     with (folder / "files").open("ab") as half:
         half.write(b'["b", 1')
     again = opened()
-    assert not again.has(file("b"))
+    assert file("b") not in again
     assert again.append([file("c")]) == 3
     assert [item.key for _, item in opened().between(0, 3)] == ["a", "c"]
 

@@ -35,7 +35,7 @@ from headrace.core.types import (
 from tests.s3.conftest import Store
 
 
-def found(s3: S3Client, key: str) -> File:
+def stored_file(s3: S3Client, key: str) -> File:
     (file,) = [file for file in files(s3.boto, s3.bucket, key) if file.key == key]
     return file
 
@@ -49,11 +49,11 @@ def test_every_line_is_in_one_part(s3: S3Client, seed: str, monkeypatch: pytest.
     monkeypatch.setattr(reading, "_CHUNK", 17)
     monkeypatch.setattr(reading, "_ROWS", 3)
     chance = random.Random(7)
-    wanted = [str(number).encode() * chance.randrange(1, 9) for number in range(100)]
-    text = b"\n".join(b"\n" + line if chance.random() < 0.1 else line for line in wanted)
+    expected = [str(number).encode() * chance.randrange(1, 9) for number in range(100)]
+    text = b"\n".join(b"\n" + line if chance.random() < 0.1 else line for line in expected)
     for ending in (b"", b"\n", b"\r\n"):
         s3.put(f"{seed}/lines", text + ending)
-        file = found(s3, f"{seed}/lines")
+        file = stored_file(s3, f"{seed}/lines")
         for _ in range(6):
             cuts = [chance.randrange(1, file.size) for _ in range(chance.randrange(4))]
             taken = [
@@ -62,7 +62,7 @@ def test_every_line_is_in_one_part(s3: S3Client, seed: str, monkeypatch: pytest.
                 for lines, places in reading.lines(s3.boto, s3.bucket, part)
                 for line, place in zip(lines, places, strict=True)
             ]
-            assert [line for line, _ in taken] == wanted, cuts
+            assert [line for line, _ in taken] == expected, cuts
             assert all((text + ending)[place:].startswith(line) for line, place in taken)
 
 
@@ -70,11 +70,11 @@ def test_every_line_is_in_one_part(s3: S3Client, seed: str, monkeypatch: pytest.
 def test_compressed_lines(s3: S3Client, seed: str, name: str, packed: Any) -> None:
     # Two members one after the other, as tools that append write them.
     s3.put(f"{seed}/{name}", packed(b"a\nb\n") + packed(b"c\n"))
-    file = found(s3, f"{seed}/{name}")
+    file = stored_file(s3, f"{seed}/{name}")
     (read,) = reading.lines(s3.boto, s3.bucket, Part(file, 0, file.size))
     assert read == ([b"a", b"b", b"c"], [0, 2, 4])
     s3.put(f"{seed}/{name}", b"no such thing")
-    file = found(s3, f"{seed}/{name}")
+    file = stored_file(s3, f"{seed}/{name}")
     with pytest.raises(UserError, match="not compressed as its name says"):
         list(reading.lines(s3.boto, s3.bucket, Part(file, 0, file.size)))
 
@@ -85,7 +85,7 @@ def test_every_row_group_is_in_one_part(
 ) -> None:
     monkeypatch.setattr(reading, "_WHOLE", whole)
     s3.put_parquet(f"{seed}/rows", pa.table({"id": range(1000), "x": ["x" * 50] * 1000}), row_group_size=70)
-    file = found(s3, f"{seed}/rows")
+    file = stored_file(s3, f"{seed}/rows")
     chance = random.Random(7)
     for _ in range(5):
         cuts = [chance.randrange(1, file.size) for _ in range(3)]
@@ -116,7 +116,7 @@ def test_types_of_parquet(s3: S3Client, seed: str) -> None:
         "st": (pa.array([{"a": 1, "B": "x"}]), 'STRUCT<a BIGINT, "B" VARCHAR>'),
     }
     s3.put_parquet(f"{seed}/types", pa.table({name: array for name, (array, _) in arrays.items()}))
-    file = found(s3, f"{seed}/types")
+    file = stored_file(s3, f"{seed}/types")
     kind, columns = reading.columns_of(s3.boto, s3.bucket, file)
     assert kind == "parquet"
     assert {column.name: str(column.type) for column in columns} == {
@@ -135,7 +135,7 @@ def test_declared_types(s3: S3Client, seed: str) -> None:
     """Wider ones and texts are fine; what does not fit is told with column and file."""
     key = f"{seed}/day=2026-01-31/n=7/data"
     s3.put_parquet(key, pa.table({"id": [1, 2**40], "name": ["1", "x"]}))
-    part = Part(found(s3, key), 0, 1 << 20)
+    part = Part(stored_file(s3, key), 0, 1 << 20)
 
     def read(**kinds: Any) -> list[dict[str, Any]]:
         columns = [Column(name, kind) for name, kind in kinds.items()]
@@ -167,7 +167,7 @@ NOON = datetime.datetime(2026, 1, 31, 12)
 
 def _column(s3: S3Client, key: str, values: pa.Array, kind: str, **options: Any) -> list[Any]:
     s3.put_parquet(key, pa.table({"v": values}), **options)
-    file = found(s3, key)
+    file = stored_file(s3, key)
     batches = reading.rows(s3.boto, s3.bucket, Part(file, 0, file.size), [Column("v", parse_type(kind))])
     return [row["v"] for batch, _ in batches for row in batch.to_pylist()]
 
@@ -178,7 +178,7 @@ def test_times_of_int96_are_not_wrapped(s3: S3Client, seed: str, year: int) -> N
     values = pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))
     key = f"{seed}/int96"
     assert _column(s3, key, values, "TIMESTAMP", use_deprecated_int96_timestamps=True) == [moment]
-    assert reading.columns_of(s3.boto, s3.bucket, found(s3, key))[1][0].type == TIMESTAMP
+    assert reading.columns_of(s3.boto, s3.bucket, stored_file(s3, key))[1][0].type == TIMESTAMP
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,14 @@ def test_numbers_and_times_are_not_taken_for_each_other(
 @pytest.mark.parametrize("text", ["\ufeff1,a\n2,b\n", "\ufeff\n1,a\n2,b\n"])
 def test_a_byte_order_mark_is_no_value(s3: S3Client, seed: str, text: str) -> None:
     s3.put(f"{seed}/mark", text.encode())
-    file = found(s3, f"{seed}/mark")
+    file = stored_file(s3, f"{seed}/mark")
     ((lines, places),) = reading.lines(s3.boto, s3.bucket, Part(file, 0, file.size))
     assert (lines, places[1]) == ([b"1,a", b"2,b"], text.encode().index(b"2,b"))
 
 
 def test_what_is_no_parquet(s3: S3Client, seed: str) -> None:
     s3.put(f"{seed}/bad", "id,name\n")
-    file = found(s3, f"{seed}/bad")
+    file = stored_file(s3, f"{seed}/bad")
     with pytest.raises(UserError, match=f"cannot read the file {seed}/bad: it is no Parquet") as caught:
         list(reading.rows(s3.boto, s3.bucket, Part(file, 0, file.size), [Column("id", BIGINT)]))
     assert caught.value.state is SqlState.INVALID_RECORD
@@ -272,13 +272,13 @@ def test_what_is_no_parquet(s3: S3Client, seed: str) -> None:
 
 def test_columns_of_lines(s3: S3Client, seed: str) -> None:
     s3.put(f"{seed}/a.json.gz", gzip.compress(b'{"a": 1, "b": {"c": [1.5]}}\n{"a": 2, "d": null}\n'))
-    kind, columns = reading.columns_of(s3.boto, s3.bucket, found(s3, f"{seed}/a.json.gz"))
+    kind, columns = reading.columns_of(s3.boto, s3.bucket, stored_file(s3, f"{seed}/a.json.gz"))
     assert (kind, [str(column.type) for column in columns]) == (
         "json",
         ["BIGINT", "STRUCT<c ARRAY<DOUBLE>>", "VARCHAR"],
     )
     s3.put(f"{seed}/a.csv", "a,b\n")
-    assert reading.columns_of(s3.boto, s3.bucket, found(s3, f"{seed}/a.csv")) == ("csv", ())
+    assert reading.columns_of(s3.boto, s3.bucket, stored_file(s3, f"{seed}/a.csv")) == ("csv", ())
 
 
 def test_what_is_no_data_is_not_found(s3: S3Client, store: Store, seed: str) -> None:

@@ -90,8 +90,10 @@ def test_rows_and_back(
     writer(request)(batch, 0)
     assert s3.keys(f"{seed}/") == written
 
-    found = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
-    parts = spark.createDataFrame(found.to_pylist(), "file STRING, number BIGINT, start BIGINT, end BIGINT")
+    parts_table = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts = spark.createDataFrame(
+        parts_table.to_pylist(), "file STRING, number BIGINT, start BIGINT, end BIGINT"
+    )
     folder = Folder.of(store, s3.bucket, f"{s3.bucket}.{seed}", columns, options)
     read = rows_of(parts, folder, on_error="terminate").select(*(name_sql(column.name) for column in columns))
     assert rows(read) == rows(batch)
@@ -108,10 +110,10 @@ def test_avro_of_others(spark: SparkSession, s3: S3Client, store: Store, seed: s
     one, two, three = (bytes(row["value"])[5:] for row in encoded)
     s3.put(f"{seed}/a.avro", framed(schema, [[one, two], [three]], codec))
     options = {"value.format": "avro"}
-    found = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts_table = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
     kinds = "file STRING, number BIGINT, start BIGINT, end BIGINT"
     folder = Folder.of(store, s3.bucket, f"{s3.bucket}.{seed}", COLUMNS, options)
-    read = rows_of(spark.createDataFrame(found.to_pylist(), kinds), folder, on_error="terminate")
+    read = rows_of(spark.createDataFrame(parts_table.to_pylist(), kinds), folder, on_error="terminate")
     assert rows(read.select(*(name_sql(column.name) for column in COLUMNS))) == rows(batch)
     places = read.selectExpr(
         "id", "__headrace_metadata.position AS at", "__headrace_sequence AS number"
@@ -121,8 +123,8 @@ def test_avro_of_others(spark: SparkSession, s3: S3Client, store: Store, seed: s
     s3.put(f"{seed}/b.avro", framed(record_schema(id="string"), [[b"\x02x"]], codec))
     s3.put(f"{seed}/c.avro", framed("[", [[b"x"]], codec))
     s3.put(f"{seed}/d.avro", framed(schema, [[one], [two[:-1]]], codec))
-    found = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
-    parts = spark.createDataFrame(found.to_pylist(), kinds)
+    parts_table = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts = spark.createDataFrame(parts_table.to_pylist(), kinds)
     kept = rows_of(parts, folder, on_error="ignore").select("id").collect()
     assert sorted(row["id"] for row in kept) == [1, 1, 2, 3]
     for name, reason in (
@@ -132,9 +134,9 @@ def test_avro_of_others(spark: SparkSession, s3: S3Client, store: Store, seed: s
         bad = parts.where(f"file LIKE '%{name}.avro%'")
         with pytest.raises(Py4JJavaError, match="HEADRACE_BAD_RECORD") as caught:
             rows_of(bad, folder, on_error="terminate").collect()
-        told = re.search("HEADRACE_BAD_RECORD:([^:]+):", str(caught.value))
-        assert told is not None
-        assert reason in json.loads(base64.b64decode(told[1]))["reason"]
+        match = re.search("HEADRACE_BAD_RECORD:([^:]+):", str(caught.value))
+        assert match is not None
+        assert reason in json.loads(base64.b64decode(match[1]))["reason"]
 
 
 def rows(frame: DataFrame) -> list[Any]:

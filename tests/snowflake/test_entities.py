@@ -36,12 +36,12 @@ async def test_a_table_is_made_listed_described_printed_and_dropped(
     assert (database, False) in TABLES.list_entities(store, ())
     assert (till, False) in TABLES.list_entities(store, (database,))
     assert TABLES.list_entities(store, (database, till)) == [("Orders; --", True)]
-    found = TABLES.describe_entity(store, path)
-    assert [(column.name, str(column.type), column.nullable) for column in found.columns] == [
+    described = TABLES.describe_entity(store, path)
+    assert [(column.name, str(column.type), column.nullable) for column in described.columns] == [
         ("id", "BIGINT", False),
         ("Na me", "VARCHAR", True),
     ]
-    assert found.key == ("id",)
+    assert described.key == ("id",)
     async with aclosing(await TABLES.print_entity(store, path, start=PrintStart("latest"))) as rows:
         assert [(row.key, row.value) async for row in rows] == [
             ("1", '{"ID":1,"Na me":null}'),

@@ -67,7 +67,7 @@ def test_a_batch_is_appended_or_merged_by_key(
 ) -> None:
     with Snowflake(store) as session:
         append = Output(session, Target(path, COLUMNS))
-        assert not append.has(0)
+        assert not append.contains(0)
         append.write(0, written(tmp_path, [(1, "a"), (2, "\\N"), (3, None)]))
         assert kept(snowflake, path) == [(1, "a"), (2, "\\N"), (3, None)]
     with Snowflake(store) as session:
@@ -86,7 +86,7 @@ def test_an_epoch_is_written_once(
     ):  # the second run begins where Spark's checkpoint was left: before the commit that it did not see
         with Snowflake(store) as session:
             output = Output(session, target)
-            if not output.has(7):
+            if not output.contains(7):
                 output.write(7, written(tmp_path, [(1, "a"), (2, "b")]))
     assert kept(snowflake, path) == [(1, "a"), (2, "b")]
     with Snowflake(store) as session:
@@ -95,14 +95,14 @@ def test_an_epoch_is_written_once(
         output.write(7, written(tmp_path, [(1, "a"), (2, "b")]))
         assert kept(snowflake, path) == [(1, "a"), (2, "b")]
         with pytest.raises(UserError, match="the checkpoint is older than the table"):
-            output.has(6)
+            output.contains(6)
         snowflake.execute(f"DELETE FROM {tables.named((*path[:-1], MARKS))}")
         with pytest.raises(UserError, match="it is gone"):
-            output.has(8)
+            output.contains(8)
         # Another start makes the mark of a query that is new, and no other.
         with pytest.raises(UserError, match="it is gone"):
-            Output(session, replace(target, is_begun=True)).has(8)
-        assert not Output(session, target).has(8)
+            Output(session, replace(target, is_begun=True)).contains(8)
+        assert not Output(session, target).contains(8)
 
 
 def write_epochs(store: Store, path: Sequence[str], folder: str, epochs: int) -> None:
@@ -110,7 +110,7 @@ def write_epochs(store: Store, path: Sequence[str], folder: str, epochs: int) ->
     with Snowflake(store) as session:
         output = Output(session, Target(tuple(path), COLUMNS, query="q"))
         for epoch in range(epochs):
-            if not output.has(epoch):
+            if not output.contains(epoch):
                 output.write(epoch, written(Path(folder), [(epoch * 10 + n, "x") for n in range(10)]))
 
 
@@ -155,7 +155,7 @@ def test_a_batch_is_whole_or_not_at_all(
     with Snowflake(store) as session:
         tables.create(session, path, COLUMNS, ())
         output = Output(session, target)
-        assert not output.has(1)
+        assert not output.contains(1)
         output.write(1, written(tmp_path, [(2, "b"), (3, "c")]))
         assert kept(snowflake, path) == [(2, "b"), (3, "c")]
 

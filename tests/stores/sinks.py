@@ -114,7 +114,7 @@ def _snowflake(request: RowSinkRequest, epoch: int, rows: Rows) -> None:
     session = request.resources.enter_context(Snowflake(request.properties))
     target = snowflake_writing.Target(request.entity, request.columns, query=request.query_id)
     output = snowflake_writing.Output(session, target)
-    if not output.has(epoch):
+    if not output.contains(epoch):
         Path(request.checkpoint).mkdir(parents=True, exist_ok=True)
         file = Path(request.checkpoint, "0.parquet")
         parquet.write_table(_table(rows, ("C0", "C1")), file)
@@ -123,7 +123,7 @@ def _snowflake(request: RowSinkRequest, epoch: int, rows: Rows) -> None:
 
 def _of_journal(request: RowSinkRequest, epoch: int, rows: Rows, folder: str, names: Sequence[str]) -> None:
     journal = Journal(Path(request.checkpoint, folder))
-    if not journal.has(epoch):
+    if not journal.contains(epoch):
         files = journal.begin(epoch)
         files.mkdir()
         parquet.write_table(_table(rows, names), files / "part-0.parquet")

@@ -31,11 +31,11 @@ ROWS, PER_BATCH = 900, 300
 def _delta_has_each_batch_once(workspace: Workspace, sink: Sink, query: str) -> None:
     """Check Delta's own log; the batch that was committed and not noted was repeated."""
     schema = sink.path[1]
-    found = [
+    transactions = [
         line["txn"] for line in workspace.commits(f"managed/{schema}.db/{sink.path[2]}") if "txn" in line
     ]
-    assert {one["appId"] for one in found} == {f"headrace-{query}"}
-    versions = [int(one["version"]) for one in found]
+    assert {one["appId"] for one in transactions} == {f"headrace-{query}"}
+    versions = [int(one["version"]) for one in transactions]
     assert versions == [versions[0], versions[0] + 1, versions[0] + 2]
     sent = [text for text in workspace.front.statements if text.startswith("INSERT") and schema in text]
     assert len(sent) == 4, sent

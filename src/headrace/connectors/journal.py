@@ -35,7 +35,7 @@ class Journal:
         """The version of the last epoch."""
         return None if self._kept is None else self._kept.version
 
-    def has(self, epoch: int) -> bool:
+    def contains(self, epoch: int) -> bool:
         """True if an epoch was kept, and perhaps sent, before."""
         return self._kept is not None and self._kept.epoch >= epoch
 

@@ -22,7 +22,7 @@ class Reaction:
     hint: str
     detail: bool = False
 
-    def told(self, words: str = "", server: str = "") -> HeadraceError:
+    def as_error(self, words: str = "", server: str = "") -> HeadraceError:
         """Return the error, with the reporter's `words` where they are wanted and there are any."""
         message = self.message.format(server=server)
         return self.error(

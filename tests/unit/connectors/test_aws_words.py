@@ -8,7 +8,7 @@ from headrace.connectors.aws_words import without_accounts
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "expected"),
     [
         (
             "User: arn:aws:sts::123456789012:assumed-role/r/headrace is not authorized to perform: kinesis:PutRecords "
@@ -20,5 +20,5 @@ from headrace.connectors.aws_words import without_accounts
         ("order 123456789012 is too large", "order 123456789012 is too large"),
     ],
 )
-def test_accounts_are_left_out(said: str, told: str) -> None:
-    assert without_accounts(said) == told
+def test_accounts_are_left_out(said: str, expected: str) -> None:
+    assert without_accounts(said) == expected

@@ -244,8 +244,10 @@ def test_a_null_collection_is_refused_with_a_hint(
 @pytest.mark.parametrize("theirs", ["Nullable(DateTime)", "DateTime64(3)", "DateTime64(9, 'UTC')"])
 @pytest.mark.parametrize("around", ["{}", "Array({})", "Map(String, {})", "Tuple(a {})"])
 def test_times_beyond_a_range_are_refused_on_every_level(theirs: str, around: str) -> None:
-    found = Type.read(around.format(theirs))
-    assert "NOT BETWEEN TIMESTAMP" in str(types.refused_sql("v", types.of_clickhouse(found), found))
+    column_type = Type.read(around.format(theirs))
+    assert "NOT BETWEEN TIMESTAMP" in str(
+        types.refused_sql("v", types.of_clickhouse(column_type), column_type)
+    )
 
 
 @given(st.text())
@@ -262,7 +264,7 @@ NO_NULL = "Cannot convert NULL value to non-Nullable type for column i"
 
 
 @pytest.mark.parametrize(
-    ("code", "told", "error", "state", "message"),
+    ("code", "text", "error", "state", "message"),
     [
         (516, f"{AUTHENTICATION}. (AUTHENTICATION_FAILED) (version 1)", ExternalError, "57015",
          f"authentication: h:1 refused the store's user: {AUTHENTICATION}"),
@@ -275,9 +277,9 @@ NO_NULL = "Cannot convert NULL value to non-Nullable type for column i"
         (49, "Logical error. Stack trace: more", ExternalError, "57015", "ClickHouse at h:1 reported an error: Logical error"),
     ],
 )  # fmt: skip
-def test_errors_say_whose_fault_they_are(code: int, told: str, error: type, state: str, message: str) -> None:
-    found = of_clickhouse(code, f"Code: {code}. DB::Exception: {told}", "h:1")
-    assert isinstance(found, error)
-    assert found.state.value == state
-    assert found.message.endswith(f"{message} (ClickHouse error {code})")
-    assert found.hint
+def test_errors_say_whose_fault_they_are(code: int, text: str, error: type, state: str, message: str) -> None:
+    failure = of_clickhouse(code, f"Code: {code}. DB::Exception: {text}", "h:1")
+    assert isinstance(failure, error)
+    assert failure.state.value == state
+    assert failure.message.endswith(f"{message} (ClickHouse error {code})")
+    assert failure.hint

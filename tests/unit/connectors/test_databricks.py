@@ -239,8 +239,8 @@ def test_what_is_sent() -> None:
     ],
 )
 def test_whose_fault_an_error_is(text: str, error: type[Exception], state: SqlState, message: str) -> None:
-    found = of_statement(text)
-    assert isinstance(found, error)
-    assert found.state == state
-    assert found.hint
-    assert pytest.RaisesExc(error, match=message).matches(found), found.message
+    failure = of_statement(text)
+    assert isinstance(failure, error)
+    assert failure.state == state
+    assert failure.hint
+    assert pytest.RaisesExc(error, match=message).matches(failure), failure.message

@@ -32,26 +32,26 @@ STREAMS_OF_ROWS = replace(SOURCELESS, row_source=RowSource(metadata=Struct((("ls
 
 
 def statement(text: str) -> Statement:
-    (found,) = parse(text)
-    return found
+    (parsed,) = parse(text)
+    return parsed
 
 
 def query(text: str) -> LogicalPlan:
-    found = statement(text)
-    assert isinstance(found, SelectStatement)
-    return bind(found.select, BINDING)
+    parsed = statement(text)
+    assert isinstance(parsed, SelectStatement)
+    return bind(parsed.select, BINDING)
 
 
 def properties(with_: str) -> Properties:
-    found = statement(f"CREATE STREAM s {with_} AS SELECT carrier FROM flights")
-    assert isinstance(found, CreateRelationAs)
-    return found.properties
+    parsed = statement(f"CREATE STREAM s {with_} AS SELECT carrier FROM flights")
+    assert isinstance(parsed, CreateRelationAs)
+    return parsed.properties
 
 
 def bound(text: str, kind: StoreDescriptor) -> None:
-    found = statement(text)
-    assert isinstance(found, SelectStatement)
-    bind(found.select, BindingContext(BINDING.catalog, BINDING.session, lambda _type: kind))
+    parsed = statement(text)
+    assert isinstance(parsed, SelectStatement)
+    bind(parsed.select, BindingContext(BINDING.catalog, BINDING.session, lambda _type: kind))
 
 
 @pytest.mark.parametrize(

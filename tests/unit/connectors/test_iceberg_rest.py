@@ -36,8 +36,8 @@ class Front:
                 asked = parse_qs(parts.query) | (parse_qs(body) if self.command == "POST" else {})
                 front.seen.append((self.command, parts.path, self.headers.get("Authorization"), asked))
                 page = asked.get("pageToken", [""])[0]
-                status, told = front.answers.get(parts.path + page, (404, "<html>nothing</html>"))
-                text = told if isinstance(told, str) else json.dumps(told)
+                status, answer = front.answers.get(parts.path + page, (404, "<html>nothing</html>"))
+                text = answer if isinstance(answer, str) else json.dumps(answer)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
                 if status == 302:

@@ -151,21 +151,21 @@ def _reader(kind: StoreDescriptor, scope: Scope, given: Mapping[str, str], hosti
 
 
 def _refused(error: UserError, spec: PropertySpec[Any], text: str) -> None:
-    told = error.text()
+    shown = error.text()
     assert error.state in (
         SqlState.INVALID_PARAMETER,
         SqlState.MISSING_PARAMETER,
         SqlState.FEATURE_NOT_SUPPORTED,
     )
-    assert error.span == PLACE or (error.span == ELSEWHERE and spec.name in told), told
-    assert error.hint or re.search(r"must be|expected", told), told
-    assert "hunter2" not in told or not re.search(r"ur[il]s?$|endpoint$", spec.name), told
-    assert not (spec.secret and len(text) > 5 and text in told), told
+    assert error.span == PLACE or (error.span == ELSEWHERE and spec.name in shown), shown
+    assert error.hint or re.search(r"must be|expected", shown), shown
+    assert "hunter2" not in shown or not re.search(r"ur[il]s?$|endpoint$", spec.name), shown
+    assert not (spec.secret and len(text) > 5 and text in shown), shown
 
 
-def _is_same(found: str, text: str) -> bool:
+def _is_same(stored: str, text: str) -> bool:
     """True if the stored text is the given one: an address may lose blanks and slashes around it, and "jdbc:" before it."""
-    return found == text or found.strip("/ ") == text.strip().removeprefix("jdbc:").strip("/ ")
+    return stored == text or stored.strip("/ ") == text.strip().removeprefix("jdbc:").strip("/ ")
 
 
 def _parameters() -> Iterator[Any]:
@@ -189,22 +189,22 @@ def test_hostile_text_is_refused_or_is_itself(type_: str, spec: PropertySpec[Any
 def _of_store(kind: StoreDescriptor, spec: PropertySpec[Any], given: Mapping[str, str]) -> None:
     def read(text: str) -> dict[str, str]:
         reader = _reader(kind, Scope.STORE, given | {spec.name: text}, spec.name)
-        found = kind.read(reader)
+        properties = kind.read(reader)
         reader.finish()
-        return found
+        return properties
 
     usual = read(given[spec.name])
     for text in HOSTILE:
         try:
-            found = read(text)
+            stored = read(text)
         except UserError as error:
             _refused(error, spec, text)
             continue
-        assert found.keys() == usual.keys()
-        assert {name for name in found if found[name] != usual[name]} <= {spec.name}
-        assert spec.name not in found or _is_same(found[spec.name], text)
+        assert stored.keys() == usual.keys()
+        assert {name for name in stored if stored[name] != usual[name]} <= {spec.name}
+        assert spec.name not in stored or _is_same(stored[spec.name], text)
         if kind.type in SENT:
-            assert SENT[kind.type](found).get(spec.name, text) == text
+            assert SENT[kind.type](stored).get(spec.name, text) == text
 
 
 def _of_others(kind: StoreDescriptor, spec: PropertySpec[Any], scope: Scope) -> None:
@@ -214,14 +214,14 @@ def _of_others(kind: StoreDescriptor, spec: PropertySpec[Any], scope: Scope) -> 
     for text in HOSTILE:
         for take in _takers(kind, scope, spec):
             try:
-                found = take(_reader(kind, scope, needed | {name: text}, name))
+                taken = take(_reader(kind, scope, needed | {name: text}, name))
             except UserError as error:
                 _refused(error, spec, text)
                 continue
             usual: Mapping[str, str] = {}
             with suppress(UserError):
                 usual = take(_reader(kind, scope, needed, name))
-            changed = {key: value for key, value in found.items() if usual.get(key) != value}
+            changed = {key: value for key, value in taken.items() if usual.get(key) != value}
             # A client's own name of a setting, and "retention.ms" of the open one, have no prefix.
             assert changed.keys() <= {spec.name, name.split(".", 2)[-1]}, changed
             assert all(_is_same(value, text) for value in changed.values()), changed
@@ -365,8 +365,8 @@ def test_a_name_and_a_text_are_one_token_of_the_stores_sql(
 ) -> None:
     tokens = Dialect.get_or_raise(dialect).tokenize
     with suppress(UserError):
-        (found,) = tokens(name(text))
-        assert (found.token_type, found.text) == (TokenType.IDENTIFIER, text)
+        (token,) = tokens(name(text))
+        assert (token.token_type, token.text) == (TokenType.IDENTIFIER, text)
     if literal is not None:
-        (found,) = tokens(literal(text))
-        assert (found.token_type, found.text) == (TokenType.STRING, text)
+        (token,) = tokens(literal(text))
+        assert (token.token_type, token.text) == (TokenType.STRING, text)

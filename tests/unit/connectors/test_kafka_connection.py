@@ -38,7 +38,7 @@ def web_server() -> Iterator[str]:
     thread.join()
 
 
-def told(uris: str, tls_disabled: str) -> str:
+def failure_text(uris: str, tls_disabled: str) -> str:
     with pytest.raises(ExternalError) as caught:
         KAFKA.test({"uris": uris, "tls.disabled": tls_disabled})
     return caught.value.text().replace(uris, "ADDRESS")
@@ -70,7 +70,7 @@ def test_the_step_that_fails_is_named_soon(web_server: str, caplog: pytest.LogCa
     }
     started = time.monotonic()
     with ThreadPoolExecutor(len(expected)) as pool:
-        texts = dict(zip(expected, pool.map(lambda pair: told(*pair), expected), strict=True))
+        texts = dict(zip(expected, pool.map(lambda pair: failure_text(*pair), expected), strict=True))
     for asked, text in expected.items():
         assert texts[asked].startswith(text), (asked, texts[asked])
     assert time.monotonic() - started < REQUEST_TIMEOUT_S / 3

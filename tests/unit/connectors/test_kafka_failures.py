@@ -39,19 +39,19 @@ JAVA = "org.apache.kafka.common.errors."
     ],
 )  # fmt: skip
 def test_an_exception_of_javas_clients(text: str, state: str, domain: str, message: str) -> None:
-    told = classify(f"org.apache.spark.SparkException: Job aborted\nCaused by: {JAVA}{text}")
-    assert told is not None
-    assert (told.state.value, told.domain.value) == (state, domain)
-    assert message in told.message
-    assert told.hint
+    failure = classify(f"org.apache.spark.SparkException: Job aborted\nCaused by: {JAVA}{text}")
+    assert failure is not None
+    assert (failure.state.value, failure.domain.value) == (state, domain)
+    assert message in failure.message
+    assert failure.hint
 
 
 def test_a_topic_that_may_not_be_read_is_named() -> None:
-    told = classify(
+    failure = classify(
         f"Caused by: {JAVA}TopicAuthorizationException: Not authorized to access topics: [orders_us]"
     )
-    assert told is not None
-    assert told.message.endswith("who lacks a right: topics orders_us")
+    assert failure is not None
+    assert failure.message.endswith("who lacks a right: topics orders_us")
 
 
 def test_a_record_without_a_key_is_told_from_other_invalid_ones() -> None:
@@ -80,8 +80,8 @@ def test_what_is_not_kafkas_says_nothing() -> None:
 )
 def test_what_does_not_answer_as_kafka_is_told_in_one_way(code: int, words: str) -> None:
     error = KafkaError(code, words)
-    told = of_client(KafkaException(error), uris="a:1")
-    assert told.text() == (
+    failure = of_client(KafkaException(error), uris="a:1")
+    assert failure.text() == (
         "a:1 did not answer as Kafka\nHint: Check 'uris', the network, and that 'tls.disabled' and "
         "'kafka.sasl.hash_function' are what the listener expects."
     )
@@ -101,9 +101,9 @@ def test_what_a_broker_refuses_is_told() -> None:
         KafkaError._SSL,
         "ssl://a:1/bootstrap: SSL handshake failed: certificate verify failed, verify that ssl.ca.location",
     )
-    told = of_client(KafkaException(certificate), uris="a:1")
-    assert "TLS: there is no safe connection" in told.message
-    assert "ssl.ca" not in told.message
-    assert "'tls.ca_cert_file'" in (told.hint or "")
+    failure = of_client(KafkaException(certificate), uris="a:1")
+    assert "TLS: there is no safe connection" in failure.message
+    assert "ssl.ca" not in failure.message
+    assert "'tls.ca_cert_file'" in (failure.hint or "")
     assert is_final(password)
     assert is_final(certificate)

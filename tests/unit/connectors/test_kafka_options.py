@@ -27,8 +27,8 @@ def store_properties(given: dict[str, str]) -> dict[str, str]:
 
 
 def test_properties_become_canonical_text() -> None:
-    found = store_properties({"uris": " b1:9092, [::1]:9093 ", "tls.disabled": "true"})
-    assert found == {
+    properties = store_properties({"uris": " b1:9092, [::1]:9093 ", "tls.disabled": "true"})
+    assert properties == {
         "uris": "b1:9092,[::1]:9093",
         "kafka.sasl.hash_function": "NONE",
         "tls.disabled": "TRUE",
@@ -49,9 +49,9 @@ def test_the_other_spelling_of_authentication_means_the_same() -> None:
         "sasl.username": "u",
         "sasl.password": "p",
     }
-    found = store_properties(given)
-    assert (found["kafka.sasl.hash_function"], found["tls.disabled"]) == ("SHA512", "FALSE")
-    assert masked(found, options.STORE, {})["kafka.sasl.password"] == "****"
+    properties = store_properties(given)
+    assert (properties["kafka.sasl.hash_function"], properties["tls.disabled"]) == ("SHA512", "FALSE")
+    assert masked(properties, options.STORE, {})["kafka.sasl.password"] == "****"
 
 
 @pytest.mark.parametrize(

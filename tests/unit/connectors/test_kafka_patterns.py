@@ -19,7 +19,7 @@ TOPICS = (
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matching"),
     [
         ("orders.*", {"orders.eu"}),
         ("orders-*; paid", {"orders-us", "paid"}),
@@ -30,10 +30,10 @@ TOPICS = (
         ("; ;", set()),
     ],
 )
-def test_names_and_names_with_stars(text: str, found: set[str]) -> None:
+def test_names_and_names_with_stars(text: str, matching: set[str]) -> None:
     several = pattern((text,))
     assert several is not None
-    assert {topic for topic in TOPICS if several.matches((topic,))} == found
+    assert {topic for topic in TOPICS if several.matches((topic,))} == matching
     assert not several.matches(("db", "orders"))
 
 

@@ -47,7 +47,7 @@ def test_a_token_is_used_until_it_is_old(tmp_path: Path) -> None:
         assert first.text not in repr(first)
 
 
-def told(properties: dict[str, str]) -> str:
+def failure_text(properties: dict[str, str]) -> str:
     with pytest.raises(ExternalError) as caught:
         token(properties)
     assert SECRET not in caught.value.text()
@@ -58,11 +58,15 @@ def test_what_the_endpoint_refuses_is_said_in_the_words_of_the_standard(tmp_path
     with Issuer(tmp_path, _AUTHORITY) as issuer:
         wrong = store(issuer.url, **{"kafka.sasl.oauthbearer.client.secret": "hunter2"})
         assert (
-            told(wrong) == f"authentication: the token endpoint {issuer.url} gives no token: invalid_client"
+            failure_text(wrong)
+            == f"authentication: the token endpoint {issuer.url} gives no token: invalid_client"
         )
         stranger = store(issuer.url, **{"tls.ca_cert_file": Authority().pem})
-        assert told(stranger) == f"authentication: no token from {issuer.url}: its certificate is not trusted"
-    assert "does not answer over HTTPS" in told(store(issuer.url))
+        assert (
+            failure_text(stranger)
+            == f"authentication: no token from {issuer.url}: its certificate is not trusted"
+        )
+    assert "does not answer over HTTPS" in failure_text(store(issuer.url))
 
 
 ANSWERS = {
@@ -111,7 +115,7 @@ def any_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", ANSWERS)
 def test_another_server_gives_no_token_and_nothing_of_what_it_says(path: str, any_server: str) -> None:
-    message = told(store(any_server + path))
+    message = failure_text(store(any_server + path))
     assert message.startswith("authentication: the token endpoint ")
     assert "secrets of the network" not in message
 
@@ -130,9 +134,9 @@ def test_a_role_signs_a_request_to_connect(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "server's")
     started = time.time()
     with mock_aws():
-        found = token(MSK)
-        assert token(MSK) is found
-    url = urlsplit(base64.urlsafe_b64decode(found.text + "=" * (-len(found.text) % 4)).decode())
+        issued = token(MSK)
+        assert token(MSK) is issued
+    url = urlsplit(base64.urlsafe_b64decode(issued.text + "=" * (-len(issued.text) % 4)).decode())
     asked = {name: values[0] for name, values in parse_qs(url.query).items()}
     assert (url.scheme, url.hostname) == ("https", "kafka.eu-west-1.amazonaws.com")
     assert asked["Action"] == "kafka-cluster:Connect"
@@ -141,9 +145,9 @@ def test_a_role_signs_a_request_to_connect(monkeypatch: pytest.MonkeyPatch) -> N
     assert scope.endswith("/eu-west-1/kafka-cluster/aws4_request")
     assert asked["X-Amz-Security-Token"]
     assert asked["X-Amz-Expires"] == "900"
-    assert 890 <= found.expires_at - started <= 910
-    assert found.fresh_until - started == pytest.approx(630, abs=10)
-    assert found.principal == MSK["kafka.msk.iam_role_arn"]
+    assert 890 <= issued.expires_at - started <= 910
+    assert issued.fresh_until - started == pytest.approx(630, abs=10)
+    assert issued.principal == MSK["kafka.msk.iam_role_arn"]
 
 
 def test_a_server_without_an_identity_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -152,7 +156,7 @@ def test_a_server_without_an_identity_says_so(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
-    message = told({**MSK, "kafka.msk.aws_region": "eu-west-2"})
+    message = failure_text({**MSK, "kafka.msk.aws_region": "eu-west-2"})
     assert message == (
         "authentication: AWS does not let the server take on the role arn:aws:iam::123456789012:role/reader: NoCredentialsError"
     )

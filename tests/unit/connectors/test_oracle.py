@@ -309,7 +309,7 @@ MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "wanted", "expected"),
+    ("kind", "value", "arrow", "expected"),
     [
         ("SMALLINT", Decimal(-5), pa.int16(), -5),
         ("DECIMAL(5, 2)", Decimal("1.2300"), pa.decimal128(5, 2), Decimal("1.23")),
@@ -325,12 +325,12 @@ MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901)
         ("BIGINT", None, pa.int64(), None),
     ],
 )
-def test_values_as_the_driver_gives_them(kind: str, value: Any, wanted: pa.DataType, expected: Any) -> None:
-    assert reading.column("c", parse_type(kind), [value], wanted).to_pylist() == [expected]
+def test_values_as_the_driver_gives_them(kind: str, value: Any, arrow: pa.DataType, expected: Any) -> None:
+    assert reading.column("c", parse_type(kind), [value], arrow).to_pylist() == [expected]
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "wanted", "state"),
+    ("kind", "value", "arrow", "state"),
     [
         ("SMALLINT", Decimal(40000), pa.int16(), "22003"),
         ("INTEGER", Decimal("1.5"), pa.int32(), "22003"),
@@ -340,9 +340,9 @@ def test_values_as_the_driver_gives_them(kind: str, value: Any, wanted: pa.DataT
         ("DATE", "x", pa.date32(), "22000"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told(kind: str, value: Any, wanted: pa.DataType, state: str) -> None:
+def test_a_value_that_does_not_fit_is_told(kind: str, value: Any, arrow: pa.DataType, state: str) -> None:
     with pytest.raises(UserError, match="a value of the column c") as raised:
-        reading.column("c", parse_type(kind), [value], wanted)
+        reading.column("c", parse_type(kind), [value], arrow)
     assert raised.value.state.value == state
 
 
@@ -378,7 +378,7 @@ def test_values_as_the_driver_takes_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "text", "kind", "state", "told"),
+    ("code", "text", "kind", "state", "expected"),
     [
         ("ORA-00942", 'ORA-00942: table or view "S"."T" does not exist', UserError, "3D007", '"S"."T" does not exist'),
         ("ORA-01918", "ORA-01918: user 'X' does not exist", UserError, "3D007", "no such schema"),
@@ -404,15 +404,17 @@ def test_values_as_the_driver_takes_them() -> None:
         ("ORA-00600", "ORA-00600: internal error code", ExternalError, "57015", "reported an error"),
     ],
 )  # fmt: skip
-def test_whose_fault_an_error_is(code: str, text: str, kind: type[Exception], state: str, told: str) -> None:
+def test_whose_fault_an_error_is(
+    code: str, text: str, kind: type[Exception], state: str, expected: str
+) -> None:
     error = failures.of_oracle(code, f"{text}\nHelp: https://docs.oracle.com/", "db:1521")
     assert (type(error), error.state.value) == (kind, state)
-    assert told in error.message
+    assert expected in error.message
     assert error.hint
 
 
 @pytest.mark.parametrize(
-    ("code", "text", "told"),
+    ("code", "text", "expected"),
     [
         ("ORA-01017", "ORA-01017: invalid credential or not authorized", "authentication: db:1521 refused the store's user"),
         ("ORA-28000", "ORA-28000: The account is locked.", "authentication: db:1521 has locked"),
@@ -424,10 +426,10 @@ def test_whose_fault_an_error_is(code: str, text: str, kind: type[Exception], st
         ("ORA-01033", "ORA-01033: ORACLE initialization or shutdown in progress", "starting or stopping"),
     ],
 )  # fmt: skip
-def test_why_no_session_is_opened(code: str, text: str, told: str) -> None:
+def test_why_no_session_is_opened(code: str, text: str, expected: str) -> None:
     error = failures.of_connecting(code, text, "db:1521")
     assert isinstance(error, ExternalError)
-    assert told in error.message
+    assert expected in error.message
     assert error.hint
     assert "CONNECTION_ID" not in error.text()
 

@@ -57,9 +57,9 @@ LONG = "12345678901234567890.123456789012345678"
     ],
 )
 def test_texts_become_values(kind: str, texts: list[str | None], values: list[object]) -> None:
-    found = column(texts, parse_type(kind))
-    assert found.to_pylist() == values
-    assert found.type == arrow_type(parse_type(kind))
+    array = column(texts, parse_type(kind))
+    assert array.to_pylist() == values
+    assert array.type == arrow_type(parse_type(kind))
     assert column([], parse_type(kind)).type == arrow_type(parse_type(kind))
 
 

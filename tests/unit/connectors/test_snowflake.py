@@ -239,7 +239,7 @@ def test_a_table_without_a_declared_key_may_be_upserted_and_another_key_may_not(
 
 
 @pytest.mark.parametrize(
-    ("number", "state", "text", "kind", "sqlstate", "told"),
+    ("number", "state", "text", "kind", "sqlstate", "expected"),
     [
         (390100, "08001", "Incorrect username or password was specified.", ExternalError, "57015", "refused the store's user"),
         (390144, "08001", "JWT token is invalid. [0f]", ExternalError, "57015", "refused the user's key"),
@@ -257,11 +257,11 @@ def test_a_table_without_a_declared_key_may_be_upserted_and_another_key_may_not(
     ],
 )  # fmt: skip
 def test_whose_fault_an_error_is(
-    number: int, state: str, text: str, kind: type[Exception], sqlstate: str, told: str
+    number: int, state: str, text: str, kind: type[Exception], sqlstate: str, expected: str
 ) -> None:
     error = of_snowflake(number, state, text, "a.snowflakecomputing.com")
     assert (type(error), error.state.value) == (kind, sqlstate)
-    assert told in error.message
+    assert expected in error.message
     assert error.hint
 
 

@@ -49,6 +49,6 @@ def test_a_refused_row_is_told_to_the_driver() -> None:
 
     with pytest.raises(RuntimeError) as raised:
         list(in_a_transaction(values, refuse)(batches([7])))
-    found = carried(str(raised.value))
-    assert found is not None
-    assert (found.state, found.message, found.hint) == (SqlState.DATA_EXCEPTION, "not [7]", "another")
+    error = carried(str(raised.value))
+    assert error is not None
+    assert (error.state, error.message, error.hint) == (SqlState.DATA_EXCEPTION, "not [7]", "another")

@@ -120,7 +120,7 @@ def of_clickhouse(code: int, text: str, server: str) -> HeadraceError:
             f"ClickHouse at {server} reported an error: {detail}",
             hint="Who runs the server finds more in its log.",
         )
-    return kind.told(detail, server)
+    return kind.as_error(detail, server)
 
 
 def of_network(error: httpx.HTTPError, server: str) -> ExternalError:

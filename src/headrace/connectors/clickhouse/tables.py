@@ -145,8 +145,8 @@ def find(clickhouse: ClickHouse, path: EntityPath) -> Table:
 def uuid(clickhouse: ClickHouse, path: EntityPath) -> dict[str, str]:
     """Return a table's UUID by its name; nothing for a table that is missing, or has no UUID that all replicas share."""
     database, table = _place(clickhouse, path)
-    found = clickhouse.rows(_UUID, {"database": database, "table": table})
-    return {path_text(path): row["id"] for row in found}
+    rows = clickhouse.rows(_UUID, {"database": database, "table": table})
+    return {path_text(path): row["id"] for row in rows}
 
 
 def describe(clickhouse: ClickHouse, path: EntityPath) -> EntityDescription:

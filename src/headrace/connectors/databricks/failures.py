@@ -111,7 +111,7 @@ def of_statement(text: str) -> HeadraceError:
             f"the warehouse reported {condition[1] if condition else 'an error'}: {detail}",
             hint="The workspace's query history has the statement.",
         )
-    return kind.told(detail)
+    return kind.as_error(detail)
 
 
 def of_status(status: int | None, server: str) -> ExternalError:

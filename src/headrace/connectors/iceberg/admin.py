@@ -96,12 +96,12 @@ def uuid(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
     """Return a table's UUID by its name; nothing for a table that is missing or has none."""
     try:
         with catalog_of(store) as catalog:
-            found = catalog.load(*options.table_of(path)).uuid
+            table_uuid = catalog.load(*options.table_of(path)).uuid
     except UserError as error:
         if error.state is not SqlState.ENTITY_NOT_FOUND:
             raise
         return {}
-    return {} if found is None else {path_text(path): found}
+    return {} if table_uuid is None else {path_text(path): table_uuid}
 
 
 def check_table(

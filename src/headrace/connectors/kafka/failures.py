@@ -197,7 +197,7 @@ def classify(text: str) -> HeadraceError | None:
     if kind is None:
         return None
     forbidden = _FORBIDDEN.search(text)
-    return kind.told(f"topics {forbidden[1]}" if forbidden else "")
+    return kind.as_error(f"topics {forbidden[1]}" if forbidden else "")
 
 
 def of_client(error: KafkaException, *, uris: str | None = None, topic: str | None = None) -> HeadraceError:
@@ -214,7 +214,7 @@ def of_client(error: KafkaException, *, uris: str | None = None, topic: str | No
         return missing_topic(topic)
     if kind is _UNREACHABLE and uris is not None:
         return ExternalError(kind.state, f"{uris} did not answer as Kafka", hint=kind.hint)
-    return kind.told(_in_short(reason))
+    return kind.as_error(_in_short(reason))
 
 
 def is_final(reason: KafkaError) -> bool:

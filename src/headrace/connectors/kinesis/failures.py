@@ -176,7 +176,7 @@ def _told(error: BotoCoreError | ClientError, uris: str, stream: str | None) -> 
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as Kinesis", hint=_UNREACHABLE.hint)
     words = _WORDS.search(text)
-    return kind.told(without_accounts(words[3]) if words else "")
+    return kind.as_error(without_accounts(words[3]) if words else "")
 
 
 def _kind(text: str) -> Reaction | None:

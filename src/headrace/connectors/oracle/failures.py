@@ -213,18 +213,18 @@ def of_connecting(code: str, text: str, server: str) -> HeadraceError:
     similar = re.search(r"Similar to (ORA-\d{5})", text)
     # Below the first line of DPY-6005, which has a connection's number, stands what went wrong.
     below = text.partition("DPY-6005")[2].partition("\n")[2] or text
-    return kind.told(similar[1] if similar else _words(below), server)
+    return kind.as_error(similar[1] if similar else _words(below), server)
 
 
 def of_oracle(code: str, text: str, server: str) -> HeadraceError:
     """Return an error of a statement, without a word of SQL or of a secret."""
     kind = next(kind for kind in _ANSWERS if not kind.pattern or re.fullmatch(kind.pattern, code))
-    return kind.told(f"{_words(text)} ({code})", server)
+    return kind.as_error(f"{_words(text)} ({code})", server)
 
 
 def unanswered(server: str) -> HeadraceError:
     """Return error 57015 if nothing listens, or nothing is answered."""
-    return _UNANSWERED.told(server=server)
+    return _UNANSWERED.as_error(server=server)
 
 
 def _words(text: str) -> str:

@@ -103,8 +103,8 @@ def find(oracle: Oracle, path: EntityPath) -> Table:
 def object_id(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
     """Return a table's object id by its name, over a session of its own; nothing for a table that is missing."""
     with session(store, path) as oracle:
-        found = oracle.rows(OBJECT_ID, tuple(map(folded, path[-2:])))
-    return {path_text(path): str(number) for (number,) in found}
+        rows = oracle.rows(OBJECT_ID, tuple(map(folded, path[-2:])))
+    return {path_text(path): str(number) for (number,) in rows}
 
 
 def describe(oracle: Oracle, path: EntityPath) -> EntityDescription:

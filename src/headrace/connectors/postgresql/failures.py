@@ -226,9 +226,9 @@ def classify(error: psycopg.Error, store: Mapping[str, str]) -> HeadraceError:
     server = f"{place.host}:{place.port}"
     if error.sqlstate is not None:
         kind = next(kind for kind in _ANSWERS if error.sqlstate.startswith(kind.pattern))
-        return kind.told(error.diag.message_primary or error.sqlstate, server)
+        return kind.as_error(error.diag.message_primary or error.sqlstate, server)
     text = _PREFIX.sub("", str(error))
     kind = next(kind for kind in _CONNECTING if re.search(kind.pattern, text, re.IGNORECASE))
-    return kind.told(
+    return kind.as_error(
         text.partition("\n")[0].partition("FATAL:")[2].strip() or text.partition("\n")[0], server
     )

@@ -32,7 +32,7 @@ def read_tables(
         )
     if not upsert:
         rows.check_envelope(schema.columns)
-    names = rows.wanted(schema.columns, upsert=upsert)
+    names = rows.needed_columns(schema.columns, upsert=upsert)
     if listed is None:
         database, paths = path[:-2], [path[-2:]]
     else:

@@ -56,7 +56,7 @@ def check_envelope(given: Sequence[Column]) -> None:
             )
 
 
-def wanted(given: Sequence[Column], *, upsert: bool) -> tuple[str, ...] | None:
+def needed_columns(given: Sequence[Column], *, upsert: bool) -> tuple[str, ...] | None:
     """Return names of the table's columns that a relation needs; None: all that it has, since one of its columns is JSON."""
     if upsert:
         return tuple(column.name for column in given)

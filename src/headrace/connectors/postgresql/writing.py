@@ -106,8 +106,8 @@ def oid(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
     """Return a table's oid by its name, over a connection of its own; nothing for a table that is missing."""
     with classified(store), connect(store, *path[:-2]) as connection:
         text = tables.named(path).as_string(connection)
-        found = connection.execute("SELECT to_regclass(%s)::oid::text", (text,)).fetchone()
-    return {} if found is None or found[0] is None else {path_text(path): found[0]}
+        row = connection.execute("SELECT to_regclass(%s)::oid::text", (text,)).fetchone()
+    return {} if row is None or row[0] is None else {path_text(path): row[0]}
 
 
 def prepare(target: Target) -> None:

@@ -73,7 +73,7 @@ class Commits:
                 if mark in item["Key"].rpartition("/")[2]:
                     abort(self._client, self._bucket, item["Key"], item["UploadId"])
 
-    def has(self, epoch: int) -> bool:
+    def contains(self, epoch: int) -> bool:
         """True if a batch is committed; its files are complete then, after `recover`."""
         return self._path(epoch).exists()
 

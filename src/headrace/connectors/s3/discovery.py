@@ -68,7 +68,7 @@ class FileLog:
         lines = enumerate(data.splitlines(keepends=True), start)
         return [(number, File(*json.loads(line))) for number, line in lines if line != _BEGUN]
 
-    def has(self, file: File) -> bool:
+    def __contains__(self, file: File) -> bool:
         """True if a file of that name was found: one that is written over is not read again."""
         return file.key in self._seen
 

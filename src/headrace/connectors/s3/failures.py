@@ -141,4 +141,4 @@ def _told(error: BotoCoreError | ClientError, uris: str, bucket: str | None) -> 
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as S3", hint=_UNREACHABLE.hint)
     words = error.response.get("Error", {}).get("Message", "") if isinstance(error, ClientError) else ""
-    return kind.told(without_accounts(words))
+    return kind.as_error(without_accounts(words))

@@ -149,7 +149,7 @@ def of_snowflake(number: int, state: str, text: str, server: str) -> HeadraceErr
         kind = _UNREACHABLE
     if kind is None:
         kind = next(one for one in _STATES if re.match(one.pattern, state))
-    return kind.told(f"{_words(text)} (Snowflake error {number})", server)
+    return kind.as_error(f"{_words(text)} (Snowflake error {number})", server)
 
 
 def _words(text: str) -> str:

@@ -63,7 +63,7 @@ class Output:
                     f"WHEN NOT MATCHED THEN INSERT (QUERY_ID, EPOCH) VALUES (GIVEN.Q, {BEFORE_ANY})"
                 )
 
-    def has(self, epoch: int) -> bool:
+    def contains(self, epoch: int) -> bool:
         """True if an epoch was written before. Raises UserError 22000 when a later one was: the checkpoint is older than the table."""
         if self._target.query is None:
             return False
@@ -98,7 +98,7 @@ class Output:
         )
         if not moved:
             self._snowflake.execute("ROLLBACK")
-            if not self.has(epoch):
+            if not self.contains(epoch):
                 raise ExternalError(
                     SqlState.REMOTE_UNAVAILABLE,
                     f"{self._snowflake.server} did not move the query's mark in {MARKS}",

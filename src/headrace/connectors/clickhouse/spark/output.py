@@ -74,7 +74,7 @@ class _Output:
 
     def write(self, batch: DataFrame, epoch: int) -> None:
         """Returns when ClickHouse has the rows of an epoch."""
-        if not self._journal.has(epoch):
+        if not self._journal.contains(epoch):
             self._keep(batch, epoch)
         for file in self._journal.left():
             token = f"{self._query}/{epoch}/{file.name}"

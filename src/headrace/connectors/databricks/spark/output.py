@@ -47,7 +47,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
 
     def write(batch: DataFrame, epoch: int) -> None:
         interval.wait()
-        if not journal.has(epoch):
+        if not journal.contains(epoch):
             batch.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
             rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
             rows.write.option("maxRecordsPerFile", ROWS_PER_FILE).parquet(str(journal.begin(epoch)))

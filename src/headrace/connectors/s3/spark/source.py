@@ -122,5 +122,5 @@ class FolderStream(SimpleDataSourceStreamReader):
         watching = self._watching
         with classified(watching.store, watching.bucket):
             listed = files(self._client, watching.bucket, watching.prefix)
-            new = [file for file in listed if not self._log.has(file)]
+            new = [file for file in listed if file not in self._log]
         return sorted(new, key=lambda file: (file.modified_ms, file.key))

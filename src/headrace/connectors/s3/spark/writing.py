@@ -67,7 +67,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         kept.recover(prefix, mark)
 
     def write(batch: DataFrame, epoch: int) -> None:
-        if kept.has(epoch):
+        if kept.contains(epoch):
             return
         interval.wait()
         target = Target(store, bucket, prefix, f"part{mark}{epoch:08d}", kind, columns, header)

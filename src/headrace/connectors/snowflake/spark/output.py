@@ -39,7 +39,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     folder = Path(request.checkpoint, _FOLDER)
 
     def write(batch: DataFrame, epoch: int) -> None:
-        if output.has(epoch):
+        if output.contains(epoch):
             return
         # A file for each of a query's many small tasks would be a request each.
         rows = batch.selectExpr(*selected).coalesce(tasks(batch.sparkSession))
