@@ -21,12 +21,12 @@ CASE = Path(__file__).parent / "applications" / "shared.sql"
 def parts(text: str) -> list[Part]:
     (statement,) = parse(text)
     assert isinstance(statement, Application)
-    found = []
+    query_parts = []
     for item in statement.statements:
         logical, sink = sink_of(item.sql())
         assert not isinstance(sink, ResultSink)
-        found.append(Part(logical, sink))
-    return found
+        query_parts.append(Part(logical, sink))
+    return query_parts
 
 
 def together(*statements: str) -> list[list[str]]:
@@ -36,9 +36,9 @@ def together(*statements: str) -> list[list[str]]:
 
 
 def test_a_plan_is_what_it_was() -> None:
-    found = parts(CASE.read_text())
-    plan = plan_application(found)
-    _compare(CASE.with_suffix(".txt"), explain_application("flights_app", found, plan, []))
+    query_parts = parts(CASE.read_text())
+    plan = plan_application(query_parts)
+    _compare(CASE.with_suffix(".txt"), explain_application("flights_app", query_parts, plan, []))
     _compare(CASE.with_suffix(".json"), plan.model_dump_json(indent=1, exclude_defaults=True))
     assert SparkPlan.from_json(plan.to_json()) == plan
 

@@ -97,8 +97,8 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
             case physical.LookupJoin():
                 assert set(step.keys) <= set(spark.table(step.input).columns)
                 fields = ", ".join(f"{identifier(item.name)}: {_spark(item.type)}" for item in step.columns)
-                found = f"CAST(NULL AS ARRAY<STRUCT<{fields}>>) AS {identifier(step.name)}"
-                _view(spark, step.id, step.input, ["*", found])
+                lookup = f"CAST(NULL AS ARRAY<STRUCT<{fields}>>) AS {identifier(step.name)}"
+                _view(spark, step.id, step.input, ["*", lookup])
             case physical.Normalize():
                 assert {step.deleted, step.sequence} - {None} <= set(spark.table(step.input).columns)
                 kept = _but(spark, step.input, {step.deleted, step.sequence})
@@ -125,12 +125,12 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
             case physical.MatchRecognize():
                 _matched(spark, step)
             case physical.EncodeRows() | physical.WriteView() | physical.WriteResults():
-                found = {
+                types = {
                     field.name: field.dataType.simpleString() for field in spark.table(step.input).schema
                 }
                 for column in step.columns:
-                    wanted = spark.sql(f"SELECT CAST(NULL AS {_spark(column.type)}) AS x").schema[0]
-                    assert found[column.name] == wanted.dataType.simpleString(), column
+                    expected = spark.sql(f"SELECT CAST(NULL AS {_spark(column.type)}) AS x").schema[0]
+                    assert types[column.name] == expected.dataType.simpleString(), column
 
 
 def _but(spark: SparkSession, view: str, left_out: set[str | None]) -> list[str]:

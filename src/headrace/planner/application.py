@@ -44,10 +44,10 @@ def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
     """Return the plan of all the queries, with a sink for each, in their order. Raises UserError as `plan_query`."""
     names: set[str] = set()
     shared: dict[int, str] = {}
-    for found in sharing(parts):
-        name = unused(f"shared_{found.scan.relation.name.name}", names)
+    for shared_scan in sharing(parts):
+        name = unused(f"shared_{shared_scan.scan.relation.name.name}", names)
         names |= {f"{what}_{name}" for what in ("read", "rows", "dead_letters")}
-        shared |= dict.fromkeys(found.parts, name)
+        shared |= dict.fromkeys(shared_scan.parts, name)
     plans = [
         Planner(
             rewritten(part.logical), part.sink, Within(part.sink.relation.name, names, shared.get(number))
@@ -103,18 +103,18 @@ def _read_alike(one: Scan, other: Scan) -> bool:
 
 def _merged(steps: Iterable[physical.Step]) -> list[physical.Step]:
     """Return each step once; the steps of a shared source are joined."""
-    found: dict[str, physical.Step] = {}
+    merged: dict[str, physical.Step] = {}
     for step in steps:
-        known = found.get(step.id)
-        found[step.id] = step if known is None else _both(known, step)
-    return list(found.values())
+        known = merged.get(step.id)
+        merged[step.id] = step if known is None else _both(known, step)
+    return list(merged.values())
 
 
 def _both(one: physical.Step, other: physical.Step) -> physical.Step:
     if isinstance(one, physical.DecodeRows) and isinstance(other, physical.DecodeRows):
         flags = ("carries_key", "headers")
-        wanted = {flag: getattr(one, flag) or getattr(other, flag) for flag in flags}
-        one, other = one.model_copy(update=wanted), other.model_copy(update=wanted)
+        union = {flag: getattr(one, flag) or getattr(other, flag) for flag in flags}
+        one, other = one.model_copy(update=union), other.model_copy(update=union)
     if one != other:
         raise InternalError(f"two different steps are called {one.id}")
     return one

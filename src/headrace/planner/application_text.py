@@ -25,9 +25,9 @@ def _lines(
 ) -> Iterator[str]:
     queries = _counted(len(parts), "query", "queries")
     yield f"Application {printed(name)}: {queries}, run as {_counted(len(plan.parts()), 'Spark query', 'Spark queries')}"
-    for found in sharing(parts):
-        readers = ", ".join(str(parts[number].sink.relation) for number in found.parts)
-        yield f"Read once: {found.scan.relation.name}, for what is written into {readers}"
+    for shared_scan in sharing(parts):
+        readers = ", ".join(str(parts[number].sink.relation) for number in shared_scan.parts)
+        yield f"Read once: {shared_scan.scan.relation.name}, for what is written into {readers}"
     for relation in virtual:
         yield f"Virtual: {relation.kind.value} {relation.name}, which is part of each query that reads it"
     for part, sink in zip(parts, plan.sinks, strict=True):

@@ -35,14 +35,14 @@ def plan_optimize(
     )
 
 
-def plan_print(store: Store, found: EntityDescription, rows_max: int) -> physical.SparkPlan:
+def plan_print(store: Store, entity: EntityDescription, rows_max: int) -> physical.SparkPlan:
     """Return PRINT ENTITY of a table: `key`, `value` and `metadata` of at most so many rows, as JSON objects; a key of one column is its
     text."""
-    columns = physical_columns(Schema(found.columns))
-    text = f"encode(CAST({name_sql(found.key[0])} AS STRING), 'UTF-8')" if len(found.key) == 1 else None
+    columns = physical_columns(Schema(entity.columns))
+    text = f"encode(CAST({name_sql(entity.key[0])} AS STRING), 'UTF-8')" if len(entity.key) == 1 else None
     steps: list[physical.Step] = [
         physical.ReadTable(
-            id="read", store=store.name, connector=store.type, entity=found.path, columns=columns
+            id="read", store=store.name, connector=store.type, entity=entity.path, columns=columns
         ),
         physical.SqlTransform(
             id="sample",
@@ -53,8 +53,8 @@ def plan_print(store: Store, found: EntityDescription, rows_max: int) -> physica
             id="encoded",
             input="sample",
             columns=columns,
-            key=Json() if found.key else None,
-            key_columns=list(found.key),
+            key=Json() if entity.key else None,
+            key_columns=list(entity.key),
             key_expression=text,
         ),
         # All rows of a LIMIT are in one task.

@@ -231,11 +231,11 @@ def _watermark(scan: Scan) -> str:
     return f"the slowest partition's newest event time, {late}; {idle}"
 
 
-def _state(found: Sequence[State]) -> Iterator[str]:
-    yield "State:" if found else "State: none"
-    for state in found:
+def _state(operator_states: Sequence[State]) -> Iterator[str]:
+    yield "State:" if operator_states else "State: none"
+    for state in operator_states:
         yield f"  {state.text()}"
-    if (warned := warning(found)) is not None:
+    if (warned := warning(operator_states)) is not None:
         yield f"  Warning: {warned}"
 
 

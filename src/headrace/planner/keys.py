@@ -48,19 +48,21 @@ def is_primitive_key(kind: DataType) -> bool:
     return Primitive().key_refusal(kind) is None
 
 
-def changelog_key(schema: Schema, source_format: str | None, wanted: str | None, span: Span | None) -> Key:
+def changelog_key(
+    schema: Schema, source_format: str | None, key_format: str | None, span: Span | None
+) -> Key:
     """Return the primary key as record key: primitive if it is one primitive column and nothing speaks for JSON, else JSON."""
     columns = schema.primary_key
     single = len(columns) == 1 and is_primitive_key(_type(schema, columns[0]))
-    if wanted == "primitive" and not single:
+    if key_format == "primitive" and not single:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the primary key ({', '.join(columns)}) cannot be a PRIMITIVE key",
             hint="Use 'key.format' = JSON.",
             span=span,
         )
-    primitive = single and (wanted or source_format) in (None, "primitive")
-    other = wanted if wanted not in (None, "primitive") else source_format
+    primitive = single and (key_format or source_format) in (None, "primitive")
+    other = key_format if key_format not in (None, "primitive") else source_format
     return _of_columns(
         schema, columns, "primitive" if primitive else other if other in WITH_SCHEMAS else "json"
     )
@@ -69,7 +71,7 @@ def changelog_key(schema: Schema, source_format: str | None, wanted: str | None,
 def stream_key(
     logical: LogicalPlan,
     reader: PropertyReader,
-    wanted: str | None,
+    key_format: str | None,
     value_format: str,
     *,
     required: bool = True,
@@ -95,7 +97,7 @@ def stream_key(
         columns = named
         span = reader.span(KEY_COLUMNS)
     else:
-        return _carried(logical, wanted, reader.span(KEY_FORMAT), required=required)
+        return _carried(logical, key_format, reader.span(KEY_FORMAT), required=required)
     for name in columns:
         if schema.column(name) is None:
             raise UserError(
@@ -104,21 +106,23 @@ def stream_key(
                 hint=suggestion(name, schema.names, otherwise=f"There is {', '.join(schema.names)}."),
                 span=span,
             )
-    if wanted == "primitive" and (len(columns) != 1 or not is_primitive_key(_type(schema, columns[0]))):
+    if key_format == "primitive" and (len(columns) != 1 or not is_primitive_key(_type(schema, columns[0]))):
         raise UserError(
             SqlState.INVALID_PARAMETER,
             "a PRIMITIVE key requires exactly one column of SMALLINT, INTEGER, BIGINT, DOUBLE or VARCHAR",
             hint="Use 'key.format' = JSON.",
             span=span,
         )
-    return _of_columns(schema, columns, wanted or (value_format if value_format in WITH_SCHEMAS else "json"))
+    return _of_columns(
+        schema, columns, key_format or (value_format if value_format in WITH_SCHEMAS else "json")
+    )
 
 
-def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None, *, required: bool) -> Key:
+def _carried(logical: LogicalPlan, key_format: str | None, span: Span | None, *, required: bool) -> Key:
     source = carrying_scan(logical.root)
     own = source.relation.format if source is not None else None
     if own is None or own.key is None:
-        if wanted is not None and required:
+        if key_format is not None and required:
             raise UserError(
                 SqlState.MISSING_PARAMETER,
                 "the records of the sink have keys, but the records of the query's source have none",
@@ -126,10 +130,10 @@ def _carried(logical: LogicalPlan, wanted: str | None, span: Span | None, *, req
                 span=span or logical.span,
             )
         return Key()
-    if wanted is not None and wanted != own.key.format:
+    if key_format is not None and key_format != own.key.format:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the source's key is {own.key.label}; it cannot be written as {wanted.upper()}",
+            f"the source's key is {own.key.label}; it cannot be written as {key_format.upper()}",
             hint="Specify the key's columns with 'key.columns' or PARTITION BY.",
             span=span,
         )

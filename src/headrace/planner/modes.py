@@ -87,16 +87,16 @@ class Operator:
 
 def operators(operator: Operator) -> list[Operator]:
     """Return `operator` and everything below it, topmost first."""
-    return [operator, *(found for below in operator.inputs for found in operators(below))]
+    return [operator, *(inner for below in operator.inputs for inner in operators(below))]
 
 
-def place(node: LogicalNode, *wanted: Mode) -> Operator:
-    """Return the operators of a tree whose consumer accepts `wanted`, its preferred mode first; append-only rows are always accepted.
+def place(node: LogicalNode, *accepted: Mode) -> Operator:
+    """Return the operators of a tree whose consumer accepts `accepted`, its preferred mode first; append-only rows are always accepted.
 
     Raises UserError 0A000 where no operator can give the right rows.
     """
-    made = _PLACED[type(node)](node, wanted)
-    if made.mode is Mode.INSERT or made.mode in wanted:
+    made = _PLACED[type(node)](node, accepted)
+    if made.mode is Mode.INSERT or made.mode in accepted:
         return made
     if made.mode is Mode.UPSERT:
         return Operator(Normalize(made.node), Mode.SIGNED, made.traits, (made,))
@@ -110,25 +110,25 @@ def place(node: LogicalNode, *wanted: Mode) -> Operator:
     return Operator(Materialize(made.node), Mode.UPSERT, made.traits, (made,))
 
 
-_Wanted = tuple[Mode, ...]
+_Accepted = tuple[Mode, ...]
 
 
-def _scan(node: Scan, _wanted: _Wanted) -> Operator:
-    found = traits(node)
-    return Operator(node, Mode.INSERT if found.insert_only else Mode.UPSERT, found)
+def _scan(node: Scan, _accepted: _Accepted) -> Operator:
+    node_traits = traits(node)
+    return Operator(node, Mode.INSERT if node_traits.insert_only else Mode.UPSERT, node_traits)
 
 
-def _row_by_row(node: Filter | Project | Subquery | Limit, wanted: _Wanted) -> Operator:
+def _row_by_row(node: Filter | Project | Subquery | Limit, accepted: _Accepted) -> Operator:
     """Place a node that treats each row by itself; but an upsert needs its key, or its deletion could not be applied."""
-    found = traits(node)
-    keyed = found.key is not None
-    below = tuple(mode for mode in (*wanted, Mode.SIGNED) if keyed or mode is not Mode.UPSERT)
+    node_traits = traits(node)
+    keyed = node_traits.key is not None
+    below = tuple(mode for mode in (*accepted, Mode.SIGNED) if keyed or mode is not Mode.UPSERT)
     if keyed and Mode.UPSERT not in below:
         below = (*below, Mode.UPSERT)
     return _over(node, place(node.input, *below))
 
 
-def _unnest(node: Unnest, _wanted: _Wanted) -> Operator:
+def _unnest(node: Unnest, _accepted: _Accepted) -> Operator:
     return _over(node, place(node.input, Mode.SIGNED))
 
 
@@ -136,21 +136,21 @@ def _over(node: LogicalNode, below: Operator) -> Operator:
     return Operator(node, below.mode, traits(node), (below,))
 
 
-def _time_window(node: TimeWindow, _wanted: _Wanted) -> Operator:
+def _time_window(node: TimeWindow, _accepted: _Accepted) -> Operator:
     return _over(node, _timed(node.input, f"{node.kind.value} takes a STREAM", node.span))
 
 
 def _timed(node: LogicalNode, what: str, span: Span | None) -> Operator:
     """Return an input that must be rows that stay and have an event time. Raises UserError 0A000 for any other."""
-    found = traits(node)
-    if not found.insert_only:
+    node_traits = traits(node)
+    if not node_traits.insert_only:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{what}; {_called(node)} is updated: rows that the watermark has passed could still change",
             hint="Declare a STREAM over the same entity, which reads every version as a row of its own.",
             span=span,
         )
-    if not found.timed:
+    if not node_traits.timed:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{what}, with an event time; {_called(node)} has none",
@@ -169,17 +169,17 @@ def _called(node: LogicalNode) -> str:
     return f"the sub-select {node.alias}" if isinstance(node, Subquery) else "this source"
 
 
-def _aggregate(node: Aggregate, wanted: _Wanted) -> Operator:
-    found = traits(node)
+def _aggregate(node: Aggregate, accepted: _Accepted) -> Operator:
+    node_traits = traits(node)
     if window_groups(node):
-        return Operator(node, Mode.INSERT, found, (place(node.input, Mode.INSERT),))
+        return Operator(node, Mode.INSERT, node_traits, (place(node.input, Mode.INSERT),))
     below = place(node.input, Mode.SIGNED)
-    signed = wanted[0] is Mode.SIGNED or Mode.UPSERT not in wanted
-    mode = Mode.INSERT if found.insert_only else Mode.SIGNED if signed else Mode.UPSERT
-    return Operator(node, mode, found, (below,))
+    signed = accepted[0] is Mode.SIGNED or Mode.UPSERT not in accepted
+    mode = Mode.INSERT if node_traits.insert_only else Mode.SIGNED if signed else Mode.UPSERT
+    return Operator(node, mode, node_traits, (below,))
 
 
-def _interval_join(node: IntervalJoin, _wanted: _Wanted) -> Operator:
+def _interval_join(node: IntervalJoin, _accepted: _Accepted) -> Operator:
     sides = tuple(
         _timed(side, "a join WITHIN a time span requires two STREAMs", span_of(node))
         for side in (node.left, node.right)
@@ -187,49 +187,49 @@ def _interval_join(node: IntervalJoin, _wanted: _Wanted) -> Operator:
     return Operator(node, Mode.INSERT, traits(node), sides)
 
 
-def _temporal_join(node: TemporalJoin, _wanted: _Wanted) -> Operator:
+def _temporal_join(node: TemporalJoin, _accepted: _Accepted) -> Operator:
     left = _timed(node.left, "a temporal join requires a STREAM on its left", span_of(node))
     return Operator(node, Mode.INSERT, traits(node), (left, place(node.right, Mode.UPSERT)))
 
 
-def _lookup_join(node: LookupJoin, _wanted: _Wanted) -> Operator:
+def _lookup_join(node: LookupJoin, _accepted: _Accepted) -> Operator:
     return Operator(node, Mode.INSERT, traits(node), (place(node.left, Mode.INSERT),))
 
 
-def _regular_join(node: RegularJoin, _wanted: _Wanted) -> Operator:
-    found = traits(node)
+def _regular_join(node: RegularJoin, _accepted: _Accepted) -> Operator:
+    node_traits = traits(node)
     sides = tuple(place(side, Mode.SIGNED) for side in (node.left, node.right))
-    return Operator(node, Mode.INSERT if found.insert_only else Mode.SIGNED, found, sides)
+    return Operator(node, Mode.INSERT if node_traits.insert_only else Mode.SIGNED, node_traits, sides)
 
 
-def _top_n(node: TopN, wanted: _Wanted) -> Operator:
-    found = traits(node)
+def _top_n(node: TopN, accepted: _Accepted) -> Operator:
+    node_traits = traits(node)
     below = place(node.input, Mode.SIGNED)
     if ranks_windows(node):
-        return Operator(node, Mode.INSERT, found, (below,))
+        return Operator(node, Mode.INSERT, node_traits, (below,))
     partition = {place_of(key) for key in node.partition_by}
-    by_place = found.key is not None and (
-        found.key == tuple(place_of(key) for key in node.partition_by)
+    by_place = node_traits.key is not None and (
+        node_traits.key == tuple(place_of(key) for key in node.partition_by)
         if node.limit == 1
-        else {*partition, (RANK_SOURCE, node.rank)} == set(found.key)
+        else {*partition, (RANK_SOURCE, node.rank)} == set(node_traits.key)
     )
-    upserts = by_place and wanted[0] is not Mode.SIGNED and Mode.UPSERT in wanted
-    return Operator(node, Mode.UPSERT if upserts else Mode.SIGNED, found, (below,))
+    upserts = by_place and accepted[0] is not Mode.SIGNED and Mode.UPSERT in accepted
+    return Operator(node, Mode.UPSERT if upserts else Mode.SIGNED, node_traits, (below,))
 
 
-def _match_recognize(node: MatchRecognize, _wanted: _Wanted) -> Operator:
+def _match_recognize(node: MatchRecognize, _accepted: _Accepted) -> Operator:
     return Operator(
         node, Mode.INSERT, traits(node), (_timed(node.input, "MATCH_RECOGNIZE takes a STREAM", node.span),)
     )
 
 
-def _union(node: Union, _wanted: _Wanted) -> Operator:
+def _union(node: Union, _accepted: _Accepted) -> Operator:
     branches = tuple(place(branch, Mode.SIGNED) for branch in node.branches)
     signed = any(branch.mode is Mode.SIGNED for branch in branches)
     return Operator(node, Mode.SIGNED if signed else Mode.INSERT, traits(node), branches)
 
 
-def _single_row(node: SingleRow, _wanted: _Wanted) -> Operator:
+def _single_row(node: SingleRow, _accepted: _Accepted) -> Operator:
     return Operator(node, Mode.INSERT, traits(node))
 
 
@@ -238,7 +238,7 @@ def span_of(node: LogicalNode) -> Span | None:
     return next((span for part in walk(node) if (span := getattr(part, "span", None)) is not None), None)
 
 
-_PLACED: dict[type[LogicalNode], Callable[[Any, _Wanted], Operator]] = {
+_PLACED: dict[type[LogicalNode], Callable[[Any, _Accepted], Operator]] = {
     Scan: _scan,
     SingleRow: _single_row,
     Filter: _row_by_row,

@@ -549,11 +549,11 @@ class SparkPlan(_Data):
     def under(self, output: str) -> list[Step]:
         """Return the steps that an output depends on, with the output itself, in order; and the writers of the records that they leave
         out."""
-        wanted = {output}
+        needed = {output}
         for step in reversed(self.steps):
-            if step.id in wanted:
-                wanted |= {*inputs_of(step), *_left_out_by(step)}
-        return [step for step in self.steps if step.id in wanted]
+            if step.id in needed:
+                needed |= {*inputs_of(step), *_left_out_by(step)}
+        return [step for step in self.steps if step.id in needed]
 
     def parts(self) -> list[SparkPlan]:
         """Return the plans of which this one is made, that have no step in common: each is a Spark query of its own."""

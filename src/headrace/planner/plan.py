@@ -116,7 +116,7 @@ class ExecutionMode:
 
 
 def choose_mode(
-    operator: Operator, sink: Sink, *, connectors: set[str], wanted: QueryProperties
+    operator: Operator, sink: Sink, *, connectors: set[str], properties: QueryProperties
 ) -> ExecutionMode:
     """Choose real-time if the plan is stateless, at-least-once, between stores that support it, and not refused by a property.
 
@@ -143,14 +143,14 @@ def choose_mode(
         if writes.record_sink is None or not writes.record_sink.real_time:
             unable.add(writes.label)
         reasons += [f"stores of type {label} do not support it" for label in sorted(unable)]
-    if reasons and wanted.execution_mode == "real_time":
+    if reasons and properties.execution_mode == "real_time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"the query cannot run in real-time mode: {'; '.join(reasons)}",
             hint="Leave 'execution.mode' out.",
-            span=wanted.execution_mode_span,
+            span=properties.execution_mode_span,
         )
-    if wanted.execution_mode == "micro_batch":
+    if properties.execution_mode == "micro_batch":
         reasons.append("'execution.mode' asks for it")
     if reasons:
         return ExecutionMode("micro_batch", tuple(f"micro-batch: {reason}" for reason in reasons))
@@ -180,14 +180,14 @@ class Planner:
         self._operator = _placed(self._root, sink)
         ttl = logical.properties.state_ttl_ms
         watermarked = needs_event_time(self._operator, ttl)
-        found = operators(self._operator)
+        all_operators = operators(self._operator)
         self._low = Lowering(
             fragments=FRAGMENTS,
             selects=SELECTS,
             time=watermarked or (isinstance(sink, EntitySink) and sink.kind is RelationKind.CHANGELOG),
             watermarked=watermarked,
             # Spark gives updates or final rows for a whole query: those of an application agree on final ones.
-            append_only=within is not None or any(_is_windowed(item.node) for item in found),
+            append_only=within is not None or any(_is_windowed(item.node) for item in all_operators),
             interactive=isinstance(sink, ResultSink),
             state_ttl_ms=ttl,
             carrying=carrying_scan(self._root) if isinstance(sink, EntitySink) and sink.carried_key else None,
@@ -210,7 +210,7 @@ class Planner:
             connectors={
                 step.connector for step in steps if isinstance(step, physical.ReadEntity | physical.ReadRows)
             },
-            wanted=self._logical.properties,
+            properties=self._logical.properties,
         )
         return physical.SparkPlan(
             mode=mode.name,

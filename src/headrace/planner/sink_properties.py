@@ -156,18 +156,18 @@ def subject(reader: PropertyReader, layout: AnyFormat | None, part: Literal["val
     Raises UserError 3D008 where they have no such schema, 3D021 for a strategy that needs the record's name.
     """
     strategy, record, base = _SUBJECTS[part]
-    found = Subject(reader.take(strategy) or "topic_name", reader.take(record), reader.take(base))
+    naming = Subject(reader.take(strategy) or "topic_name", reader.take(record), reader.take(base))
     kind = layout.format if layout is not None else ""
     for spec, said, kinds in (
-        (strategy, found.strategy != "topic_name", WITH_SCHEMAS),
-        (record, found.record, ("avro",)),
-        (base, found.base, ("avro",)),
+        (strategy, naming.strategy != "topic_name", WITH_SCHEMAS),
+        (record, naming.record, ("avro",)),
+        (base, naming.base, ("avro",)),
     ):
         if said and kind not in kinds:
             raise reader.bad(spec, f"left out of a {part} that is not {' or '.join(kinds).upper()}")
-    if found.strategy != "topic_name" and kind == "avro" and found.record is None:
+    if naming.strategy != "topic_name" and kind == "avro" and naming.record is None:
         reader.require(record, hint="The subject is called after it: 'shop.Order', for one.")
-    return found
+    return naming
 
 
 def creation_options(
@@ -358,12 +358,12 @@ def _of_message(written: str, places: SchemaPlaces, span: Span | None) -> Protob
     source = first.strip('"') if first.startswith('"') else first.lower()
     if source in places.descriptors:
         try:
-            found = of_set(places.descriptors[source])
-            message = found.named(rest.strip('"'))
+            messages = of_set(places.descriptors[source])
+            message = messages.named(rest.strip('"'))
         except UserError as error:
             error.span = error.span or span
             raise
-        return Protobuf(message=message, descriptors=found.encoded(message))
+        return Protobuf(message=message, descriptors=messages.encoded(message))
     if places.registry is None:
         raise UserError(
             SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,

@@ -543,7 +543,7 @@ def _groups_not_selected(root: Aggregate) -> list[str]:
 
 def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value: AnyFormat) -> Key:
     source = logical.scans[0].relation
-    wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS)
+    specified_format = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS)
     if kind is RelationKind.CHANGELOG:
         _check_key(logical, "CREATE_CHANGELOG_AS")
         _refuse_key_columns(reader)
@@ -553,9 +553,11 @@ def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value
                 "PARTITION BY requires a stream: a CHANGELOG's record key is its primary key",
                 span=logical.partition_by[0].span,
             )
-        return changelog_key(logical.schema, _tag(source.format.key), wanted, reader.span(dialect.KEY_FORMAT))
+        return changelog_key(
+            logical.schema, _tag(source.format.key), specified_format, reader.span(dialect.KEY_FORMAT)
+        )
     # Clients set 'key.format' for every stream that they create.
-    return stream_key(logical, reader, wanted, value.format, required=False)
+    return stream_key(logical, reader, specified_format, value.format, required=False)
 
 
 def _refuse_key_columns(reader: PropertyReader) -> None:
@@ -571,14 +573,14 @@ def _insert_key(
     logical: LogicalPlan, aligned: LogicalPlan, relation: Relation, reader: PropertyReader
 ) -> Key:
     own = relation.format
-    wanted = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS) or _tag(own.key)
+    specified_format = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS) or _tag(own.key)
     if relation.kind is RelationKind.CHANGELOG:
         _refuse_key_columns(reader)
         if logical.kind is RelationKind.CHANGELOG:
             _check_same_key(logical, aligned, relation)
         return changelog_key(relation.schema, _tag(own.key), _tag(own.key), None)
     if logical.partition_by or reader.gives(dialect.KEY_COLUMNS):
-        return stream_key(aligned, reader, wanted, own.value.format)
+        return stream_key(aligned, reader, specified_format, own.value.format)
     if own.key is not None and own.key_columns:
         return Key(own.key.format, own.key_type, own.key_columns)
     if own.key is not None:
@@ -589,10 +591,10 @@ def _insert_key(
 def _check_same_key(logical: LogicalPlan, aligned: LogicalPlan, relation: Relation) -> None:
     key = relation.schema.primary_key
     if set(aligned.schema.primary_key) != set(key):
-        found = ", ".join(aligned.schema.primary_key) or "none"
+        primary_key = ", ".join(aligned.schema.primary_key) or "none"
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the query's primary key ({found}) differs from the key of {relation.name} ({', '.join(key)})",
+            f"the query's primary key ({primary_key}) differs from the key of {relation.name} ({', '.join(key)})",
             hint=(
                 "Change the query to return that key, or write to another relation: CREATE CHANGELOG … AS "
                 "creates one with the query's key."

@@ -49,8 +49,8 @@ class State:
 
 def states(operator: Operator, ttl_ms: int) -> list[State]:
     """Return the state of every operator, the sources' first."""
-    found = [_state(item, ttl_ms) for item in operators(operator)]
-    return [state for state in reversed(found) if state is not None]
+    per_operator = [_state(item, ttl_ms) for item in operators(operator)]
+    return [state for state in reversed(per_operator) if state is not None]
 
 
 def needs_event_time(operator: Operator, ttl_ms: int) -> bool:
@@ -153,9 +153,9 @@ def _growth(node: LogicalNode) -> str:
     return "the rows of both sides"
 
 
-def warning(found: Sequence[State]) -> str | None:
+def warning(operator_states: Sequence[State]) -> str | None:
     """Return a warning about unbounded state; None if all is bounded."""
-    growing = [f"{state.word}{state.of}" for state in found if state.bound is None]
+    growing = [f"{state.word}{state.of}" for state in operator_states if state.bound is None]
     if not growing:
         return None
     return f"the state of {'; '.join(growing)} is unbounded: QUERY WITH ('state.ttl.millis' = …) limits it"

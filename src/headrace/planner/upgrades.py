@@ -66,11 +66,11 @@ STATE_LEFT_BEHIND: Mapping[int, frozenset[str]] = {1: frozenset({"temporal_join"
 def refuse_unreadable_state(plan: dict[str, Any]) -> None:
     """Raise UserError 0A000 if an operator of a stored plan, whose query has a checkpoint, cannot read its state."""
     left = STATE_LEFT_BEHIND.get(plan.get("version", 0), frozenset())
-    found = sorted({step["step"].replace("_", " ") for step in plan["steps"] if step["step"] in left})
-    if found:
+    unreadable = sorted({step["step"].replace("_", " ") for step in plan["steps"] if step["step"] in left})
+    if unreadable:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the checkpoint contains the state of a {' and a '.join(found)} in the format of an earlier "
+            f"the checkpoint contains the state of a {' and a '.join(unreadable)} in the format of an earlier "
             "release, which this release does not read",
             hint=(
                 "Nothing was changed: the earlier release can continue the query. In this release, "

@@ -80,11 +80,11 @@ class ViewRead:
 
 def view_reads(root: LogicalNode) -> tuple[ViewRead, ...]:
     """Return a read for each view of a query; a view that is read more than once gets what all reads need."""
-    found = _reads(root, RelationKind.MATERIALIZED_VIEW)
-    only = next(iter(found.values()), None)
-    if len(found) == 1 and only is not None and (limit := _limit(root)) is not None:
+    reads = _reads(root, RelationKind.MATERIALIZED_VIEW)
+    only = next(iter(reads.values()), None)
+    if len(reads) == 1 and only is not None and (limit := _limit(root)) is not None:
         return (replace(only, limit=limit),)
-    return tuple(found.values())
+    return tuple(reads.values())
 
 
 def system_conditions(root: LogicalNode) -> dict[str, tuple[Condition, ...]]:
@@ -104,7 +104,7 @@ def _reads(root: LogicalNode, kind: RelationKind) -> dict[str, ViewRead]:
         for part in parts(expression)
         if isinstance(part, ColumnReference)
     }
-    found: dict[str, ViewRead] = {}
+    reads: dict[str, ViewRead] = {}
     for scan, conditions in _scans(root, ()):
         if scan.relation.kind is not kind:
             continue
@@ -112,8 +112,8 @@ def _reads(root: LogicalNode, kind: RelationKind) -> dict[str, ViewRead]:
         # count(*) needs rows, if no column.
         used = [name for name in names if (scan.alias, name) in needed] or names[:1]
         read = ViewRead(scan.relation.id, tuple(used), tuple(_conditions(conditions, scan)))
-        found[read.view] = _both(found[read.view], read) if read.view in found else read
-    return found
+        reads[read.view] = _both(reads[read.view], read) if read.view in reads else read
+    return reads
 
 
 def _both(one: ViewRead, other: ViewRead) -> ViewRead:

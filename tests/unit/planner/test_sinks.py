@@ -191,8 +191,8 @@ def test_the_store_is_the_property_or_the_sessions_or_the_sources() -> None:
 def test_a_relation_is_read_in_its_own_format_and_no_other() -> None:
     class Later(World):
         def relation(self, name: RelationName, /) -> Relation | None:
-            found = super().relation(name)
-            return found and replace(found, format=replace(found.format, value=Csv(delimiter=";")))
+            stored = super().relation(name)
+            return stored and replace(stored, format=replace(stored.format, value=Csv(delimiter=";")))
 
     (statement,) = parse("SELECT carrier FROM flights WITH ('timestamp.format' = iso8601)")
     assert isinstance(statement, SelectStatement)

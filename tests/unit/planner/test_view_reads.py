@@ -53,8 +53,8 @@ DELAYS, CARRIERS = "id_of_delays", "id_of_carriers"
     ],
 )
 def test_a_read_is_what_the_query_needs_and_no_less(text: str, expected: list[ViewRead] | None) -> None:
-    found = view_reads(bound(text).root)
+    reads = view_reads(bound(text).root)
     if expected is None:
-        assert [read.conditions for read in found] == [()]
+        assert [read.conditions for read in reads] == [()]
     else:
-        assert list(found) == expected
+        assert list(reads) == expected

@@ -217,4 +217,6 @@ def _plain(part: str) -> str:
 
 def places(*expressions: Expression) -> Needed:
     """Return the columns that expressions read."""
-    return frozenset((found.source, found.column) for part in expressions for found in references(part))
+    return frozenset(
+        (reference.source, reference.column) for part in expressions for reference in references(part)
+    )

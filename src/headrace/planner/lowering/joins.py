@@ -54,8 +54,8 @@ def _of(node: LogicalNode, needed: Needed) -> Needed:
 
 def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed: Needed) -> Fragment:
     """Lower a temporal join: each row of a stream with the version of its key in a changelog that was valid at its time."""
-    wanted = needed | places(*node.left_keys)
-    left = low.fragment(operator.inputs[0], _of(node.left, wanted))
+    needed_with_keys = needed | places(*node.left_keys)
+    left = low.fragment(operator.inputs[0], _of(node.left, needed_with_keys))
     alias = node.right.alias
     keys = [f"{PREFIX}key_{index}" for index in range(1, len(node.left_keys) + 1)]
     keyed = low.structs(
@@ -169,9 +169,9 @@ def _sides(
 ) -> _Sides:
     """Return both inputs of a join of ours; `closes` names the columns of the moments at which their windows end."""
     condition = places(node.condition) if node.condition is not None else frozenset()
-    wanted = needed | condition | places(*node.left_keys, *node.right_keys)
-    left = low.fragment(operator.inputs[0], _of(node.left, wanted))
-    right = low.fragment(operator.inputs[1], _of(node.right, wanted))
+    needed_with_keys = needed | condition | places(*node.left_keys, *node.right_keys)
+    left = low.fragment(operator.inputs[0], _of(node.left, needed_with_keys))
+    right = low.fragment(operator.inputs[1], _of(node.right, needed_with_keys))
     name = node.right.sources[0].alias
 
     def side(

@@ -27,8 +27,8 @@ def keeps_last(node: TopN) -> bool:
 def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Fragment:
     """Lower ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n."""
     keys = (*node.partition_by, *(key.expression for key in node.order_by))
-    wanted = frozenset(place for place in needed if place[0] != RANK_SOURCE)
-    fragment = low.fragment(operator.inputs[0], wanted | places(*keys))
+    input_columns = frozenset(place for place in needed if place[0] != RANK_SOURCE)
+    fragment = low.fragment(operator.inputs[0], input_columns | places(*keys))
     sql = fragment.sql()
     more: list[str] = []
 
@@ -46,7 +46,7 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
         more.append(f"{fragment.column(*end)} AS {identifier(_CLOSES)}")
         closes = _CLOSES
     alias = fragment.sources[-1].alias
-    step = low.structs(low.name("keyed", alias), fragment, wanted, more)
+    step = low.structs(low.name("keyed", alias), fragment, input_columns, more)
     ranked = low.add(
         physical.TopN(
             id=low.name("ranked", alias),
