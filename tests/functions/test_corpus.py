@@ -68,9 +68,9 @@ def test_an_expression_is_what_it_is_documented_to_be(
     wrong = []
     for first in range(0, len(asked), size):
         part = asked[first : first + size]
-        for case, found in zip(part, answers(engines, engine, part), strict=True):
-            if found != case.line.expected:
-                wrong.append(f"{case.line.text}: expected {case.line.expected!r}, found {found!r}")
+        for case, answer in zip(part, answers(engines, engine, part), strict=True):
+            if answer != case.line.expected:
+                wrong.append(f"{case.line.text}: expected {case.line.expected!r}, found {answer!r}")
     assert "\n".join(wrong) == ""
 
 
@@ -89,13 +89,13 @@ def test_what_has_no_value_ends_a_query_with_the_same_error(
     corpus: tuple[Engines, list[Case]], engine: str
 ) -> None:
     engines, cases = corpus
-    found = {
+    errors = {
         case.line.text: failure(engines, engine, case.expression)
         for case in cases
         if case.line.error and (case.views or engine == "continuous")
     }
-    expected = {line.text: line.error for line in LINES if line.text in found}
-    assert found == expected
+    expected = {line.text: line.error for line in LINES if line.text in errors}
+    assert errors == expected
 
 
 def test_an_array_of_structs_is_unnested_whole_or_into_its_fields(corpus: tuple[Engines, list[Case]]) -> None:
@@ -120,8 +120,8 @@ def failure(engines: Engines, engine: str, expression: Expression) -> str:
     except UserError as error:
         return error.state.value
     except SPARK_ERRORS as error:
-        told = spark_error(str(error))
-        return told.state.value if isinstance(told, UserError) else f"XX000: {str(error)[:200]}"
+        classified = spark_error(str(error))
+        return classified.state.value if isinstance(classified, UserError) else f"XX000: {str(error)[:200]}"
 
 
 @pytest.fixture(scope="module")
@@ -149,17 +149,19 @@ def test_an_aggregate_is_what_it_is_documented_to_be(groups: Engines, engine: st
         if values:
             (row,) = ask(f"SELECT {', '.join(texts[line] for line in values)} FROM v WHERE g = {g}")
             wrong.extend(
-                f"{line.text} of {group.values}: {line.expected!r}, found {found!r}"
-                for line, found in zip(values, row, strict=True)
-                if found != line.expected
+                f"{line.text} of {group.values}: {line.expected!r}, found {value!r}"
+                for line, value in zip(values, row, strict=True)
+                if value != line.expected
             )
         for line in known:
             if line.error:
                 with pytest.raises((*SPARK_ERRORS, UserError)) as caught:
                     ask(f"SELECT {texts[line]} AS x FROM v WHERE g = {g}")
-                told = caught.value if isinstance(caught.value, UserError) else spark_error(str(caught.value))
-                assert isinstance(told, UserError)
-                assert told.state.value == line.error, line.text
+                classified = (
+                    caught.value if isinstance(caught.value, UserError) else spark_error(str(caught.value))
+                )
+                assert isinstance(classified, UserError)
+                assert classified.state.value == line.error, line.text
     assert "\n".join(wrong) == ""
 
 

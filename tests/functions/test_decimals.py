@@ -214,12 +214,12 @@ def test_every_result_is_exact_at_its_declared_type(engines: Engines, table: Tab
     assert "\n".join(wrong(in_parts(engines.snapshot, asked, 20), expected, table)) == ""
 
 
-def wrong(found: Rows, expected: list[list[str | None]], table: Table) -> list[str]:
+def wrong(rows: Rows, expected: list[list[str | None]], table: Table) -> list[str]:
     """Return the differences as texts."""
     return [
         f"{question.text} over {[(table.kinds[place], str(table.rows[n][place])) for place in question.places]}: "
         f"expected {cells[n]}, found {row[number]}"
-        for n, row in enumerate(found)
+        for n, row in enumerate(rows)
         for number, (question, cells) in enumerate(zip(table.questions, expected, strict=True))
         if row[number] != cells[n]
     ][:20]
@@ -250,9 +250,9 @@ def test_aggregates_are_exact_at_their_declared_types(engines: Engines, table: T
     asked_for = [text for text in answers if text not in overflowing]
     query = f"SELECT {', '.join(asked_for)} FROM v"
     (streamed,), (answered,) = engines.continuous(query), engines.snapshot(query)
-    wanted = [answers[text] for text in asked_for]
-    for found in (streamed, answered):
-        assert [row for row in zip(asked_for, wanted, found, strict=True) if row[1] != row[2]] == []
+    expected = [answers[text] for text in asked_for]
+    for rows in (streamed, answered):
+        assert [row for row in zip(asked_for, expected, rows, strict=True) if row[1] != row[2]] == []
 
 
 def test_a_value_without_a_place_in_the_declared_type_ends_the_query(engines: Engines, table: Table) -> None:
@@ -275,10 +275,10 @@ def test_a_value_without_a_place_in_the_declared_type_ends_the_query(engines: En
 
 def test_literals_and_nested_arithmetic_keep_their_digits(engines: Engines) -> None:
     query = "SELECT CAST('12.35' AS DECIMAL(10, 2)) / 3 AS a, 1.0 / 3 AS b, CAST(n AS DECIMAL(10, 2)) / 3 AS c FROM v WHERE n = 1"
-    wanted = [["4.1166666666667", "0.333333333333", "0.3333333333333"]]
-    assert engines.continuous(query) == wanted
-    assert engines.snapshot(query) == wanted
+    expected = [["4.1166666666667", "0.333333333333", "0.3333333333333"]]
+    assert engines.continuous(query) == expected
+    assert engines.snapshot(query) == expected
     totals = "SELECT SUM(CAST(n AS DECIMAL(10, 2))) / 7 AS a, SUM(CAST(n AS DECIMAL(38, 18))) AS b FROM v"
-    wanted = [["9.428571", "66.000000000000000000"]]
-    assert engines.continuous(totals) == wanted
-    assert engines.snapshot(totals) == wanted
+    expected = [["9.428571", "66.000000000000000000"]]
+    assert engines.continuous(totals) == expected
+    assert engines.snapshot(totals) == expected

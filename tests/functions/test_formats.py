@@ -101,9 +101,9 @@ def test_what_is_written_is_read_back(
     records = frame.selectExpr(
         f"{layout.written([(name, name_sql(name), kind) for name, kind in columns.items()])} AS record"
     )
-    read = records.selectExpr(f"{layout.read('record', struct)} AS found").collect()
-    assert [row.found.reason for row in read] == [None] * ROWS
-    assert [tuple(row.found.value) for row in read] == given
+    read = records.selectExpr(f"{layout.read('record', struct)} AS decoded").collect()
+    assert [row.decoded.reason for row in read] == [None] * ROWS
+    assert [tuple(row.decoded.value) for row in read] == given
 
 
 NESTED = {
@@ -122,8 +122,8 @@ def test_json_holds_what_is_nested(spark: SparkSession) -> None:
     types = ", ".join(f"{name} {spark_type(kind)}" for name, kind in NESTED.items())
     fields = [(name, name_sql(name), kind) for name, kind in NESTED.items()]
     records = spark.createDataFrame(given, types).selectExpr(f"{Json().written(fields)} AS record")
-    read = records.selectExpr(f"{Json().read('record', Struct(tuple(NESTED.items())))} AS found").collect()
-    assert [(row.found.reason, tuple(row.found.value)) for row in read] == [(None, row) for row in given]
+    read = records.selectExpr(f"{Json().read('record', Struct(tuple(NESTED.items())))} AS decoded").collect()
+    assert [(row.decoded.reason, tuple(row.decoded.value)) for row in read] == [(None, row) for row in given]
 
 
 def test_json_writes_a_time_within_others_as_it_writes_one_alone(spark: SparkSession) -> None:
@@ -192,8 +192,8 @@ def test_a_bad_record_says_why(
 ) -> None:
     columns = Struct(tuple((f"c{number}", parse_type(kind)) for number, kind in enumerate(kinds)))
     frame = spark.createDataFrame([(bytearray(record),)], "record BINARY")
-    (found,) = frame.selectExpr(f"{layout.read('record', columns)} AS found").collect()[0]
-    assert (found.value, found.reason) == (None, reason)
+    (decoded,) = frame.selectExpr(f"{layout.read('record', columns)} AS decoded").collect()[0]
+    assert (decoded.value, decoded.reason) == (None, reason)
 
 
 def test_csv_is_read_as_others_write_it(spark: SparkSession) -> None:
@@ -202,8 +202,8 @@ def test_csv_is_read_as_others_write_it(spark: SparkSession) -> None:
     )
     lines = [b'"say ""hi""",007,x\r\n', b',,""', b'"a\nb",-0,"1,5"\n']
     frame = spark.createDataFrame([(bytearray(line),) for line in lines], "record BINARY")
-    read = frame.selectExpr(f"{Csv().read('record', columns)} AS found").collect()
-    assert [tuple(row.found.value) for row in read] == [
+    read = frame.selectExpr(f"{Csv().read('record', columns)} AS decoded").collect()
+    assert [tuple(row.decoded.value) for row in read] == [
         ('say "hi"', 7, "x"),
         (None, None, ""),
         ("a\nb", 0, "1,5"),
@@ -236,9 +236,9 @@ def test_avro_is_read_back_by_the_schema_that_it_names(spark: SparkSession) -> N
     with schema_server(layout.schema_text or "") as server:
         opened(spark, "all", uris=server.url(), auth="none")
         records = spark.createDataFrame(given, types).selectExpr(f"{layout.written(fields)} AS record")
-        read = records.selectExpr(f"{layout.read('record', struct)} AS found").collect()
+        read = records.selectExpr(f"{layout.read('record', struct)} AS decoded").collect()
         assert server.paths == ["/schemas/ids/7"]
-    assert [(row.found.reason, tuple(row.found.value)) for row in read] == [(None, row) for row in given]
+    assert [(row.decoded.reason, tuple(row.decoded.value)) for row in read] == [(None, row) for row in given]
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_a_registry_is_asked_over_tls_with_a_token(
     ) as server:
         opened(spark, name, uris=server.url(host), auth="token", token="t0ken", ca=known, verify=verify)
         frame = spark.range(1).selectExpr(f"{layout.written([('n', 'id', columns.fields[0][1])])} AS record")
-        read = frame.selectExpr(f"{layout.read('record', columns)} AS found")
+        read = frame.selectExpr(f"{layout.read('record', columns)} AS decoded")
         if reads:
-            assert read.collect()[0].found.value.n == 0
+            assert read.collect()[0].decoded.value.n == 0
             return
         with pytest.raises(Py4JJavaError) as caught:
             read.collect()
@@ -289,7 +289,9 @@ def test_a_registry_is_shown_a_certificate_where_it_asks_for_one(spark: SparkSes
         own = {"tls.client.key_file": pem[:end], "tls.client.cert_file": pem[end:]}
         opened(spark, "mutual", uris=server.url("localhost"), auth="none", ca=authority.pem, **own)
         frame = spark.range(1).selectExpr(f"{layout.written([('n', 'id', columns.fields[0][1])])} AS record")
-        assert frame.selectExpr(f"{layout.read('record', columns)} AS found").collect()[0].found.value.n == 0
+        assert (
+            frame.selectExpr(f"{layout.read('record', columns)} AS decoded").collect()[0].decoded.value.n == 0
+        )
 
 
 def test_a_type_that_a_format_lacks_is_refused() -> None:

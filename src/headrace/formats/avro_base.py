@@ -42,10 +42,10 @@ def _is_same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, list) and isinstance(theirs, list):
         left = list(theirs)
         for branch in ours:
-            found = next((other for other in left if _is_same(branch, other)), None)
-            if found is None:
+            counterpart = next((other for other in left if _is_same(branch, other)), None)
+            if counterpart is None:
                 return False
-            left.remove(found)
+            left.remove(counterpart)
         return not left
     if isinstance(ours, list) or isinstance(theirs, list):
         return False

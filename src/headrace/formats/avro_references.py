@@ -47,10 +47,10 @@ def _written(node: Any, namespace: str, kept: _Kept, defined: set[str]) -> Any:
         return [_written(branch, namespace, kept, defined) for branch in node]
     if isinstance(node, str):
         full = node if "." in node or not namespace else f"{namespace}.{node}"
-        found = next((name for name in (full, node) if name in kept or name in defined), None)
-        if found is None or found in defined:
-            return node if found is None else found
-        definition, around = kept[found]
+        referenced = next((name for name in (full, node) if name in kept or name in defined), None)
+        if referenced is None or referenced in defined:
+            return node if referenced is None else referenced
+        definition, around = kept[referenced]
         return _written(definition, around, kept, defined)
     if not isinstance(node, dict):
         return node

@@ -158,8 +158,8 @@ class _Reader:
     def _union(self, node: list[Any], namespace: str, place: str) -> tuple[DataType, bool]:
         others = [branch for branch in node if branch not in ("null", {"type": "null"})]
         if len(others) != 1:
-            found = " and ".join(_shown(branch) for branch in node) or "nothing"
-            raise _unsupported(f"{place} is a union of {found}, which no data type supports")
+            branches = " and ".join(_shown(branch) for branch in node) or "nothing"
+            raise _unsupported(f"{place} is a union of {branches}, which no data type supports")
         return self.read(others[0], namespace, place)[0], len(others) < len(node)
 
     def _by_name(self, name: str, namespace: str, place: str) -> DataType:
@@ -167,7 +167,9 @@ class _Reader:
             return _PRIMITIVES[name]
         if name == "null":
             raise _unsupported(f"{place} is always null, which no data type supports")
-        full = next((found for found in (f"{namespace}.{name}", name) if found in self._types), None)
+        full = next(
+            (candidate for candidate in (f"{namespace}.{name}", name) if candidate in self._types), None
+        )
         if full is None:
             raise _malformed(f"{place} is of the type {_shown(name)}, which is not defined")
         known = self._types[full]

@@ -43,8 +43,10 @@ class Json(TextFormat):
 
     def refusal(self, columns: Struct) -> str | None:
         """Refuse a MAP whose keys are not text."""
-        found = next(_unnamed(columns, lambda key: isinstance(key, Varchar)), None)
-        return f"does not support a {found}: the keys of its objects are VARCHAR" if found else None
+        unsupported = next(_unnamed(columns, lambda key: isinstance(key, Varchar)), None)
+        return (
+            f"does not support a {unsupported}: the keys of its objects are VARCHAR" if unsupported else None
+        )
 
     def read(self, data: str, columns: Struct) -> str:
         """Return a call of `JsonDecoder`."""
@@ -92,14 +94,14 @@ def _told(value: str, kind: DataType, layout: TimestampFormat, depth: int = 0) -
         case Array(element):
             return f"transform({value}, v{depth} -> {_told(f'v{depth}', element, layout, depth + 1)})"
         case Map(_, item):
-            told = _told(f"v{depth}", item, layout, depth + 1)
-            return f"transform_values({value}, (k{depth}, v{depth}) -> {told})"
+            item_sql = _told(f"v{depth}", item, layout, depth + 1)
+            return f"transform_values({value}, (k{depth}, v{depth}) -> {item_sql})"
         case Struct(fields):
-            told = ", ".join(
+            fields_sql = ", ".join(
                 f"{text_sql(name)}, {_told(f'({value}).{name_sql(name)}', field, layout, depth)}"
                 for name, field in fields
             )
-            return f"IF({value} IS NULL, NULL, named_struct({told}))"
+            return f"IF({value} IS NULL, NULL, named_struct({fields_sql}))"
     raise InternalError(f"no times in {kind}")
 
 

@@ -47,7 +47,7 @@ class Primitive(Format):
             if text
             else f"octet_length({data}) <> {_BYTES[kind]}"
         )
-        found = (
+        mismatch = (
             "'expected text in UTF-8, found other bytes'"
             if text
             else f"concat('expected {kind} in {_BYTES[kind]} bytes, found ', octet_length({data}))"
@@ -56,7 +56,7 @@ class Primitive(Format):
         empty = f"named_struct({text_sql(name)}, CAST(NULL AS {spark_type(kind)}))"
         return (
             f"named_struct('value', CASE WHEN {data} IS NULL THEN {empty} WHEN NOT ({bad}) THEN {value} END, "
-            f"'reason', CASE WHEN {bad} THEN {found} END)"
+            f"'reason', CASE WHEN {bad} THEN {mismatch} END)"
         )
 
     def written(self, fields: Sequence[Field]) -> str:

@@ -159,8 +159,8 @@ class Descriptors:
     def messages(self) -> tuple[str, ...]:
         """Their full names, those within others behind the one that they are in."""
 
-        def within(prefix: str, found: Iterable[DescriptorProto]) -> Iterator[str]:
-            for message in found:
+        def within(prefix: str, messages: Iterable[DescriptorProto]) -> Iterator[str]:
+            for message in messages:
                 if not message.options.map_entry:
                     name = f"{prefix}{message.name}"
                     yield name
@@ -172,21 +172,21 @@ class Descriptors:
 
     def named(self, name: str | None) -> str:
         """Return the full name of the message called so, the package of which may be left out; None: the first. Raises UserError 3D010."""
-        found = [item for item in self.messages if name in (None, item) or item.endswith(f".{name}")]
-        exact = [item for item in found if item == name]
-        if exact or (found and (name is None or len(found) == 1)):
-            return (exact or found)[0]
+        matching = [item for item in self.messages if name in (None, item) or item.endswith(f".{name}")]
+        exact = [item for item in matching if item == name]
+        if exact or (matching and (name is None or len(matching) == 1)):
+            return (exact or matching)[0]
         what = (
             "no message"
             if not self.messages
             else f"no message {name!r}"
-            if not found
+            if not matching
             else f"several messages {name!r}"
         )
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
             f"the Protobuf schema contains {what}",
-            hint=f"There is {', '.join(found or self.messages)}." if self.messages else None,
+            hint=f"There is {', '.join(matching or self.messages)}." if self.messages else None,
         )
 
     def columns(self, message: str) -> tuple[Column, ...]:
@@ -337,7 +337,7 @@ class _Reader:
             raise _unsupported(f"the message {message.full_name} contains itself")
         if not message.fields:
             raise _unsupported(f"the message {message.full_name} has no fields")
-        found = []
+        fields = []
         for field in message.fields:
             self._count += 1
             if self._count > FIELDS_MAX:
@@ -345,8 +345,8 @@ class _Reader:
                     SqlState.CONFIGURATION_LIMIT_EXCEEDED,
                     f"expected a Protobuf message of at most {FIELDS_MAX} fields, found more",
                 )
-            found.append((field.name, self._of(field, (*within, message.full_name)), field.is_required))
-        return found
+            fields.append((field.name, self._of(field, (*within, message.full_name)), field.is_required))
+        return fields
 
     def _of(self, field: FieldDescriptor, within: tuple[str, ...]) -> DataType:
         if _is_map(field):
@@ -372,9 +372,9 @@ def _misfit(message: Descriptor, columns: Struct, path: str) -> str | None:
         field = message.fields_by_name.get(name)
         if field is None:
             return f"has no field {path}{name} in the message {message.full_name}"
-        found = _field_misfit(field, kind, f"{path}{name}")
-        if found is not None:
-            return found
+        misfit = _field_misfit(field, kind, f"{path}{name}")
+        if misfit is not None:
+            return misfit
     return None
 
 

@@ -65,12 +65,12 @@ class _Parser:
         self._depth = 0
         place = 0
         while place < len(text):
-            found = _TOKEN.match(text, place)
-            if found is None:
+            match = _TOKEN.match(text, place)
+            if match is None:
                 raise self._at(place, f"unexpected {text[place]!r}")
-            if found["token"]:
-                self._tokens.append((found["token"], place))
-            place = found.end()
+            if match["token"]:
+                self._tokens.append((match["token"], place))
+            place = match.end()
 
     def file(self) -> FileDescriptorProto:
         made = self._made
@@ -288,8 +288,8 @@ class _Parser:
 
     def _error(self, expected: str) -> UserError:
         place = self._tokens[self._index][1] if self._index < len(self._tokens) else len(self._text)
-        found = repr(self._ahead[:40]) if self._ahead else "the end"
-        return self._at(place, f"expected {expected}, found {found}")
+        actual = repr(self._ahead[:40]) if self._ahead else "the end"
+        return self._at(place, f"expected {expected}, found {actual}")
 
     def _at(self, place: int, message: str) -> UserError:
         return malformed(f"line {self._text.count(chr(10), 0, place) + 1}: {message}")

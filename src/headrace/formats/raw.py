@@ -20,8 +20,8 @@ class Raw(Format):
         """Refuse everything but one column of BYTES."""
         if [kind for _, kind in columns.fields] == [BYTES]:
             return None
-        found = ", ".join(str(kind) for _, kind in columns.fields)
-        return f"is one column of BYTES, found {found}"
+        kinds = ", ".join(str(kind) for _, kind in columns.fields)
+        return f"is one column of BYTES, found {kinds}"
 
     def read(self, data: str, columns: Struct) -> str:
         """Return the bytes: every record is valid."""

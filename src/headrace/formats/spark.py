@@ -191,8 +191,8 @@ def _record_time_sql(records: DataFrame, spec: DecodeSpec) -> str:
     if not spec.upsert or spec.timestamp is None or "headers" not in records.columns:
         return "timestamp"
     header = f"get(filter(headers, header -> header.key = '{EVENT_TIME_HEADER}'), 0).value"
-    told = f"timestamp_micros(try_cast(CAST({header} AS STRING) AS BIGINT))"
-    return f"CASE WHEN value IS NULL THEN coalesce({told}, timestamp) ELSE timestamp END"
+    header_time = f"timestamp_micros(try_cast(CAST({header} AS STRING) AS BIGINT))"
+    return f"CASE WHEN value IS NULL THEN coalesce({header_time}, timestamp) ELSE timestamp END"
 
 
 def _encoded_key_sql(rows: DataFrame, spec: EncodeSpec) -> str:

@@ -24,9 +24,9 @@ def taken(ours: Any, theirs: Any) -> bool:
         "doc": "all of it",
         "fields": [{"name": "other", "type": "int"}, field],
     }
-    found = json.loads(based_on(json.dumps(generated), json.dumps(base)))
-    assert (found["name"], found["doc"], len(found["fields"])) == ("Ours", "all of it", 1)
-    return bool(found["fields"] == [field])
+    schema = json.loads(based_on(json.dumps(generated), json.dumps(base)))
+    assert (schema["name"], schema["doc"], len(schema["fields"])) == ("Ours", "all of it", 1)
+    return bool(schema["fields"] == [field])
 
 
 @pytest.mark.parametrize(

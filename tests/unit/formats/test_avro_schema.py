@@ -49,7 +49,7 @@ def nested(inner: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
     return st.one_of(
         st.builds(Array, inner),
         st.builds(lambda value: Map(VARCHAR, value), inner),
-        st.builds(lambda found: Struct(tuple(found)), fields),
+        st.builds(lambda pairs: Struct(tuple(pairs)), fields),
     )
 
 

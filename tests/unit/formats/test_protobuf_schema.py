@@ -27,16 +27,16 @@ def plain(descriptors: Descriptors, message: str) -> DescriptorProto:
     made = DescriptorProto()
     descriptors.message(message).CopyToProto(made)
 
-    def strip(found: DescriptorProto) -> None:
-        for field in found.field:
+    def strip(descriptor: DescriptorProto) -> None:
+        for field in descriptor.field:
             field.ClearField("json_name")
             field.ClearField("default_value")
             if not field.options.HasField("packed"):
                 field.ClearField("options")
-        found.options.ClearField("deprecated")
-        if not found.options.map_entry:
-            found.ClearField("options")
-        for nested in found.nested_type:
+        descriptor.options.ClearField("deprecated")
+        if not descriptor.options.map_entry:
+            descriptor.ClearField("options")
+        for nested in descriptor.nested_type:
             strip(nested)
 
     strip(made)
@@ -67,12 +67,12 @@ def test_a_message_has_these_columns() -> None:
 
 def test_a_message_is_found_by_what_is_enough_of_its_name() -> None:
     text = 'syntax = "proto3"; package p; message A { int64 a = 1; message B { int64 b = 1; } } message C { message B { int64 b = 1; } }'
-    found = of_text(text)
-    assert [found.named(name) for name in (None, "A", "A.B", "p.C.B")] == ["p.A", "p.A", "p.A.B", "p.C.B"]
-    assert [found.indexes(name) for name in ("p.A", "p.A.B", "p.C", "p.C.B")] == [(0,), (0, 0), (1,), (1, 0)]
+    schema = of_text(text)
+    assert [schema.named(name) for name in (None, "A", "A.B", "p.C.B")] == ["p.A", "p.A", "p.A.B", "p.C.B"]
+    assert [schema.indexes(name) for name in ("p.A", "p.A.B", "p.C", "p.C.B")] == [(0,), (0, 0), (1,), (1, 0)]
     for name, said in (("D", "no message 'D'"), ("B", "several messages 'B'")):
         with pytest.raises(UserError, match=said) as caught:
-            found.named(name)
+            schema.named(name)
         assert caught.value.state is SqlState.DESCRIPTOR_NOT_FOUND
 
 
@@ -167,8 +167,8 @@ def test_columns_that_are_no_fields_are_said(given: dict[str, str], said: str | 
 )  # fmt: skip
 def test_a_schema_that_is_no_use_says_why(text: str, state: str, said: str) -> None:
     def read() -> None:
-        found = of_text(text)
-        found.columns(found.named(None))
+        schema = of_text(text)
+        schema.columns(schema.named(None))
 
     with pytest.raises(UserError, match=said) as caught:
         read()
